@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 
 from structlog.typing import FilteringBoundLogger
 
-from daemon.db.models import Model
-from providers.ports import Embedder, SimilarityFloors, Unavailable, Vectors
+from daemon.db.models import Model, model_of
+from providers.ports import Embedder, Instructions, Unavailable, Vectors
 
 RETRY_SECONDS = 30.0
 
@@ -43,14 +43,14 @@ class FollowingEmbedder:
         return self.current.remote
 
     @property
-    def floors(self) -> SimilarityFloors:
+    def instructions(self) -> Instructions:
         """See `Embedder`."""
-        return self.current.floors
+        return self.current.instructions
 
     @property
     def model(self) -> Model:
         """Name and dimensions of the present one."""
-        return Model(self.name, self.dimensions)
+        return model_of(self.current)
 
     def retry_in(self) -> float:
         """See `Embedder`."""
@@ -71,7 +71,7 @@ class FollowingEmbedder:
         try:
             made = self._build(model)
         except (ValueError, RuntimeError) as error:
-            self.current = _Missing(model, str(error), self.floors)
+            self.current = _Missing(model, str(error))
             self._log.error("embedder_missing", embedder=model.embedder, reason=str(error))
             return
         self._made.append(made)
@@ -90,10 +90,10 @@ class _Missing:
 
     remote = True
 
-    def __init__(self, model: Model, reason: str, floors: SimilarityFloors) -> None:
+    def __init__(self, model: Model, reason: str) -> None:
         self.name = model.embedder
         self.dimensions = model.dimensions
-        self.floors = floors
+        self.instructions = model.instructions
         self._reason = reason
 
     def retry_in(self) -> float:

@@ -20,6 +20,7 @@ from typing import Any
 from structlog.typing import FilteringBoundLogger
 
 from daemon import parts
+from daemon.calibration import keep_calibrated
 from daemon.db.errors import DATABASE_FAULTS, is_gone
 from daemon.db.migrator import WRITE_SETTINGS, check_schema
 from daemon.db.models import model_to_use, read_models
@@ -59,16 +60,19 @@ class Daemon:
         *,
         embedder: FollowingEmbedder,
         chosen: bool,
+        instructed: bool = False,
         language_model: LanguageModel | None,
         logger: FilteringBoundLogger,
         supervisor: Supervisor | None = None,
     ) -> None:
-        """`chosen`: whether the settings name the embedder. `supervisor`: of the embedded Postgres, if there is one."""
+        """`chosen`: whether the settings name the embedder; `instructed`: what stands before its texts.
+        `supervisor`: of the embedded Postgres, if there is one."""
         self._supervisor = supervisor
         self._settings = settings
         self._url = url
         self._embedder = embedder
         self._chosen = chosen
+        self._instructed = instructed
         self._model = language_model
         self._ledgers: tuple[Ledger, ...] = ()
         self._log = logger
@@ -164,7 +168,9 @@ class Daemon:
         async with database.transaction() as connection:
             await check_schema(connection)
             models = await read_models(connection)
-            model = model_to_use(self._embedder.model, models, chosen=self._chosen)
+            model = model_to_use(
+                self._embedder.model, models, chosen=self._chosen, instructed=self._instructed
+            )
             await write_settings(connection, self._settings)
         if model != self._embedder.model:
             self._embedder.become(model)
@@ -206,6 +212,7 @@ class Daemon:
             take_over.run(),
             self._poll(database, listen=listen),
             self._keep_claims(database),
+            keep_calibrated(database, embedding, self._embedder, self._log),
         ]
         if self._executor is not None:
             tasks.append(self._executor.run())

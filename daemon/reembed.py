@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
+from daemon.calibration import calibrate
 from daemon.db import generations
 from daemon.db.dense_indexes import build_spare_index
-from daemon.db.models import Model, Models, read_models
+from daemon.db.models import Model, Models, model_of, read_models
 from daemon.db.plan import MigrationError
 from daemon.db.pool import Database
 from handlers.indexing.generation import START, LeaseLost, fill_batch
 from handlers.shared.embedding import Embedding
-from providers.ports import Embedder, Unavailable
+from providers.ports import Embedder, Rejected, Unavailable
 
 BATCH_LOCAL, BATCH_REMOTE = 512, 128
 """Passages."""
@@ -55,7 +57,7 @@ async def reembed(database: Database, embedder: Embedder, told: Told) -> Changed
 
     Raises MigrationError where another is in the way, Unavailable where the embedder does not answer its first question.
     """
-    model = Model(embedder.name, embedder.dimensions)
+    model = model_of(embedder)
     async with generations.lease(database) as token:
         models = await models_of(database)
         check_possible(models, model)
@@ -69,6 +71,7 @@ async def reembed(database: Database, embedder: Embedder, told: Told) -> Changed
             total, done = await generations.count_passages(database)
             told.progress(done, total)
             await generations.prepare_swap(database)
+            await _calibrate(database, embedder, rows=total)
             await build_spare_index(database, rows=total, dimensions=model.dimensions)
             return Changed(models.used, done, await generations.swap(database))
         except LeaseLost:
@@ -126,6 +129,15 @@ async def confirm(database: Database) -> Model:
             raise MigrationError("There is nothing to confirm: no earlier model's embeddings are kept.")
         await generations.drop(database)
         return models.spare
+
+
+async def _calibrate(database: Database, embedder: Embedder, *, rows: int) -> None:
+    """So recall has the new model's background from its first question on. Where it is down, the daemons measure it later."""
+    embedding = Embedding(embedder, database)
+    if not embedding.is_measured:
+        return
+    with suppress(Unavailable, Rejected, ValueError):
+        await calibrate(database, embedding, dimensions=embedder.dimensions, rows=rows, spare=True)
 
 
 async def _fill(database: Database, embedder: Embedder, told: Told, token: int) -> None:

@@ -73,7 +73,7 @@ def build_topics(
         ),
         _facts(database, dreamer.thinker if facts_by_model else None),
         # Deep lanes: what a batch may be near to is read once for each. Many of them: a lane is one user's with one agent.
-        Topic("associate", AssociateHandler(reader=database, floors=embedding.floors), batch=512, lanes=32),
+        Topic("associate", AssociateHandler(reader=database), batch=512, lanes=32),
         Topic("statistics", StatisticsHandler(), batch=1000, lanes=1),
         Topic("lexicon", LexiconHandler(reader=database, embedder=words), batch=1000, lanes=1),
         Topic(

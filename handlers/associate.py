@@ -22,10 +22,10 @@ import asyncpg
 
 from handlers.shared.embedding import embedding_of
 from handlers.shared.ports import AnyConnection, Commit, Job, Reader, RowsLocked
-from memory.linking import Link, Linkable, link_batch
+from memory.calibration import Calibration
+from memory.linking import RELATED, Link, Linkable, link_batch
 from memory.neighbours import nearest_earlier
 from memory.vectors import rows_of, unpacked, unpacked_doubles
-from providers.ports import SimilarityFloors
 
 WINDOW = 30
 REACH = 500
@@ -48,8 +48,10 @@ READ_REACH = f"""
 select string_agg(uuid_send(r.id), '') as ids,
        string_agg(float8send(extract(epoch from r.created_at)::double precision), '') as times,
        string_agg(timestamptz_send(r.updated_at), '') as versions,
-       string_agg(vector_send(e.embedding), '') as embeddings
-from unnest(array[$1::text, '_shared']) as a(agent_id)
+       string_agg(vector_send(e.embedding), '') as embeddings,
+       min(c.background) as background, min(c.unit) as unit
+from memoryd.calibration() c
+cross join unnest(array[$1::text, '_shared']) as a(agent_id)
 cross join lateral (
     (select m.id, m.scope, m.created_at, coalesce(m.text_changed_at, m.updated_at) as updated_at from public.agent_memory m
      where m.agent_id = a.agent_id and m.user_id = $2 and m.created_at <= $3
@@ -166,9 +168,8 @@ select memoryd.associate_again(array(
 class AssociateHandler:
     """An indexed memory gets up to five links."""
 
-    def __init__(self, *, reader: Reader, floors: SimilarityFloors) -> None:
+    def __init__(self, *, reader: Reader) -> None:
         self._reader = reader
-        self._floors = floors
 
     async def prepare(self, jobs: Sequence[Job]) -> Commit:
         """Computes the links of the batch."""
@@ -207,7 +208,7 @@ class AssociateHandler:
     async def _neighbours(
         self, agent: str, user: UUID | None, new: Sequence[Any]
     ) -> tuple[dict[UUID, dict[UUID, float]], dict[UUID, datetime]]:
-        """For each new memory of one owner the cosine similarity of its nearest earlier ones, above the embedder's floor.
+        """For each new memory of one owner the calibrated similarity of its nearest earlier ones, above RELATED.
 
         With the versions of those that it names.
         """
@@ -216,6 +217,7 @@ class AssociateHandler:
         (reach,) = await self._reader.fetch(READ_REACH, agent, user, max(r["created_at"] for r in new))
         if reach["ids"] is None:
             return {}, {}
+        scale = Calibration(reach["background"], reach["unit"])
         ids: bytes = reach["ids"]
         times = unpacked_doubles(reach["times"])
         found = nearest_earlier(
@@ -225,14 +227,14 @@ class AssociateHandler:
             pool_born=times,
             # A memory may be its own neighbour.
             limit=NEIGHBOURS + 1,
-            above=self._floors.related,
+            above=scale.cosine(RELATED),
         )
         neighbours: dict[UUID, dict[UUID, float]] = {}
         versions: dict[UUID, datetime] = {}
         for memory, nearest in zip(new, found, strict=True):
-            near = {UUID(bytes=ids[16 * i : 16 * i + 16]): (i, cosine) for i, cosine in nearest}
+            near = {UUID(bytes=ids[16 * i : 16 * i + 16]): (i, scale.similarity(c)) for i, c in nearest}
             near.pop(memory["id"], None)
-            neighbours[memory["id"]] = {other: cosine for other, (_, cosine) in near.items()}
+            neighbours[memory["id"]] = {other: similarity for other, (_, similarity) in near.items()}
             versions |= {other: _time_at(reach["versions"], i) for other, (i, _) in near.items()}
         return neighbours, versions
 
@@ -252,7 +254,7 @@ class AssociateHandler:
                 [_linkable(r) for r in rows],
                 [_linkable(r) for r in visible],
                 neighbours=neighbours,
-                related=self._floors.related,
+                related=RELATED,
                 window=WINDOW,
             )
 

@@ -74,7 +74,7 @@ class ContextHandler:
         rows = await self._reader.fetch(READ, [j.ref for j in jobs])
         messages = {r["id"]: r["message"] for r in rows}
         forgotten = {r["unknown"] for r in rows if r["unknown"] is not None}
-        embeddings = await self._embedding.if_possible(messages)
+        embeddings = await self._embedding.if_possible(messages, asked=True)
 
         async def commit(connection: AnyConnection, ours: Sequence[Job]) -> set[float]:
             pauses: set[float] = set()

@@ -131,7 +131,7 @@ class RequestHandler:
             question = await self._questions.read(row["query"], agent=row["agent_id"], user=row["user_id"])
             asked[row["id"]] = (question.embedding, question.near)
         texts = {r["id"]: r["query"] for r in rows if r["id"] not in asked}
-        embeddings = await self._embedding.if_possible(texts)
+        embeddings = await self._embedding.if_possible(texts, asked=True)
         return asked | {i: (embeddings.get(i), None) for i in texts}
 
 

@@ -28,6 +28,9 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
+SAME_TOPIC = 0.75
+"""Calibrated similarity from which on two texts are about the same thing. High, because the frame that outcome summaries share
+makes unrelated ones alike to small static embeddings."""
 SHARED_KEYWORDS = 2.0
 SHARED_PART = 0.4
 NEAR_COPY_PART = 0.5
@@ -83,7 +86,7 @@ def cluster(
     """The clusters of two and more memories, the largest first, then the oldest.
 
     `embeddings` has shape (len(memories), dimensions), one row a memory, of any length; a row of zeros or NaN
-    stands for a memory without one. `same_topic` is the embedder's floor: the cosine similarity from which two
+    stands for a memory without one. `same_topic` is the cosine from which two
     texts are about the same thing. `should_stop` is asked every few milliseconds of work. Raises
     ClusteringStoppedError when it says yes, ValueError when the embeddings are not one row a memory.
     """

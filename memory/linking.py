@@ -17,6 +17,8 @@ from uuid import UUID
 AssociationType = Literal["causal", "similar", "sequential", "related"]
 
 WINDOW = 30
+RELATED = 0.5
+"""Calibrated similarity below which two texts have nothing to do with each other."""
 MAX_LINKS = 5
 MIN_STRENGTH = 0.15
 SIMILAR_OVERLAP = 0.5
@@ -61,11 +63,11 @@ def link(
     """The strongest links of one memory, the strongest first, then the newer related memory, then its id.
 
     `earlier` are the candidates, each compared once: the last 30 of the agent and `_shared`, and those that
-    embedding search found. `neighbours` gives the cosine similarity (-1 to 1) of the latter by id; `related` is the
-    embedder's floor: below it two texts have nothing to do with each other.
+    embedding search found. `neighbours` gives the calibrated similarity (-1 to 1) of the latter by id; below
+    `related` two texts have nothing to do with each other.
 
     strength = overlap + 0.2 under 1 h apart, + 0.1 under 6 h; capped at 1, dropped under 0.15, so two memories of the same hour
-    are linked by time only. overlap = shared / max(|a|, |b|) keywords or, when larger, (cosine - related) / (1 - related).
+    are linked by time only. overlap = shared / max(|a|, |b|) keywords or, when larger, (similarity - related) / (1 - related).
 
     `causal`: a success follows a failure of the same agent within 6 h on the same keywords: two at least, and
     more than half of the smaller set (an error's text is longer than the success's, so the larger set would
@@ -81,8 +83,8 @@ def link(
         apart = abs(memory.created_at - other.created_at)
         shared = len(memory.keywords & other.keywords)
         overlap = shared / max(len(memory.keywords), len(other.keywords)) if shared else 0.0
-        if neighbours and (cosine := neighbours.get(other.id, 0.0)) > related:
-            overlap = max(overlap, (cosine - related) / (1 - related))
+        if neighbours and (near := neighbours.get(other.id, 0.0)) > related:
+            overlap = max(overlap, (near - related) / (1 - related))
         bonus = SEQUENTIAL_BONUS if apart < SEQUENTIAL_WITHIN else NEAR_BONUS if apart < NEAR_WITHIN else 0.0
         strength = min(1.0, overlap + bonus)
         if strength < MIN_STRENGTH:
@@ -111,7 +113,7 @@ def link_batch(
     """The links of many new memories of one lane, by memory in order of creation.
 
     Each new memory is compared with the `window` newest before its own (created_at, id) among `earlier` and
-    `new` together, and with those before it that its entry in `neighbours` (new id -> earlier id -> cosine)
+    `new` together, and with those before it that its entry in `neighbours` (new id -> earlier id -> similarity)
     names. `earlier` may come in any order, be any number, and include the new ones; unknown neighbours are
     skipped.
     """

@@ -7,11 +7,13 @@ with a sentence that names the setting. Nothing of a provider that is not chosen
 from __future__ import annotations
 
 from providers.circuit import Circuit, CircuitEmbedder, CircuitLanguageModel, OnChange, log_change
+from providers.instructions import instructions_for
 from providers.ports import Embedder, LanguageModel, Parser, WordEmbedder
 
 LOCAL = "local/wordllama-256"
 ALLOWED_EMBEDDERS = (
-    f"{LOCAL}, openai/text-embedding-3-small, openai/text-embedding-3-large, openai/<any model of the server>"
+    f"{LOCAL}, openai/text-embedding-3-small, openai/text-embedding-3-large, openai/<any model of the server>, "
+    "fastembed/<model or folder>"
 )
 
 NATIVE_DIMENSIONS = {
@@ -35,12 +37,16 @@ def build_embedder(
     base_url: str | None,
     api_key: str | None,
     timeout_seconds: float,
+    told: tuple[str | None, str | None] = (None, None),
+    cores: int = 2,
     on_circuit_change: OnChange = log_change,
 ) -> Embedder:
-    """Build the embedder called 'local/wordllama-256' or 'openai/<model>'.
+    """Build the embedder called 'local/wordllama-256', 'openai/<model>' or 'fastembed/<model or folder>'.
 
-    `dimensions` None means the model's own number, which must be given for a model not known here. Raises
-    ValueError that names the setting to change, RuntimeError if the package of the local model is missing.
+    `dimensions` None means the model's own number, which must be given for a model of a server that is not known here. `told`
+    has the instructions before questions and before documents, None for the model's own, if it is known; the local model has
+    none. `cores` are those that fastembed may keep busy. Raises ValueError that names the setting to change, RuntimeError if
+    the package of the local model is missing.
     """
     if dimensions is not None and not 1 <= dimensions <= MAX_DIMENSIONS:
         raise ValueError(
@@ -52,12 +58,23 @@ def build_embedder(
         return LocalEmbedder(dimensions=256 if dimensions is None else dimensions)
     check_names(name, None)
     model = name.partition("/")[2]
+    instructions = instructions_for(model, query=told[0], document=told[1])
+    if name.startswith("fastembed/"):
+        from providers.onnx_embedder import OnnxEmbedder
+
+        local = OnnxEmbedder(model=model, dimensions=dimensions, instructions=instructions, cores=cores)
+        return CircuitEmbedder(local, Circuit(local.name, on_change=on_circuit_change))
     resolved = _openai_dimensions(model, dimensions)
 
     from providers.openai_embedder import OpenAIEmbedder
 
     inner = OpenAIEmbedder(
-        model=model, dimensions=resolved, base_url=base_url, api_key=api_key, timeout_seconds=timeout_seconds
+        model=model,
+        dimensions=resolved,
+        base_url=base_url,
+        api_key=api_key,
+        timeout_seconds=timeout_seconds,
+        instructions=instructions,
     )
     return CircuitEmbedder(inner, Circuit(inner.name, on_change=on_circuit_change))
 
@@ -80,7 +97,8 @@ def build_word_embedder(embedder: Embedder) -> WordEmbedder:
 
 def check_names(embedder: str, language_model: str | None) -> None:
     """Raises ValueError, with the setting to change, where there is no such provider."""
-    if embedder != LOCAL and _openai_model(embedder) is None:
+    provider, _, model = embedder.partition("/")
+    if embedder != LOCAL and (provider not in ("openai", "fastembed") or not model.strip()):
         raise ValueError(f"MEMORYD_EMBEDDER is {embedder!r}: it must be one of {ALLOWED_EMBEDDERS}")
     if language_model and _openai_model(language_model) is None:
         raise ValueError(

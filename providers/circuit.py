@@ -154,7 +154,7 @@ class CircuitEmbedder:
         self.name = inner.name
         self.dimensions = inner.dimensions
         self.remote = inner.remote
-        self.floors = inner.floors
+        self.instructions = inner.instructions
         self._inner = inner
         self._circuit = circuit
 

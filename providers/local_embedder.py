@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 from tokenizers import Tokenizer
 
-from providers.ports import SimilarityFloors, Vectors
+from providers.ports import Instructions, Vectors
 from providers.vectors import clean, unit
 
 NAME = "local/wordllama-256"
@@ -41,10 +41,6 @@ INLINE_CHARACTERS = 4_096
 
 GROUP_BYTES = 16_384
 PIECE_TOKENS = 4_096
-
-
-FLOORS = SimilarityFloors(related=0.5, same_topic=0.75)
-"""The second is high, because the frame that outcome summaries share makes unrelated ones alike to small static embeddings."""
 
 
 class LocalEmbedder:
@@ -65,7 +61,7 @@ class LocalEmbedder:
         self.name = NAME
         self.dimensions = dimensions
         self.remote = False
-        self.floors = FLOORS
+        self.instructions = Instructions()
         self._weights = read_weights(weights_file(folder))[:, :dimensions]
         self._tokenizer = _read_tokenizer(tokenizer_file(folder))
         if self._tokenizer.get_vocab_size() > len(self._weights):

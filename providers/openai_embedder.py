@@ -15,7 +15,7 @@ from operator import itemgetter
 import numpy as np
 
 from providers.openai_client import connect, misunderstood, translated
-from providers.ports import Rejected, SimilarityFloors, Unavailable, Vectors
+from providers.ports import Instructions, Rejected, Unavailable, Vectors
 from providers.vectors import blank, clean, unit
 
 SETTING = "MEMORYD_EMBEDDER"
@@ -30,9 +30,7 @@ models."""
 MAX_CHARACTERS_PER_REQUEST = 250_000
 """A request may have 300,000 tokens; a character is hardly ever more than one."""
 
-
-FLOORS = SimilarityFloors(related=0.5, same_topic=0.75)
-"""Those of the local embedder: for these models none were measured."""
+NO_INSTRUCTIONS = Instructions()
 
 
 class OpenAIEmbedder:
@@ -53,11 +51,12 @@ class OpenAIEmbedder:
         timeout_seconds: float,
         batch: int = 256,
         send_dimensions: bool | None = None,
+        instructions: Instructions = NO_INSTRUCTIONS,
     ) -> None:
         self.name = f"openai/{model}"
         self.dimensions = dimensions
         self.remote = True
-        self.floors = FLOORS
+        self.instructions = instructions
         self._model = model
         self._timeout_seconds = timeout_seconds
         self._batch = batch

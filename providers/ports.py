@@ -70,13 +70,15 @@ class Unreadable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class SimilarityFloors:
-    """From which cosine similarity on two texts have something to do with each other; every embedder has its own."""
+class Instructions:
+    """What stands before a text that is embedded, for a model that was trained so. A part of what the model is: vectors
+    that were made with others do not compare.
+    """
 
-    related: float
-    """Below this they have nothing to do with each other; from here to 1 a similarity counts like a share of keywords."""
-    same_topic: float
-    """From here on they are about the same thing."""
+    query: str = ""
+    """Before a question."""
+    document: str = ""
+    """Before what a question may find."""
 
 
 class Embedder(Protocol):
@@ -99,8 +101,8 @@ class Embedder(Protocol):
         ...
 
     @property
-    def floors(self) -> SimilarityFloors:
-        """What a cosine similarity of two of its vectors says."""
+    def instructions(self) -> Instructions:
+        """What its callers put before each text."""
         ...
 
     def retry_in(self) -> float:

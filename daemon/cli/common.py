@@ -132,6 +132,10 @@ def embedder_of(settings: Settings, model: Model | None = None) -> Embedder:
         base_url=settings.openai_base_url,
         api_key=None if key is None else key.get_secret_value(),
         timeout_seconds=settings.provider_timeout_seconds,
+        cores=settings.embedder_cores,
+        told=(settings.query_instruction, settings.document_instruction)
+        if model is None
+        else (model.instructions.query, model.instructions.document),
     )
 
 
@@ -140,14 +144,21 @@ def chosen(settings: Settings) -> bool:
     return bool(settings.model_fields_set & {"embedder", "embedding_dimensions"})
 
 
+def instructed(settings: Settings) -> bool:
+    """Whether somebody chose what stands before the texts."""
+    return settings.query_instruction is not None or settings.document_instruction is not None
+
+
 async def embedder_of_database(settings: Settings, connection: AnyConnection) -> Embedder:
     """The embedder that the database is embedded by. Raises MigrationError where the settings name one that it never had."""
-    from daemon.db.models import Model, model_to_use, read_models
+    from daemon.db.models import model_of, model_to_use, read_models
 
     embedder = embedder_of(settings)
-    asked = Model(embedder.name, embedder.dimensions)
+    asked = model_of(embedder)
     try:
-        model = model_to_use(asked, await read_models(connection), chosen=chosen(settings))
+        model = model_to_use(
+            asked, await read_models(connection), chosen=chosen(settings), instructed=instructed(settings)
+        )
     except BaseException:
         await embedder.close()
         raise

@@ -6,10 +6,12 @@ Promise: each step is one transaction that waits for locks only briefly, again a
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -34,7 +36,7 @@ COUNT = """
 select (select count(*) from memoryd.entries),
        (select count(*) from memoryd.spare_entries where code is not null)
 """
-BEGIN = "select memoryd.begin_generation($1, $2)"
+BEGIN = "select memoryd.begin_generation($1, $2, $3::jsonb)"
 DROP = "select memoryd.drop_generation()"
 RECONCILE = "select memoryd.reconcile_generation(false)"
 SWAP = "select memoryd.swap_generations()"
@@ -75,7 +77,9 @@ async def count_passages(database: Database) -> tuple[int, int]:
 
 async def begin(database: Database, model: Model) -> None:
     """Makes an empty generation for a model. Raises MigrationError where open transactions are in the way."""
-    await _in_one_moment(database, BEGIN, model.embedder, model.dimensions)
+    await _in_one_moment(
+        database, BEGIN, model.embedder, model.dimensions, json.dumps(asdict(model.instructions))
+    )
 
 
 async def drop(database: Database) -> None:

@@ -15,7 +15,7 @@ import random
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import asyncpg
 
@@ -32,10 +32,11 @@ from daemon.db.apply import (
 from daemon.db.functions import read_applied
 from daemon.db.joining import join
 from daemon.db.migration_files import MigrationFiles, load_files
-from daemon.db.models import Model, read_models, refuse_model
+from daemon.db.models import NO_INSTRUCTIONS, Model, is_like, read_models, refuse_model
 from daemon.db.plan import MigrationError, Upgrade, plan, schema_trouble
 from daemon.db.pool import FIND_VECTOR_SCHEMA, quoted, search_path
 from handlers.shared.ports import AnyConnection
+from providers.ports import Instructions
 
 OLDEST_POSTGRES = 160000
 # Before there is a ledger, the catalog's own unique indexes let one migrate after the other.
@@ -88,6 +89,7 @@ async def migrate(
     *,
     dimensions: int,
     embedder: str,
+    instructions: Instructions = NO_INSTRUCTIONS,
     dry_run: bool = False,
     files: MigrationFiles | None = None,
     admin_roles: Sequence[str] = (),
@@ -106,7 +108,7 @@ async def migrate(
         tries += 1
         try:
             done = await _upgrade(
-                connection, files, dimensions=dimensions, embedder=embedder, conflicts=conflicts
+                connection, files, model=Model(embedder, dimensions, instructions), conflicts=conflicts
             )
         except RestartUpgrade:
             continue
@@ -131,8 +133,7 @@ async def _upgrade(
     connection: asyncpg.Connection,
     files: MigrationFiles,
     *,
-    dimensions: int,
-    embedder: str,
+    model: Model,
     conflicts: Conflicts,
 ) -> Upgrade:
     async with _locked_ledger(connection) as vector_schema:
@@ -141,7 +142,7 @@ async def _upgrade(
         upgrade = plan(files, ledger, applied)
         if not upgrade:
             return upgrade
-        run = Run(connection, {"dimensions": str(dimensions), "vector_schema": quoted(vector_schema)})
+        run = Run(connection, {"dimensions": str(model.dimensions), "vector_schema": quoted(vector_schema)})
         await connection.execute(f"set local search_path = {search_path(vector_schema)}")
         await connection.execute(f"set local lock_timeout = {LOCK_MILLISECONDS}")
         if ledger and upgrade.schema:
@@ -151,8 +152,12 @@ async def _upgrade(
             await connection.execute(_WRITE_LEDGER, migration.version, migration.name, migration.checksum)
         dropped = await apply_functions(run, files.functions, applied, upgrade, conflicts=conflicts)
         if not ledger:
-            values = [json.dumps(dimensions), json.dumps(embedder)]
-            await connection.execute(WRITE_SETTINGS, ["dimensions", "embedder"], values)
+            values = {
+                "dimensions": model.dimensions,
+                "embedder": model.embedder,
+                "instructions": asdict(model.instructions),
+            }
+            await connection.execute(WRITE_SETTINGS, [*values], list(map(json.dumps, values.values())))
         return replace(upgrade, dropped=tuple(dropped))
 
 
@@ -191,7 +196,11 @@ async def check_dimensions(connection: AnyConnection, *, dimensions: int, embedd
     """Raises MigrationError where the database has, and had, embeddings of other dimensions only."""
     models = await read_models(connection)
     asked = Model(embedder, dimensions)
-    if models.used is not None and dimensions != models.used.dimensions and asked not in models.former:
+    if (
+        models.used is not None
+        and dimensions != models.used.dimensions
+        and not any(is_like(asked, one, instructed=False) for one in models.former)
+    ):
         refuse_model(asked, models.used)
 
 

@@ -7,23 +7,29 @@ after `memoryd reembed` works; settings that name a model which the database was
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from daemon.db.plan import MigrationError
 from handlers.shared.ports import AnyConnection
+from providers.ports import Embedder, Instructions
 
 READ_MODELS = """
 select json_object_agg(key, value) from memoryd.settings
-where key in ('embedder', 'dimensions', 'spare', 'former_embedders')
+where key in ('embedder', 'dimensions', 'spare', 'former_embedders', 'instructions')
 """
+
+
+NO_INSTRUCTIONS = Instructions()
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """An embedder by its name, with the dimensions of its vectors."""
+    """An embedder by its name, with the dimensions of its vectors, and what stands before the texts."""
 
     embedder: str
     dimensions: int
+    instructions: Instructions = NO_INSTRUCTIONS
 
     def __str__(self) -> str:
         return f"{self.embedder} ({self.dimensions} dimensions)"
@@ -47,27 +53,46 @@ async def read_models(connection: AnyConnection) -> Models:
     found = json.loads(await connection.fetchval(READ_MODELS) or "{}")
     spare = found.get("spare") or {}
     return Models(
-        used=Model(found["embedder"], int(found["dimensions"])) if "embedder" in found else None,
-        spare=Model(spare["embedder"], int(spare["dimensions"])) if spare else None,
+        used=_model(found) if "embedder" in found else None,
+        spare=_model(spare) if spare else None,
         state=spare.get("state"),
         since=spare.get("since"),
-        former=frozenset(
-            Model(f["embedder"], int(f["dimensions"])) for f in found.get("former_embedders", ())
-        ),
+        former=frozenset(_model(f) for f in found.get("former_embedders", ())),
     )
 
 
-def model_to_use(asked: Model, models: Models, *, chosen: bool) -> Model:
+def model_of(embedder: Embedder) -> Model:
+    """What an embedder is, as the database knows it."""
+    return Model(embedder.name, embedder.dimensions, embedder.instructions)
+
+
+def _model(found: dict[str, Any]) -> Model:
+    instructions = found.get("instructions") or {}
+    return Model(
+        found["embedder"],
+        int(found["dimensions"]),
+        Instructions(instructions.get("query", ""), instructions.get("document", "")),
+    )
+
+
+def model_to_use(asked: Model, models: Models, *, chosen: bool, instructed: bool = False) -> Model:
     """What a process uses whose settings name `asked`; `chosen` is False where that is only the default.
+
+    `instructed`: whether the settings say what stands before the texts. Where they do not, that is the database's own.
 
     Raises MigrationError where somebody chose a model that the database was never embedded by.
     """
     if models.used is None or asked == models.used:
         return asked
-    if not chosen or asked in models.former:
+    if not chosen or any(is_like(asked, one, instructed=instructed) for one in (models.used, *models.former)):
         return models.used
     refuse_model(asked, models.used)
     return asked
+
+
+def is_like(asked: Model, known: Model, *, instructed: bool) -> bool:
+    """Whether the settings name this model; what stands before the texts counts only where they say it."""
+    return asked == (known if instructed else replace(known, instructions=asked.instructions))
 
 
 def refuse_model(asked: Model, used: Model) -> None:
@@ -76,8 +101,15 @@ def refuse_model(asked: Model, used: Model) -> None:
         f"This database has embeddings of {used.dimensions} dimensions, the embedder gives {asked.dimensions}."
         if asked.dimensions != used.dimensions
         else f"This database has embeddings of {used.embedder}, the settings name {asked.embedder}."
+        if asked.embedder != used.embedder
+        else f"This database has embeddings of {used.embedder} with {_told(used)}, the settings name {_told(asked)}."
     )
     raise MigrationError(
         f"{found} Set MEMORYD_EMBEDDER (and MEMORYD_EMBEDDING_DIMENSIONS) back to {used}, or change the database: "
         f"memoryd reembed {asked.embedder} --dimensions {asked.dimensions}"
     )
+
+
+def _told(model: Model) -> str:
+    its = model.instructions
+    return f"MEMORYD_QUERY_INSTRUCTION={its.query!r} and MEMORYD_DOCUMENT_INSTRUCTION={its.document!r}"

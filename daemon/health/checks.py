@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from daemon.db.migrator import OLDEST_POSTGRES
-from daemon.db.models import Model, Models
+from daemon.db.models import Model, Models, is_like
 from daemon.health.check import Check, Facts, quoted, split_advice
 from daemon.health.status import Status
 from daemon.settings import Settings
@@ -260,17 +260,17 @@ def check_queue(status: Status, memory: Facts) -> Check:
     return Check("queue", "ok", "There is no dead letter, and no job waits for long.")
 
 
-def check_model(asked: Model, models: Models, *, chosen: bool) -> Check:
+def check_model(asked: Model, models: Models, *, chosen: bool, instructed: bool = False) -> Check:
     """Whether the settings name the model that the database is embedded by."""
     used = models.used
-    if used is None or asked == used:
+    if used is None or is_like(asked, used, instructed=instructed):
         return Check("dimensions", "ok", f"{asked.dimensions}, as in the database.")
     if not chosen:
         return Check(
             "dimensions", "ok", f"The settings name no embedder: {used} is used, as in the database."
         )
     set_it = f"Set MEMORYD_EMBEDDER={used.embedder} and MEMORYD_EMBEDDING_DIMENSIONS={used.dimensions}"
-    if asked in models.former:
+    if any(is_like(asked, one, instructed=instructed) for one in models.former):
         found = f"The settings name {asked}, which was used before: {used} is used, as in the database."
         return Check("dimensions", "warning", found, f"{set_it}.")
     found = (

@@ -15,7 +15,7 @@ import asyncpg
 from daemon.db.functions import read_applied
 from daemon.db.migration_files import load_migrations
 from daemon.db.migrator import read_ledger
-from daemon.db.models import Model, Models, read_models
+from daemon.db.models import Model, Models, model_of, read_models
 from daemon.db.plan import schema_trouble
 from daemon.db.pool import connect
 from daemon.db.pooler import hears_notifications
@@ -25,6 +25,7 @@ from daemon.health.replica_check import check_replica
 from daemon.health.status import Status, read_status
 from daemon.health.trail_check import check_ledgers, check_trail
 from daemon.settings import Settings
+from providers.build import LOCAL
 from providers.ports import Embedder, LanguageModel, Rejected, Unavailable
 
 # It reads only the catalogs, so it works on any database, for any role.
@@ -138,6 +139,7 @@ async def examine(
     *,
     build_embedder: Callable[[Model | None], Embedder],
     chosen: bool,
+    instructed: bool,
     build_language_model: Callable[[], LanguageModel | None],
 ) -> AsyncIterator[Check]:
     """The checks, one by one. Raises OSError or asyncpg.PostgresError when the database cannot be reached."""
@@ -158,7 +160,7 @@ async def examine(
             yield access_checks.check_logins(json.loads(await connection.fetchval(READ_LOGINS)))
         yield checks.check_schema(server, status, trouble)
         models = Models() if memory is None else await read_models(connection)
-        for check in await _ask_embedder(models, build_embedder, chosen=chosen):
+        for check in await _ask_embedder(models, build_embedder, chosen=chosen, instructed=instructed):
             yield check
         yield await _ask_language_model(build_language_model)
         yield await check_ledgers(settings)
@@ -214,16 +216,22 @@ async def _clock_difference(connection: asyncpg.Connection) -> float:
     return theirs - (before + time.time()) / 2
 
 
+BY_WORDS = (
+    "recall(), build_context() and match_memory(query => ...) go by words: the database cannot ask this model. By meaning: "
+    "memory_requests, memoryd recall, or query_embedding."
+)
+
+
 async def _ask_embedder(
-    models: Models, build: Callable[[Model | None], Embedder], *, chosen: bool
+    models: Models, build: Callable[[Model | None], Embedder], *, chosen: bool, instructed: bool
 ) -> list[Check]:
     """Whether the embedder suits the database, and the one that a daemon would use answers for one word."""
     found: list[Check] = []
     try:
         embedder = build(None)
         if models.used is not None:
-            asked = Model(embedder.name, embedder.dimensions)
-            found.append(checks.check_model(asked, models, chosen=chosen))
+            asked = model_of(embedder)
+            found.append(checks.check_model(asked, models, chosen=chosen, instructed=instructed))
             if found[0].verdict != "problem" and asked != models.used:
                 await embedder.close()
                 embedder = build(models.used)
@@ -238,6 +246,8 @@ async def _ask_embedder(
     else:
         took = (time.perf_counter() - began) * 1000
         found.append(Check("embedder", "ok", f"{embedder.name} answers in {took:.0f} ms."))
+        if embedder.name != LOCAL:
+            found.append(Check("questions", "ok", BY_WORDS))
     finally:
         await embedder.close()
     return found

@@ -15,11 +15,22 @@ class Models(BaseModel):
 
     embedder: str = Field(
         "local/wordllama-256",
-        description="Model that embeds texts: local/wordllama-256 or openai/<model>. A database is changed to another one by "
-        "memoryd reembed.",
+        description="Model that embeds texts: local/wordllama-256, openai/<model> or fastembed/<model or folder> (extra onnx). "
+        "A database is changed to another one by memoryd reembed.",
     )
     embedding_dimensions: Annotated[int, Field(ge=1, le=16000)] | None = Field(
         None, description="Dimensions, where the embedder offers several. Changed by memoryd reembed."
+    )
+    embedder_cores: Annotated[int, Field(ge=1, le=64)] = Field(
+        2, description="Cores that a fastembed model may keep busy."
+    )
+    query_instruction: str | None = Field(
+        None,
+        description="What stands before a question that is embedded; none for nothing. Empty: known by the model's name "
+        "(e5, bge, nomic, arctic, mxbai, Qwen3-Embedding, EmbeddingGemma), else nothing. Changed by memoryd reembed.",
+    )
+    document_instruction: str | None = Field(
+        None, description="The same before a text that questions may find. Texts are stored without it."
     )
     languages: Annotated[str, AfterValidator(known_languages)] = Field(
         "",

@@ -22,10 +22,10 @@ from handlers.dream.model import Cause, Wording
 from handlers.dream.reader import read_known, read_memories, read_stale
 from handlers.dream.report import DreamReport, Start
 from handlers.dream.writer import Drawn
-from handlers.shared.embedding import Embedding
+from handlers.shared.embedding import Embedding, calibration_of
 from handlers.shared.ports import Store
 from handlers.shared.thinking import Thinker
-from memory.clustering import Cluster, ClusteringStoppedError, cluster
+from memory.clustering import SAME_TOPIC, Cluster, ClusteringStoppedError, cluster
 from memory.insights import KnownInsights, parts_of, write_insight
 from memory.judging import judge
 
@@ -94,7 +94,7 @@ class Dreamer:
         report = replace(report, memories_scanned=len(memories))
         clusters: list[Cluster] = []
         if len(memories) >= MIN_MEMORIES:
-            same_topic = self._embedding.floors.same_topic
+            same_topic = (await calibration_of(self._store)).cosine(SAME_TOPIC)
             try:
                 clusters = await asyncio.to_thread(
                     cluster, memories, vectors, same_topic=same_topic, should_stop=lost.is_set

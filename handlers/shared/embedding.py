@@ -14,8 +14,9 @@ from typing import TypeVar
 from pgvector import Vector
 
 from handlers.shared.ports import Reader
+from memory.calibration import Calibration
 from memory.vectors import rows_of
-from providers.ports import Embedder, Rejected, SimilarityFloors, Unavailable, Vectors
+from providers.ports import Embedder, Rejected, Unavailable, Vectors
 
 Key = TypeVar("Key")
 
@@ -41,6 +42,12 @@ where vector_dims(e.embedding) <> vector_dims(excluded.embedding)
 """
 
 
+async def calibration_of(reader: Reader) -> Calibration:
+    """What a cosine of two embeddings that recall uses says."""
+    (found,) = await reader.fetch("select background, unit, spread from memoryd.calibration()")
+    return Calibration(found["background"], found["unit"], found["spread"])
+
+
 def embedding_of(memory: str) -> str:
     """SQL: a table of one row with the embedding of a memory, by the name of its table; of several passages their mean."""
     its = f"n.scope = {memory}.scope and n.id = {memory}.id and n.source = 'memory' and n.code is not null"
@@ -61,12 +68,16 @@ class Embedding:
         return self._embedder.name
 
     @property
-    def floors(self) -> SimilarityFloors:
-        """What a cosine similarity of two of the vectors says."""
-        return self._embedder.floors
+    def is_measured(self) -> bool:
+        """Whether its background is measured: the thresholds were found with the local embedder."""
+        return not self._embedder.name.startswith("local/")
 
-    async def of(self, texts: Sequence[str]) -> Vectors:
-        """Unit vectors, shape (len(texts), dimensions). Raises Unavailable or Rejected."""
+    async def of(self, texts: Sequence[str], *, asked: bool = False) -> Vectors:
+        """Unit vectors, shape (len(texts), dimensions); `asked`: of questions. Raises Unavailable or Rejected."""
+        instructions = self._embedder.instructions
+        before = instructions.query if asked else instructions.document
+        if before:
+            texts = [before + text for text in texts]
         if not self._embedder.remote:
             return await self._embedder.embed(texts)
         name = self._embedder.name
@@ -83,13 +94,13 @@ class Embedding:
             await self._reader.execute(KEEP, name, missing, [Vector(v) for v in vectors])
         return rows_of([v.to_numpy() if isinstance(v := known[h], Vector) else v for h in hashes])
 
-    async def by_key(self, texts: Mapping[Key, str]) -> dict[Key, Vector]:
+    async def by_key(self, texts: Mapping[Key, str], *, asked: bool = False) -> dict[Key, Vector]:
         """As `of`, by any key, ready to be a query's argument."""
-        vectors = await self.of(list(texts.values())) if texts else ()
+        vectors = await self.of(list(texts.values()), asked=asked) if texts else ()
         return {key: Vector(vector) for key, vector in zip(texts, vectors, strict=True)}
 
     async def if_possible(
-        self, texts: Mapping[Key, str], *, patience: float | None = PATIENCE_SECONDS
+        self, texts: Mapping[Key, str], *, asked: bool = False, patience: float | None = PATIENCE_SECONDS
     ) -> dict[Key, Vector]:
         """As `by_key`, or empty when the embedder does not answer within `patience` or will not take one of the texts.
 
@@ -97,7 +108,7 @@ class Embedding:
         """
         try:
             async with asyncio.timeout(patience):
-                return await self.by_key(texts)
+                return await self.by_key(texts, asked=asked)
         except (Unavailable, Rejected, TimeoutError):
             return {}
 

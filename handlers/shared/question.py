@@ -43,7 +43,7 @@ class Questions:
     async def read(self, text: str, *, agent: str | None = None, user: UUID | None = None) -> Question:
         """The question with its embedding, where the embedder answers in time, and its new words' neighbours."""
         (row,) = await self._reader.fetch(READ, text, agent, user)
-        found = await self._embedding.if_possible({0: row["text"]})
+        found = await self._embedding.if_possible({0: row["text"]}, asked=True)
         near = None
         if row["words"]:
             vectors = await self._words.embed(row["words"])

@@ -79,7 +79,7 @@ grant execute on function
     memoryd.linked_to, memoryd.is_asked_for,
     memoryd.by_source, memoryd.check_search, memoryd.show_rows, memoryd.keyword_part,
     memoryd.keyword_parts, memoryd.association, memoryd.linked_rows, memoryd.best_rows, memoryd.search,
-    memoryd.embed, memoryd.embeds_here, memoryd.recall_request, memoryd.recall_and_log,
+    memoryd.embed, memoryd.embeds_here, memoryd.tell_by_words, memoryd.vector_of_question, memoryd.recall_request, memoryd.recall_and_log,
     memoryd.shows_group, memoryd.shown_metadata, memoryd.document_of_chunk, memoryd.meets, memoryd.stood,
     memoryd.nearest_name, memoryd.options, memoryd.option_fits, memoryd.fault_of_options,
     memoryd.check_options,

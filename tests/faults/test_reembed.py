@@ -24,6 +24,8 @@ from tests.support.processes.daemons import Daemons
 from tests.support.rows import embedding, insert, remember, say
 from tests.support.waiting import IDLE, until
 
+NONE = {"query": "", "document": ""}
+
 
 @pytest.fixture
 def models() -> Iterator[HeldServer]:
@@ -102,7 +104,7 @@ async def test_recall_answers_while_the_model_is_changed_and_changed_back(
         assert await dimensions(connection) == {8: passages + 1}
         assert not await connection.fetchval(DIFFERENT)
         status = await memoryd("reembed", "--status", "--json")
-        assert status.json["used"] == {"embedder": "openai/test", "dimensions": 8}
+        assert status.json["used"] == {"embedder": "openai/test", "dimensions": 8, "instructions": NONE}
         assert (status.json["state"], status.json["passages"], status.json["embedded"]) == (
             "kept",
             passages + 1,

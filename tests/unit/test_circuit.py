@@ -13,8 +13,8 @@ from structlog.testing import capture_logs
 
 from providers.circuit import Circuit, CircuitEmbedder, CircuitLanguageModel
 from providers.ports import (
+    Instructions,
     Rejected,
-    SimilarityFloors,
     Situations,
     StatedFact,
     StatedFacts,
@@ -40,7 +40,7 @@ class Provider:
     name = "test/provider"
     dimensions = 2
     remote = True
-    floors = SimilarityFloors(related=0.5, same_topic=0.75)
+    instructions = Instructions()
 
     def __init__(self) -> None:
         self.calls = 0

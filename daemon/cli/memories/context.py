@@ -78,7 +78,7 @@ def context(
         async with database.connection() as connection:
             embedder = await embedder_of_database(settings, connection)
         try:
-            found = await Embedding(embedder, database).if_possible({0: message[:MESSAGE_LENGTH]})
+            found = await Embedding(embedder, database).if_possible({0: message[:MESSAGE_LENGTH]}, asked=True)
         finally:
             await embedder.close()
         if not found:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from daemon.cli.common import chosen, embedder_of, language_model_of, postgres, settings_or_exit
+from daemon.cli.common import chosen, embedder_of, instructed, language_model_of, postgres, settings_or_exit
 from daemon.cli.failure import explain, sentences
 from daemon.cli.output import as_json, number
 
@@ -69,6 +69,7 @@ async def _examine(settings: Settings, url: str, take: Callable[[Check], None]) 
         url,
         build_embedder=lambda model: embedder_of(settings, model),
         chosen=chosen(settings),
+        instructed=instructed(settings),
         build_language_model=lambda: language_model_of(settings),
     ):
         take(check)

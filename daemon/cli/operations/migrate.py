@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from daemon.cli.common import chosen, embedder_of, postgres, settings_or_exit
+from daemon.cli.common import chosen, embedder_of, instructed, postgres, settings_or_exit
 from daemon.cli.failure import sentences
 
 if TYPE_CHECKING:
@@ -37,22 +37,25 @@ def migrate(
 async def migrate_database(settings: Settings, url: str, *, dry_run: bool = False) -> Upgrade:
     """Migrates one database; returns what was applied, or would be. Raises MigrationError."""
     from daemon.db.migrator import migrate as apply
-    from daemon.db.models import Model, model_to_use, read_models
+    from daemon.db.models import model_of, model_to_use, read_models
     from daemon.db.pool import connect
     from daemon.db.tokens import load_tokens, tokens_are_missing
     from daemon.settings import roles_in
 
     embedder = embedder_of(settings)
-    model = Model(embedder.name, embedder.dimensions)
+    model = model_of(embedder)
     # What works behind a transaction pooler works everywhere, and here nothing is asked twice.
     connection = await connect(url, pooled=True)
     try:
         if not dry_run:
-            model = model_to_use(model, await read_models(connection), chosen=chosen(settings))
+            model = model_to_use(
+                model, await read_models(connection), chosen=chosen(settings), instructed=instructed(settings)
+            )
         done = await apply(
             connection,
             dimensions=model.dimensions,
             embedder=model.embedder,
+            instructions=model.instructions,
             dry_run=dry_run,
             admin_roles=roles_in(settings.admin_roles),
         )

@@ -61,7 +61,7 @@ def reembed(
 
 
 def _change(name: str, dimensions: int | None) -> None:
-    from daemon.db.models import Model
+    from daemon.db.models import model_of
     from providers.build import ALLOWED_EMBEDDERS, LOCAL, check_names
 
     with sentences():
@@ -75,9 +75,11 @@ def _change(name: str, dimensions: int | None) -> None:
 
         given = settings.model_copy(update={"embedder": name, "embedding_dimensions": dimensions})
         embedder = embedder_of(given)
-        model = Model(embedder.name, embedder.dimensions)
+        model = model_of(embedder)
         try:
-            if embedder.remote and (count := await _running(settings, database)):
+            if not model.embedder.startswith(("local/", "fastembed/")) and (
+                count := await _running(settings, database)
+            ):
                 remark(
                     f"{number(count, 'daemon')} running: each needs the key and the address of {model} in its own settings. "
                     "Whether they are right, memoryd doctor says with the settings of the daemon."

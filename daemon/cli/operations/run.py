@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from daemon.cli.common import check_facts, chosen, embedder_of, language_model_of, postgres, settings_or_exit
+from daemon.cli.common import (
+    check_facts,
+    chosen,
+    embedder_of,
+    instructed,
+    language_model_of,
+    postgres,
+    settings_or_exit,
+)
 from daemon.cli.failure import Failure, sentences, show_sentence
 from daemon.cli.operations.migrate import migrate_database
 
@@ -101,6 +109,7 @@ async def _serve(settings: Settings, url: str, server: EmbeddedPostgres | None, 
             embedder_of(settings), build=lambda model: embedder_of(settings, model), logger=log
         ),
         chosen=chosen(settings),
+        instructed=instructed(settings),
         language_model=language_model_of(settings),
         logger=log,
         supervisor=None if server is None else Supervisor(server, logger=log),

@@ -337,7 +337,7 @@ begin
     end if;
     return memoryd.compose_context(
         build_context.agent_id, build_context.message, caller.user_id, not caller.privileged,
-        memoryd.embed(build_context.message), null,
+        memoryd.vector_of_question(build_context.message), null,
         memoryd.conditions_of(coalesce(build_context.options, '{}')));
 end
 $$;

@@ -81,7 +81,7 @@ begin
     return query
     select e.* from memoryd.explain_lines(
         explain_context.agent_id, explain_context.message, caller.user_id, not caller.privileged,
-        memoryd.embed(explain_context.message),
+        memoryd.vector_of_question(explain_context.message),
         memoryd.conditions_of(coalesce(explain_context.options, '{}'))) e;
     get diagnostics found_rows = row_count;
     perform memoryd.audit_read(

@@ -101,6 +101,21 @@ begin
 end
 $$;
 
+-- Tells the client once a session that a question was searched without its meaning.
+create or replace function memoryd.tell_by_words() returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if coalesce(current_setting('memoryd.told_by_words', true), '') = '' then
+        perform set_config('memoryd.told_by_words', 'on', false);
+        raise notice 'the question is compared by its words only: the database cannot embed it'
+            using hint = 'By meaning: insert it into memory_requests, which a daemon answers, run memoryd '
+                         'recall, or give its embedding. memoryd doctor says which model embeds.';
+    end if;
+end
+$$;
+
 -- The vector of a text, of unit length: of its first 8,192 characters, as the daemons' local embedder has it.
 -- Null where the database's embeddings are those of another embedder, where the tokens are not loaded, and in
 -- a database that is not in UTF-8.
@@ -139,3 +154,18 @@ end
 $$;
 comment on function memoryd.embed is
     'The vector that the local embedder gives for a text; null if the database has another embedder.';
+
+-- The same of a question; where the database cannot make it, the client is told.
+create or replace function memoryd.vector_of_question(p_text text) returns vector
+language plpgsql volatile
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+declare
+    found constant vector := memoryd.embed(p_text);
+begin
+    if found is null and p_text is not null and not memoryd.embeds_here() then
+        perform memoryd.tell_by_words();
+    end if;
+    return found;
+end
+$$;

@@ -52,7 +52,8 @@ $$;
 
 -- Makes the spare generation one that is being built for this model, empty. Waits for those who write now, so
 -- that every later change is written into it too.
-create or replace function memoryd.begin_generation(p_embedder text, p_dimensions integer) returns void
+create or replace function memoryd.begin_generation(
+    p_embedder text, p_dimensions integer, p_instructions jsonb) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
@@ -61,7 +62,8 @@ begin
     truncate memoryd.spare_entries;
     insert into memoryd.settings (key, value)
     values ('spare', jsonb_build_object(
-        'embedder', p_embedder, 'dimensions', p_dimensions, 'state', 'building', 'since', now()));
+        'embedder', p_embedder, 'dimensions', p_dimensions, 'instructions', p_instructions,
+        'state', 'building', 'since', now()));
 end
 $$;
 
@@ -233,13 +235,15 @@ begin
     lock table memoryd.entries, memoryd.spare_entries in access exclusive mode;
     select s.value into spare from memoryd.settings s where s.key = 'spare';
     select jsonb_object_agg(s.key, s.value) || jsonb_build_object('state', 'kept', 'since', now()) into used
-    from memoryd.settings s where s.key in ('embedder', 'dimensions');
+    from memoryd.settings s where s.key in ('embedder', 'dimensions', 'instructions', 'similarity');
     perform memoryd.exchange_names();
-    update memoryd.settings s
-    set value = case s.key when 'spare' then used else spare -> s.key end, updated_at = now()
-    where s.key in ('spare', 'embedder', 'dimensions');
+    delete from memoryd.settings s where s.key in ('instructions', 'similarity');
     insert into memoryd.settings as s (key, value)
-    values ('former_embedders', jsonb_build_array(used - 'state' - 'since'))
+    select m.key, m.value
+    from jsonb_each(spare - 'state' - 'since' || jsonb_build_object('spare', used)) m
+    on conflict (key) do update set value = excluded.value, updated_at = now();
+    insert into memoryd.settings as s (key, value)
+    values ('former_embedders', jsonb_build_array(used - 'state' - 'since' - 'similarity'))
     on conflict (key) do update
     set value = (select jsonb_agg(distinct f) from jsonb_array_elements(s.value || excluded.value) f);
     -- Embeddings that were given for the model before are not used.

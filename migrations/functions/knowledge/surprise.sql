@@ -19,10 +19,11 @@ as $$
 declare
     sought constant halfvec := l2_normalize(p_embedding)::halfvec;
     code_sought constant bit varying := memoryd.signs_of(sought);
+    scale constant record := memoryd.calibration();
 begin
     return query
-    select n.id, max(n.similarity)
-    from ((select e.id, 1 - (e.embedding <=> sought) as similarity
+    select n.id, max(m.similarity)
+    from ((select e.id, 1 - (e.embedding <=> sought) as cosine
            from (select t.ctid from memoryd.entries t
                  where t.scope = p_scope and t.source = 'knowledge' and t.code is not null
                  order by t.code <~> code_sought
@@ -36,8 +37,9 @@ begin
                 limit 40) f
           join public.shared_knowledge k on k.id = f.id
           where vector_dims(k.embedding) = vector_dims(p_embedding)) n
-    -- NaN, the similarity of an embedding that is all zeros, compares as greater than every number.
-    where n.similarity > 0.25 and n.similarity <> 'NaN'
+    cross join lateral (
+        select memoryd.calibrated(n.cosine, scale.background, scale.unit) as similarity offset 0) m
+    where m.similarity > 0.25
     group by n.id
     order by 2 desc
     limit 8;
@@ -104,6 +106,7 @@ declare
     scope constant bigint := memoryd.org_scope(p_org);
     language constant text := memoryd.language_of(p_text);
     lexemes constant text[] := tsvector_to_array(memoryd.lexemes_in(left(p_text, 2000), language));
+    scale constant record := memoryd.calibration();
 begin
     if not memoryd.caller_is_service()
        or (memoryd.caller_org() is not null and p_org is distinct from memoryd.caller_org()) then
@@ -120,9 +123,10 @@ begin
         where p_embedding is null
     ), compared as materialized (
         select k.id, memoryd.said(k.title, k.content) as text,
-               coalesce(c.similarity, case when p_embedding is not null
-                   then 1 - (memoryd.embed(left(memoryd.searched_text(k), 2000)) <=> p_embedding) end)
-                   as similarity,
+               coalesce(c.similarity, memoryd.calibrated(
+                   case when p_embedding is not null
+                        then 1 - (memoryd.embed(left(memoryd.searched_text(k), 2000)) <=> p_embedding) end,
+                   scale.background, scale.unit)) as similarity,
                memoryd.overlap(
                    memoryd.lexemes_in(left(memoryd.searched_text(k), 8192), language), lexemes) as overlap
         from candidates c

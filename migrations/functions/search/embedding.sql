@@ -14,6 +14,6 @@ begin
         raise exception 'both query and query_embedding are given'
             using errcode = 'invalid_parameter_value', hint = 'Give one of them, the other is null.';
     end if;
-    return memoryd.embed(p_query);
+    return memoryd.vector_of_question(p_query);
 end
 $$;

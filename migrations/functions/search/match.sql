@@ -26,7 +26,7 @@ begin
     end if;
     if p_threshold is null or not p_threshold between -1 and 1 then
         raise exception 'match_threshold is %', coalesce(p_threshold::text, 'null')
-            using errcode = 'invalid_parameter_value', hint = 'Give a cosine similarity from -1 to 1.';
+            using errcode = 'invalid_parameter_value', hint = 'Give a similarity from -1 to 1.';
     end if;
     if p_count is null or p_count < 0 then
         raise exception 'match_count is %', coalesce(p_count::text, 'null')
@@ -72,14 +72,15 @@ declare
     sought constant halfvec := l2_normalize(p_embedding)::halfvec;
     code_sought constant bit varying := memoryd.signs_of(sought);
     reach constant bigint := greatest(2000, 20::bigint * p_count);
+    scale constant record := memoryd.calibration();
 begin
     if not caller.privileged
        and (caller.user_id is null or p_scope <> memoryd.scope_of(caller.user_id, null)) then
         return;
     end if;
     return query
-    select n.id, n.similarity
-    from (select e.id, max(1 - (e.embedding <=> sought)) as similarity
+    select n.id, m.similarity
+    from (select e.id, max(1 - (e.embedding <=> sought)) as cosine
           from (select t.ctid from memoryd.entries t
                 where t.scope = p_scope and t.source = p_source and t.code is not null
                 order by t.code <~> code_sought
@@ -107,14 +108,17 @@ begin
                     offset 0) t
                 where memoryd.words_shared(p_query, t.searched_text) <> '{}'
                 offset 0) f) n
-    -- NaN, the similarity of an embedding that is all zeros, compares as greater than every number.
-    where n.similarity > p_threshold and n.similarity <> 'NaN'
-    order by n.similarity desc;
+    cross join lateral (
+        select memoryd.calibrated(n.cosine, scale.background, scale.unit) as similarity offset 0) m
+    where m.similarity > p_threshold
+    order by m.similarity desc;
 end
 $$;
 
--- The rows of a source that recall finds by the words of a question, with the part of these that each has, if
--- it is more than p_threshold. Words that none of the rows has do not count. p_user null: of any user.
+-- The rows of a source that recall finds by the words of a question, with how many of these each has, as part
+-- of those that the best row has, if it is more than p_threshold. So the best rows pass every threshold below
+-- one: a threshold is meant for similarities, and few rows have most words of a question. p_user null: of any
+-- user.
 create or replace function memoryd.matched_by_words(
     p_source text, p_user uuid, p_query text, p_filter jsonb, p_threshold double precision, p_count integer)
 returns table (id uuid, similarity double precision)
@@ -132,7 +136,7 @@ begin
     )
     select f.id, p.similarity
     from found f
-    cross join (select count(distinct w) as words from found o cross join unnest(o.words) w) c
+    cross join (select max(cardinality(o.words)) as words from found o) c
     cross join lateral (
         select coalesce(cardinality(f.words) / nullif(c.words, 0)::double precision, 0) as similarity) p
     where p.similarity > p_threshold;

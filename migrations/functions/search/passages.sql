@@ -117,10 +117,11 @@ declare
     wanted constant jsonb := p_request.filter;
     conditions constant memoryd.conditions := p_request.conditions;
     project constant text := conditions.project;
+    scale constant record := memoryd.calibration();
 begin
     return query
     select row_number() over (), r.tid, r.source, r.id, r.weights, h.rare,
-           1 - (r.embedding <=> sought), r.length, r.row_length, r.asks, r.times,
+           memoryd.calibrated(h.cosine, scale.background, scale.unit), r.length, r.row_length, r.asks, r.times,
            r.session_id, r.position, r.speaker, r.role, r.created_at,
            r.weight / case when h.rare and r.source = 'memory' then least(
                1, max(r.weight) filter (where h.rare and r.source = 'memory') over ()) else 1 end,
@@ -137,7 +138,8 @@ begin
                  f.expires_at, f.session_id, f.position,
                  f.speaker, f.role, f.created_at, f.weight
           from memoryd.fresh_passages(p_request) f) r
-    cross join lateral (select coalesce(r.weights <#> rare_words < 0, false) as rare offset 0) h
+    cross join lateral (select coalesce(r.weights <#> rare_words < 0, false) as rare,
+                               1 - (r.embedding <=> sought) as cosine offset 0) h
     where memoryd.is_asked_for(
               r.owner_id, r.agent_id,
               case when conditions.as_of is null

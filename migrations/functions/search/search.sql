@@ -262,6 +262,9 @@ declare
     unowned constant boolean := memoryd.asks_unowned(caller, p_request.agent, p_request.about);
     sought memoryd.search_request := p_request;
 begin
+    if by_words_alone then
+        perform memoryd.tell_by_words();
+    end if;
     -- Some of what is found falls behind what is linked.
     sought.count := greatest(100, 2 * p_request.count);
     return query

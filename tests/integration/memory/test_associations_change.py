@@ -11,7 +11,6 @@ import asyncpg
 from daemon.db.pool import Database
 from handlers import associate as links
 from handlers.shared.ports import Job
-from providers.ports import SimilarityFloors
 from tests.support.access.acting import ANN, BOB
 from tests.support.processes.daemons import Daemons
 from tests.support.processes.paused import gate_closed, meanwhile, paused, pausing
@@ -174,7 +173,7 @@ async def test_a_memory_that_changes_between_two_reads_is_not_linked_by_its_old_
             await database.execute(sql, *args)
 
     job = Job(1, "associate", None, last, None, 1, 0, NOON)
-    handler = links.AssociateHandler(reader=Between(), floors=SimilarityFloors(related=0.5, same_topic=0.75))
+    handler = links.AssociateHandler(reader=Between())
     commit = await handler.prepare([job])
     async with database.transaction() as transaction:
         await commit(transaction, [job])

@@ -85,7 +85,7 @@ async def test_what_a_user_writes_they_read(scratch: asyncpg.Connection, embeds:
 
 
 async def test_with_a_remote_embedder_it_finds_by_words(scratch: asyncpg.Connection) -> None:
-    """similarity is then the part of the question's words that a memory has."""
+    """similarity is then the number of the question's words that a memory has, as part of the best one's."""
     await embedded_by(scratch, "remote-model")
     half = await remember(scratch, "a portrait of nine", user_id=ANN, memory_type="user_preferences")
     both = await remember(scratch, "portrait format", user_id=ANN, memory_type="user_preferences")
@@ -106,6 +106,23 @@ async def test_with_a_remote_embedder_it_finds_by_words(scratch: asyncpg.Connect
         )
     assert [(r["id"], r["similarity"]) for r in low] == [(str(both), 1), (str(half), 0.5)]
     assert [r["id"] for r in high] == [str(both)]
+
+
+async def test_by_words_the_best_memories_pass_the_threshold_and_the_client_is_told_once(
+    scratch: asyncpg.Connection,
+) -> None:
+    await embedded_by(scratch, "remote-model")
+    for text in ("the portrait is square", "its format is A4", "whales sing"):
+        await remember(scratch, text, user_id=ANN, memory_type="user_preferences")
+    await index_rows(scratch, "memory")
+    told: list[str] = []
+    scratch.add_log_listener(lambda _, notice: told.append(notice.message))
+    async with acting_as(scratch, ANN):
+        found = (await rpc(scratch, READ, {"query": "Which format has the portrait?"}))["results"]
+        assert len(await scratch.fetch("select * from recall('portrait')")) == 1
+        await scratch.fetch("select build_context('alice', 'paint the portrait')")
+    assert {r["content"] for r in found} == {"the portrait is square", "its format is A4"}
+    assert len([n for n in told if "the database cannot embed it" in n]) == 1
 
 
 @pytest.mark.parametrize("embedder", ["local", "remote"])

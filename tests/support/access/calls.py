@@ -205,6 +205,8 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             for only in YES_NO
         ),
         "memoryd.check_options": ("select memoryd.check_options('recall', 'recall', '{}')::text",),
+        "memoryd.tell_by_words": ("select memoryd.tell_by_words()",),
+        "memoryd.vector_of_question": ("select memoryd.vector_of_question('<words>')::text",),
         "memoryd.embed": ("select memoryd.embed('<words>')::text",),
         "memoryd.nearest_in_scope": tuple(
             f"select * from memoryd.nearest_in_scope('{source}', {scope}, <vector>, '<words>', -1, 1000) order by 1"

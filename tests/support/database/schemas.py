@@ -9,7 +9,9 @@ import asyncpg
 
 from daemon.db.migration_files import MigrationFiles
 from daemon.db.migrator import migrate
+from daemon.db.models import NO_INSTRUCTIONS
 from daemon.db.plan import Upgrade
+from providers.ports import Instructions
 from tests.support.content.index import INDEXED_MEMORIES
 from tests.support.rows import DIMENSIONS, ask, column, insert, remember
 from tests.support.waiting import IDLE, until
@@ -32,11 +34,14 @@ async def apply(
     *,
     dimensions: int = DIMENSIONS,
     embedder: str = EMBEDDER,
+    instructions: Instructions = NO_INSTRUCTIONS,
     files: MigrationFiles | None = None,
 ) -> Upgrade:
     """Migrates; answers what was applied."""
     async with connected(url) as connection:
-        return await migrate(connection, dimensions=dimensions, embedder=embedder, files=files)
+        return await migrate(
+            connection, dimensions=dimensions, embedder=embedder, instructions=instructions, files=files
+        )
 
 
 async def embedded_by(connection: asyncpg.Connection, embedder: str) -> None:

@@ -12,7 +12,7 @@ from handlers.dream.dreamer import Dreamer
 from handlers.shared.embedding import Embedding
 from handlers.shared.thinking import Budget, Thinker
 from providers.build import build_language_model
-from providers.ports import LanguageModel, SimilarityFloors
+from providers.ports import Instructions, LanguageModel
 from tests.support.services.openai_server import OpenAIServer
 
 
@@ -42,7 +42,7 @@ class Log:
 class NoEmbedding:
     """An embedder that never answers: insights are then written without a vector."""
 
-    floors = SimilarityFloors(related=0.5, same_topic=0.75)
+    instructions = Instructions()
 
     async def if_possible(
         self, _texts: Mapping[Any, str], *, patience: float | None = None

@@ -10,13 +10,20 @@ from typing import Any
 
 import asyncpg
 
+from memory.calibration import SUBJECTS
 from tests.support.database.schemas import apply, connected
 from tests.support.processes.daemons import Daemons
 from tests.support.services.openai_server import Fault, OpenAIServer
 
+CALIBRATED = """
+insert into memoryd.settings (key, value)
+values ('similarity', '{"background": 0, "unit": 1, "spread": 0.3, "rows": 1000000000}')
+"""
+"""So no daemon asks the server for what the test did not write."""
+
 
 class CountingServer(OpenAIServer):
-    """Keeps the texts that were embedded, and so paid for: those of refused requests are not."""
+    """Keeps the texts of rows and questions that were embedded, and so paid for: those of refused requests are not."""
 
     def __init__(self) -> None:
         super().__init__(dimensions=8)
@@ -24,7 +31,7 @@ class CountingServer(OpenAIServer):
 
     def embeddings(self, request: dict[str, Any], fault: Fault | None) -> dict[str, Any]:
         """See `OpenAIServer`."""
-        self.paid += request["input"]
+        self.paid += [text for text in request["input"] if text not in SUBJECTS]
         return super().embeddings(request, fault)
 
 
@@ -56,6 +63,7 @@ async def remote_embedder(url: str, folder: Path) -> AsyncIterator[Remote]:
         daemons = Daemons(url, folder)
         try:
             async with connected(url) as connection:
+                await connection.execute(CALIBRATED)
                 yield Remote(server, url, daemons, connection)
         finally:
             await daemons.kill_all()
