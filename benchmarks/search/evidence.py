@@ -35,6 +35,7 @@ from providers.local_embedder import LocalEmbedder
 CUTS = (5, 10, 20)
 RECALL = "select id from recall($1, user_id => $2, match_count => $3)"
 SAY = "insert into conversation_messages (session_id, user_id, role, content) values ($1, $2, 'user', $3)"
+CONTEXT = "select unnest((memoryd.compose('reader', $1, $2, true, memoryd.embed($1), null)).row_ids) as id"
 RECALL_IN_CHAT = "select id from recall($1, user_id => $2, match_count => $3, options => $4::jsonb)"
 
 Ask = Callable[[str, uuid.UUID], Awaitable[Sequence[Any]]]
@@ -120,6 +121,15 @@ async def ask_in_chat(url: str, bodies: Sequence[Body]) -> tuple[list[float], Ta
         return list(await statement.fetch(text, user, max(CUTS), options))
 
     asked = await ask(bodies, one)
+    await connection.close()
+    return asked
+
+
+async def ask_for_contexts(url: str, bodies: Sequence[Body]) -> tuple[list[float], Tally]:
+    """Gives every question as a task: what the lines of its context hold."""
+    connection = await asyncpg.connect(url)
+    statement = await connection.prepare(CONTEXT)
+    asked = await ask(bodies, statement.fetch)
     await connection.close()
     return asked
 
@@ -211,8 +221,19 @@ def main() -> None:
         action="store_true",
         help="ask as a chatbot does: the questions are messages of a new conversation, which is left out",
     )
+    made.add_argument(
+        "--contexts",
+        action="store_true",
+        help="give the questions as tasks, and look at the lines of their contexts",
+    )
     options = made.parse_args()
-    way = ask_through_daemon if options.through_daemon else ask_in_chat if options.chat else ask_in_sql
+    ways = {
+        ask_through_daemon: options.through_daemon,
+        ask_in_chat: options.chat,
+        ask_for_contexts: options.contexts,
+        ask_in_sql: True,
+    }
+    way = next(way for way, chosen in ways.items() if chosen)
     results = {}
     with database(options.database_url) as url:
         for name, texts in read(options.data).items():
