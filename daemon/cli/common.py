@@ -9,7 +9,7 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
 
@@ -152,6 +152,7 @@ def instructed(settings: Settings) -> bool:
 async def embedder_of_database(settings: Settings, connection: AnyConnection) -> Embedder:
     """The embedder that the database is embedded by. Raises MigrationError where the settings name one that it never had."""
     from daemon.db.models import model_of, model_to_use, read_models
+    from providers.ports import Rejected, Unavailable
 
     embedder = embedder_of(settings)
     asked = model_of(embedder)
@@ -162,10 +163,14 @@ async def embedder_of_database(settings: Settings, connection: AnyConnection) ->
     except BaseException:
         await embedder.close()
         raise
-    if model == asked:
-        return embedder
-    await embedder.close()
-    return embedder_of(settings, model)
+    if model != asked:
+        await embedder.close()
+        embedder = embedder_of(settings, model)
+    if embedder.name.startswith("fastembed/"):
+        # It is loaded here: a question has only two seconds. What is wrong with it is found again by who asks it.
+        with suppress(Unavailable, Rejected):
+            await embedder.embed(["memory"])
+    return embedder
 
 
 def check_facts(settings: Settings) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,11 +11,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from memory.calibration import SUBJECTS
 from providers.build import build_embedder
-from providers.ports import Embedder, Unavailable
+from providers.ports import Embedder, Instructions, Unavailable
 from tests.support.content.onnx_model import DIMENSIONS, write_model
+from tests.support.database.schemas import apply, connected
+from tests.support.processes.commands import Commands
+from tests.support.processes.daemons import Daemons
+from tests.support.rows import remember
+from tests.support.waiting import IDLE, until
 
-WORDS = ["car", "whale", "query", "passage"]
+WORDS = sorted({"car", "whale", "query", "passage", *re.findall(r"\w+|[^\w\s]", " ".join(SUBJECTS))})
 
 
 def build(name: str, dimensions: int | None = None) -> Embedder:
@@ -78,3 +86,30 @@ def test_nothing_of_it_is_imported_before_it_is_named() -> None:
     loaded = "any(m.startswith(('fastembed', 'onnx')) for m in sys.modules)"
     code = f"import sys, providers.build, daemon.cli.app; sys.exit({loaded})"
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
+
+
+async def test_a_daemon_embeds_with_it_and_questions_find_by_meaning(
+    folder: Path, empty_url: str, tmp_path: Path
+) -> None:
+    embedder = f"fastembed/{folder}"
+    instructions = Instructions("query: ", "passage: ")
+    await apply(empty_url, dimensions=DIMENSIONS, embedder=embedder, instructions=instructions)
+    daemons, memoryd = Daemons(empty_url, tmp_path), Commands(empty_url, tmp_path)
+    try:
+        daemon = await daemons.start(embedder=embedder)
+        await daemon.event("embedder_calibrated")
+        async with connected(empty_url) as connection:
+            await remember(connection, "car", agent_id="alice")
+            await until(connection, IDLE)
+            asked = await connection.fetchval(
+                "insert into memory_requests (kind, agent_id, query) values ('recall', 'alice', 'car') returning id"
+            )
+            await until(connection, "select status = 'done' from memory_requests where id = $1", asked)
+            (found,) = json.loads(
+                await connection.fetchval("select result from memory_requests where id = $1", asked)
+            )
+            assert found["similarity"] > 0
+        told = await memoryd("recall", "car", "--json", embedder=embedder)
+        assert json.loads(told.out)[0]["similarity"] == pytest.approx(found["similarity"], abs=1e-3), told.err
+    finally:
+        await daemons.kill_all()
