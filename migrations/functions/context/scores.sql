@@ -2,7 +2,8 @@
 -- association = 0.2 x the strongest link (>= 0.3) to one of the best memories (relevance > 0.3).
 -- p_only_user: only memories of p_user; otherwise also those without a user.
 
--- How similar rows of one source are to an embedding: the calibrated similarity of their nearest passage. Only of
+-- How similar rows of one source are to an embedding: the calibrated similarity of their nearest passage.
+-- Only of
 -- rows in these scopes, as far as they are open to the caller: of others nothing is given back.
 create or replace function memoryd.similarities(
     p_source text, p_ids uuid[], p_scopes bigint[], p_embedding vector)

@@ -155,7 +155,7 @@ $$;
 comment on function memoryd.embed is
     'The vector that the local embedder gives for a text; null if the database has another embedder.';
 
--- The same of a question; where the database cannot make it, the client is told.
+-- The vector of a question; where the database cannot make it, the client is told.
 create or replace function memoryd.vector_of_question(p_text text) returns vector
 language plpgsql volatile
 set search_path = pg_catalog, public, :vector_schema, pg_temp

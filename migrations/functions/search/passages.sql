@@ -123,8 +123,8 @@ declare
 begin
     return query
     select row_number() over (), r.tid, r.source, r.id, r.weights, h.rare,
-           memoryd.calibrated(h.cosine, scale.background, scale.unit), r.length, r.row_length, r.asks, r.times,
-           r.session_id, r.position, r.speaker, r.role, r.created_at,
+           memoryd.calibrated(h.cosine, scale.background, scale.unit), r.length, r.row_length,
+           r.asks, r.times, r.session_id, r.position, r.speaker, r.role, r.created_at,
            r.weight / case when h.rare and r.source = 'memory' then least(
                1, max(r.weight) filter (where h.rare and r.source = 'memory') over ()) else 1 end,
            memoryd.meets(conditions, r.created_at, r.session_id, r.position, r.role, r.speaker)
