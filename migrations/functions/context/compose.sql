@@ -156,10 +156,14 @@ begin
                          p_agent, p_message, null, p_embedding, p_conditions) f
                      union all
                      select n from memoryd.named_knowledge(p_names) n), p_agent, p_message, null) l
-            left join public.memory_chunks c on l.source = 'document' and c.id = l.id
-            left join public.conversation_messages m on l.source = 'conversation' and m.id = l.id
             -- What has an access level and is open to the user was found above.
-            where p_user is null or coalesce(c.access_level, m.access_level) is null);
+            where p_user is null
+               or not exists (select from public.memory_chunks c
+                              where c.id = l.id and l.source = 'document'
+                                and c.access_level is not null offset 0)
+                  and not exists (select from public.conversation_messages m
+                                  where m.id = l.id and l.source = 'conversation'
+                                    and m.access_level is not null offset 0));
     end if;
     return query
     select c.*

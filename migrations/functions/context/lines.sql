@@ -132,8 +132,11 @@ begin
                     then 'the message itself'
                 when i.confidence < 0.4 then 'not sure enough' end
     from unnest(p_found) f
-    left join public.agent_memory m on f.source = 'memory' and m.id = f.id
-    left join public.dream_insights i on f.source = 'insight' and i.id = f.id
+    -- Each is looked up by its id: a join of unknown size would read whole tables.
+    left join lateral (
+        select t.* from public.agent_memory t where t.id = f.id and f.source = 'memory' offset 0) m on true
+    left join lateral (
+        select t.* from public.dream_insights t where t.id = f.id and f.source = 'insight' offset 0) i on true
     cross join lateral (
         select case f.source
             when 'memory' then memoryd.trust_of_memory(m.user_id, m.agent_id, m.source, m.metadata, p_agent)

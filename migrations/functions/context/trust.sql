@@ -139,4 +139,7 @@ $$;
 create or replace function memoryd.named(p_name text) returns text
 language sql immutable parallel safe
 set search_path = pg_catalog, pg_temp
-as $$ select memoryd.quoted(translate(p_name, '[]()<>', ''), 60) $$;
+as $$
+    -- A second time: what looked like a marker has become one in brackets.
+    select translate(memoryd.quoted(translate(p_name, '[]()<>', ''), 60), '[]', '')
+$$;
