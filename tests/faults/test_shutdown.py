@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import os
 import random
+import select
 import signal
+import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,7 +20,9 @@ import pytest
 from daemon.db.pool import Database
 from handlers.shared.ports import Job, RowsLocked
 from tests.support.content.finished import all_done
-from tests.support.processes.daemons import DaemonProcess, Daemons
+from tests.support.processes.commands import Commands
+from tests.support.processes.daemons import STOP_SECONDS, DaemonProcess, Daemons
+from tests.support.processes.forks import Forked
 from tests.support.processes.load import load_on
 from tests.support.processes.paused import COMMIT_WAITS, commit_held_up
 from tests.support.processes.workers import CREATE_DONE, Doing, enqueue, open_database, worker_on, working
@@ -208,3 +215,25 @@ async def test_a_batch_that_is_stopped_after_it_snoozed_some_of_its_jobs_snoozes
     async with working(worker_on(database, Doing(), lanes=4)):
         await until(connection, IDLE)
     assert await connection.fetchval("select array_agg(job order by job) from done") == ids
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there are processes forked")
+def test_a_process_that_a_test_leaves_running_ends_with_its_loop(tmp_path: Path) -> None:
+    """A transport that it left open would fail a later test."""
+
+    async def leave() -> Forked:
+        process = await Commands("postgresql://nobody@127.0.0.1:1/none", tmp_path).start("replay", "-")
+        assert isinstance(process, Forked)
+        assert process.stdin is not None
+        process.stdin.write(b"x" * 1_000_000)  # more than it takes at once
+        return process
+
+    left = asyncio.run(leave())
+    with suppress(ProcessLookupError):  # it has ended
+        ended = os.pidfd_open(left.pid)
+        try:
+            assert select.select([ended], [], [], STOP_SECONDS)[0]
+        finally:
+            os.close(ended)
+    del left
+    gc.collect()

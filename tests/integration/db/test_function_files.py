@@ -60,18 +60,22 @@ async def test_a_function_that_is_gone_from_its_file_is_dropped(
     assert not await apply(database_url)
 
 
-async def test_what_a_user_made_in_our_schemas_stays(
-    database_url: str, connection: asyncpg.Connection
-) -> None:
+async def test_what_a_user_made_stays(database_url: str, connection: asyncpg.Connection) -> None:
     await connection.execute(
         "create function memoryd.mine() returns integer language sql return 7; "
         "create function public.mine() returns integer language sql return 8; "
-        "create policy mine on agents for select to memoryd_user using (false)"
+        "create policy mine on agents for select to memoryd_user using (false); "
+        "create view mine as select unnest(extract_keywords('the server')) as word; "
+        # Of the names that ours have.
+        "create table notes (secret boolean); alter table notes enable row level security; "
+        "create policy own on notes as restrictive to memoryd_user using (not secret)"
     )
     await apply(database_url, files=with_files(numbers=ONE))
     await apply(database_url)
     assert await connection.fetchval("select memoryd.mine() + public.mine()") == 15
     assert "mine" in await column(connection, POLICIES)
+    assert await column(connection, "select word from mine") == ["server"]
+    assert await column(connection, "select policyname from pg_policies where tablename = 'notes'") == ["own"]
 
 
 async def test_a_function_may_change_its_result_its_arguments_and_their_names(

@@ -238,20 +238,45 @@ alter table public.agents add constraint agents_short_check
 WRITE = "insert into agent_memory (agent_id, content) values ($1, 'written during the upgrade')"
 
 
+async def kill_in_the_middle(connection: asyncpg.Connection, url: str, folder: Path) -> None:
+    """A `memoryd migrate`, when it makes policies."""
+    await connection.execute(GATE)
+    process = await Commands(url, folder).start("migrate")
+    await until(connection, IN_THE_MIDDLE)
+    process.kill()
+    await process.wait()
+    await connection.execute("delete from public.gate")
+    await until(connection, ALONE)
+    await connection.execute(NO_GATE)
+
+
 @pytest.mark.first_server
 async def test_a_kill_in_the_middle_leaves_nothing(empty_url: str, tmp_path: Path) -> None:
     async with connected(empty_url) as connection:
         before = await column(connection, OBJECTS)
-        await connection.execute(GATE)
-        process = await Commands(empty_url, tmp_path).start("migrate")
-        await until(connection, IN_THE_MIDDLE)
-        process.kill()
-        await process.wait()
-        await connection.execute("delete from public.gate")
-        await until(connection, ALONE)
-        await connection.execute(NO_GATE)
+        await kill_in_the_middle(connection, empty_url, tmp_path)
         assert await column(connection, OBJECTS) == before
     assert (await apply(empty_url)).schema == load_files().schema
+
+
+@pytest.mark.first_server
+async def test_an_upgrade_that_is_killed_in_the_middle_is_done_by_the_next_one(
+    database_url: str, tmp_path: Path
+) -> None:
+    ledger = "select name || ' ' || checksum from memoryd.function_files order by 1"
+    policies = "select tablename || ' ' || policyname from pg_policies order by 1"
+    async with connected(database_url) as connection:
+        kept = await remember(connection, "the backup runs at four")
+        expected = await column(connection, ledger), await column(connection, policies)
+        await connection.execute("update memoryd.function_files set checksum = 'of before'")
+        await connection.execute("drop policy own on agent_memory")
+        before = await column(connection, ledger), await column(connection, policies)
+        await kill_in_the_middle(connection, database_url, tmp_path)
+        assert (await column(connection, ledger), await column(connection, policies)) == before
+        upgraded = await Commands(database_url, tmp_path)("migrate")
+        assert upgraded.code == 0, upgraded.err
+        assert (await column(connection, ledger), await column(connection, policies)) == expected
+        assert await column(connection, "select id from agent_memory") == [kept]
 
 
 async def test_a_row_that_breaks_a_new_check_is_named_and_the_upgrade_goes_on_once_it_is_mended(

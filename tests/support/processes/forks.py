@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import cache
 from pathlib import Path
 
@@ -26,7 +26,7 @@ LINE_BYTES = 1 << 24
 
 
 class Forked:
-    """A running process: what tests use of asyncio.subprocess.Process."""
+    """A running process: what tests use of asyncio.subprocess.Process. It ends with the event loop of its test."""
 
     def __init__(
         self,
@@ -35,9 +35,11 @@ class Forked:
         stdout: asyncio.StreamReader | None,
         stderr: asyncio.StreamReader | None,
         answers: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+        pipes: Sequence[asyncio.BaseTransport],
     ) -> None:
         self.pid = pid
         self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
+        self._pipes = pipes
         self.returncode: int | None = None
         self._ended = asyncio.create_task(self._end(*answers))
 
@@ -67,8 +69,17 @@ class Forked:
         self.send_signal(signal.SIGTERM)
 
     async def _end(self, answers: asyncio.StreamReader, connection: asyncio.StreamWriter) -> int:
-        self.returncode = int(await answers.readline())
-        connection.close()
+        with closing(connection):
+            try:
+                self.returncode = int(await answers.readline())
+            except asyncio.CancelledError:
+                # Its test failed, and nobody waits for it: what stays open fails a later test.
+                self.terminate()
+                if self.stdin is not None:
+                    self.stdin.transport.abort()
+                for pipe in self._pipes:
+                    pipe.close()
+                raise
         return self.returncode
 
     async def _read(self, stream: asyncio.StreamReader | None) -> bytes:
@@ -143,13 +154,10 @@ async def _fork(
     for one in theirs:
         os.close(one)
     answers = await asyncio.open_unix_connection(sock=asked)
-    return Forked(
-        int(await answers[0].readline()),
-        await _writer(loop, ours[0]),
-        await _reader(loop, ours[1]),
-        await _reader(loop, ours[2]),
-        answers,
-    )
+    pid = int(await answers[0].readline())
+    stdin = await _writer(loop, ours[0])
+    (stdout, out), (stderr, err) = await _reader(loop, ours[1]), await _reader(loop, ours[2])
+    return Forked(pid, stdin, stdout, stderr, answers, [pipe for pipe in (out, err) if pipe is not None])
 
 
 @cache
@@ -179,14 +187,16 @@ def _end(process: subprocess.Popen[bytes], folder: str) -> None:
     shutil.rmtree(folder)
 
 
-async def _reader(loop: asyncio.AbstractEventLoop, end: int | None) -> asyncio.StreamReader | None:
+async def _reader(
+    loop: asyncio.AbstractEventLoop, end: int | None
+) -> tuple[asyncio.StreamReader, asyncio.ReadTransport] | tuple[None, None]:
     if end is None:
-        return None
+        return None, None
     reader = asyncio.StreamReader(limit=LINE_BYTES, loop=loop)
-    await loop.connect_read_pipe(
+    transport, _ = await loop.connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader, loop=loop), os.fdopen(end, "rb")
     )
-    return reader
+    return reader, transport
 
 
 async def _writer(loop: asyncio.AbstractEventLoop, end: int | None) -> asyncio.StreamWriter | None:
