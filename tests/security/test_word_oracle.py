@@ -87,8 +87,12 @@ async def full(server: Server, template: str) -> AsyncIterator[str]:
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def asker(full: str) -> AsyncIterator[asyncpg.Connection]:
-    """A connection with nothing prepared."""
-    opened = await asyncpg.connect(full, server_settings={"jit": "off"})
+    """A connection with nothing prepared.
+
+    What reads a small table, as memoryd.caller_id() does, is planned where it is first called after anybody has changed a
+    table or a role: outside of the search, or in it, where sequential scans are off. Here they are off everywhere.
+    """
+    opened = await asyncpg.connect(full, server_settings={"jit": "off", "enable_seqscan": "off"})
     yield opened
     await opened.close()
 
@@ -122,6 +126,29 @@ async def cost(connection: asyncpg.Connection, call: str, word: str) -> tuple[in
         fetched.append(await connection.fetchval(FETCHED) - before)
         touched.append(pages(await connection.fetchval(explained)))
     return min(touched), min(fetched)
+
+
+ROUNDS = 4
+
+
+async def least_costs(
+    connection: asyncpg.Connection, user: UUID, call: str, words: tuple[str, ...]
+) -> dict[str, tuple[int, int]]:
+    """What a user's call costs about each word, as `cost` counts it; several rounds, until all words cost the same.
+
+    Other tests' changes to roles may add to what one round counts; what a word costs by itself is in each round.
+    """
+    least: dict[str, tuple[int, int]] = {}
+    for _ in range(ROUNDS):
+        for word in words:
+            # Where nothing is put on record, nothing depends on the page that a record comes to stand on.
+            async with connection.transaction(readonly=True), acting_as(connection, user):
+                touched, fetched = await cost(connection, call, word)
+            before = least.get(word, (touched, fetched))
+            least[word] = min(touched, before[0]), min(fetched, before[1])
+        if len(set(least.values())) == 1:
+            break
+    return least
 
 
 SOURCES = tuple(load_sources())
@@ -161,24 +188,17 @@ PROBES = {
 async def test_a_word_of_another_user_costs_as_much_as_an_unknown_word(
     asker: asyncpg.Connection, probe: str, user: UUID, words: tuple[str, ...]
 ) -> None:
-    costs = []
-    for word in (words[0], NOWHERE, *words[1:], words[0]):
-        # Where nothing is put on record, nothing depends on the page that a record comes to stand on.
-        async with asker.transaction(readonly=True), acting_as(asker, user):
-            costs.append((word, await cost(asker, PROBES[probe], word)))
-    assert [one for one in costs if one[1] != costs[0][1]] == []
+    least = await least_costs(asker, user, PROBES[probe], (NOWHERE, *words))
+    assert least == dict.fromkeys(least, least[NOWHERE])
 
 
 @pytest.mark.parametrize("source", ["memory", "knowledge", "insight"])
 async def test_a_grant_of_shared_rows_opens_no_words_of_what_cannot_be_shared(
     asker: asyncpg.Connection, source: str
 ) -> None:
-    costs = []
-    for word in (THERE, NOWHERE, THERE):
-        async with asker.transaction(readonly=True), acting_as(asker, EVE):
-            probe = _FOUND.format(words="<word>", user="null", sources=f"{{{source}}}", near="null")
-            costs.append(await cost(asker, probe, word))
-    assert costs[0] == costs[1] == costs[2]
+    probe = _FOUND.format(words="<word>", user="null", sources=f"{{{source}}}", near="null")
+    least = await least_costs(asker, EVE, probe, (NOWHERE, THERE))
+    assert least[THERE] == least[NOWHERE]
 
 
 async def test_the_measured_cost_differs_for_a_word_that_is_found(asker: asyncpg.Connection) -> None:
