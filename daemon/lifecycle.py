@@ -243,7 +243,7 @@ class Daemon:
             return self._replica
 
         def drop() -> Part | None:
-            return parts.build_drop_folder(self._settings, database, daemon_id=self._id, logger=self._log)
+            return parts.build_drop_folder(self._settings, database, logger=self._log)
 
         return {"replica": replica, "drop folder": drop}
 

@@ -199,7 +199,7 @@ def build_schedule(
 
 
 def build_drop_folder(
-    settings: Settings, database: Database, *, daemon_id: UUID, logger: FilteringBoundLogger
+    settings: Settings, database: Database, *, logger: FilteringBoundLogger
 ) -> DropFolder | DriveDrop | None:
     """What takes files from the drop folder; None where the settings name none. Raises ValueError with what to do."""
     if settings.drop is None:
@@ -210,7 +210,6 @@ def build_drop_folder(
             DriveFiles(open_drive(settings)[0], folder_id, leave_out=replica),
             database=database,
             parser=build_parser(),
-            daemon_id=daemon_id,
             settle_seconds=settings.drop_settle_seconds,
             poll_seconds=settings.gdrive_poll_seconds,
             logger=logger,

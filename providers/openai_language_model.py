@@ -10,16 +10,19 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import date
 
+from pydantic import BaseModel
+
 from providers.openai_client import connect, misunderstood, translated
 from providers.openai_replies import (
-    FACTS_SCHEMA,
-    INSIGHT_SCHEMA,
     MAX_CHARACTERS_OF_INSIGHT,
-    SITUATIONS_SCHEMA,
+    FactsReply,
+    InsightReply,
     NotUsable,
+    SituationsReply,
     read_facts,
     read_insight,
     read_situations,
+    schema_of,
 )
 from providers.ports import STATED_ATTRIBUTES, Situations, StatedFacts, Useless, WrittenInsight
 from providers.vectors import clean
@@ -100,7 +103,7 @@ class OpenAILanguageModel:
             "memories": [{"index": index, "text": text} for index, text in enumerate(shown)],
             "draft": clean(draft, MAX_CHARACTERS_OF_INSIGHT),
         }
-        content, tokens = await self._ask("insight", INSIGHT, INSIGHT_SCHEMA, _fenced("memories", data))
+        content, tokens = await self._ask("insight", INSIGHT, InsightReply, _fenced("memories", data))
         try:
             text, recommendation, causal = read_insight(content, count=len(shown))
         except NotUsable as error:
@@ -119,7 +122,7 @@ class OpenAILanguageModel:
                 for index, chunk in enumerate(chunks)
             ],
         }
-        content, tokens = await self._ask("situations", SITUATE, SITUATIONS_SCHEMA, _fenced("document", data))
+        content, tokens = await self._ask("situations", SITUATE, SituationsReply, _fenced("document", data))
         try:
             return Situations(read_situations(content, count=len(chunks)), tokens)
         except NotUsable as error:
@@ -135,7 +138,7 @@ class OpenAILanguageModel:
             "written_on": f"{day.isoformat()}, {WEEKDAYS[day.weekday()]}",
             "writer": clean(writer, MAX_CHARACTERS_OF_WRITER),
         }
-        content, tokens = await self._ask("facts", FACTS, FACTS_SCHEMA, _fenced("message", data))
+        content, tokens = await self._ask("facts", FACTS, FactsReply, _fenced("message", data))
         try:
             return StatedFacts(*read_facts(content), tokens=tokens)
         except NotUsable as error:
@@ -145,7 +148,7 @@ class OpenAILanguageModel:
         """Close the connections."""
         await self._client.close()
 
-    async def _ask(self, name: str, system: str, schema: Mapping[str, object], user: str) -> tuple[str, int]:
+    async def _ask(self, name: str, system: str, shape: type[BaseModel], user: str) -> tuple[str, int]:
         """The content of the reply, and the tokens that it cost. Raises `Unavailable` or `Rejected`."""
         async with translated(self.name, setting=SETTING, timeout_seconds=self._timeout_seconds):
             reply = await self._client.chat.completions.create(
@@ -153,7 +156,7 @@ class OpenAILanguageModel:
                 messages=[{"role": "system", "content": system}, {"role": "user", "content": user}],
                 response_format={
                     "type": "json_schema",
-                    "json_schema": {"name": name, "strict": True, "schema": dict(schema)},
+                    "json_schema": {"name": name, "strict": True, "schema": schema_of(shape)},
                 },
             )
             choices = list(reply.choices)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from datetime import date
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -51,14 +51,14 @@ class Cause(_Strict):
 
     cause: Annotated[int, Field(ge=0)]
     effect: Annotated[int, Field(ge=0)]
-    strength: Annotated[float, Field(ge=0, le=1)] = STRENGTH
+    strength: Annotated[float, Field(ge=0, le=1, description="from 0 to 1: how sure you are")] = STRENGTH
 
 
 class InsightReply(_Strict):
     """An insight."""
 
-    insight: Text
-    recommendation: Text | None = None
+    insight: Annotated[Text, Field(description="one or two sentences, at most 1000 characters")]
+    recommendation: Annotated[Text | None, Field(description="one sentence, or null")] = None
     causal: Annotated[list[Cause], Field(max_length=MAX_CAUSES)] | None = None
 
 
@@ -66,7 +66,7 @@ class Situation(_Strict):
     """Where one chunk stands."""
 
     index: Annotated[int, Field(ge=0)]
-    sentence: Text
+    sentence: Annotated[Text, Field(description="at most 300 characters")]
 
 
 class SituationsReply(_Strict):
@@ -78,107 +78,49 @@ class SituationsReply(_Strict):
 class Stated(_Strict):
     """One thing that a message says of its writer."""
 
-    attribute: Text
-    value: Text
-    sentence: Text
-    last_day: Text | None = None
+    attribute: Annotated[Text, Field(json_schema_extra={"enum": list(STATED_ATTRIBUTES)})]
+    value: Annotated[Text, Field(description="words of the message, at most 120 characters")]
+    sentence: Annotated[Text, Field(description="at most 300 characters")]
+    last_day: Annotated[Text | None, Field(description="YYYY-MM-DD, or null")] = None
 
 
 class Named(_Strict):
     """Something or somebody that a message calls by name."""
 
-    name: Text
-    kind: Text
+    name: Annotated[Text, Field(description="as in the message, at most 60 characters")]
+    kind: Annotated[Text, Field(json_schema_extra={"enum": list(KINDS_OF_NAMES)})]
 
 
 class FactsReply(_Strict):
     """What a message says of its writer, and whom it names. A server without structured output may leave out the latter."""
 
-    facts: Annotated[list[Stated], Field(max_length=MAX_FACTS)]
-    names: Annotated[list[Named], Field(max_length=MAX_NAMES)] | None = None
+    facts: Annotated[list[Stated], Field(max_length=MAX_FACTS, description="at most 10")]
+    names: Annotated[list[Named], Field(max_length=MAX_NAMES, description="at most 10")] | None = None
 
 
-INSIGHT_SCHEMA: dict[str, object] = {
-    "type": "object",
-    "properties": {
-        "insight": {"type": "string", "description": "one or two sentences, at most 1000 characters"},
-        "recommendation": {"type": ["string", "null"], "description": "one sentence, or null"},
-        "causal": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "cause": {"type": "integer"},
-                    "effect": {"type": "integer"},
-                    "strength": {"type": "number", "description": "from 0 to 1: how sure you are"},
-                },
-                "required": ["cause", "effect", "strength"],
-                "additionalProperties": False,
-            },
-        },
-    },
-    "required": ["insight", "recommendation", "causal"],
-    "additionalProperties": False,
-}
+def schema_of(shape: type[BaseModel]) -> dict[str, object]:
+    """What a server with structured output is asked for: every field must be there, and no other."""
+    made = shape.model_json_schema()
+    return _asked(made, made.get("$defs", {}))
 
-SITUATIONS_SCHEMA: dict[str, object] = {
-    "type": "object",
-    "properties": {
-        "sentences": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "index": {"type": "integer"},
-                    "sentence": {"type": "string", "description": "at most 300 characters"},
-                },
-                "required": ["index", "sentence"],
-                "additionalProperties": False,
-            },
-        }
-    },
-    "required": ["sentences"],
-    "additionalProperties": False,
-}
 
-FACTS_SCHEMA: dict[str, object] = {
-    "type": "object",
-    "properties": {
-        "facts": {
-            "type": "array",
-            "description": "at most 10",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "attribute": {"type": "string", "enum": list(STATED_ATTRIBUTES)},
-                    "value": {
-                        "type": "string",
-                        "description": "words of the message, at most 120 characters",
-                    },
-                    "sentence": {"type": "string", "description": "at most 300 characters"},
-                    "last_day": {"type": ["string", "null"], "description": "YYYY-MM-DD, or null"},
-                },
-                "required": ["attribute", "value", "sentence", "last_day"],
-                "additionalProperties": False,
-            },
-        },
-        "names": {
-            "type": "array",
-            "description": "at most 10",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "name": {"type": "string", "description": "as in the message, at most 60 characters"},
-                    "kind": {"type": "string", "enum": list(KINDS_OF_NAMES)},
-                },
-                "required": ["name", "kind"],
-                "additionalProperties": False,
-            },
-        },
-    },
-    "required": ["facts", "names"],
-    "additionalProperties": False,
-}
+def _asked(given: dict[str, Any], shapes: dict[str, Any]) -> dict[str, object]:
+    """Without limits and defaults, of which servers know some only; what may be left out of a list is an empty list."""
+    given = shapes[given["$ref"].rpartition("/")[2]] if "$ref" in given else given
+    choices = given.get("anyOf", ())
+    if lists := [one for one in choices if one["type"] == "array"]:
+        given = lists[0]
+    asked: dict[str, object] = {name: given[name] for name in ("description", "enum") if name in given}
+    if choices and not lists:
+        return asked | {"type": [one["type"] for one in choices]}
+    asked["type"] = given["type"]
+    if given["type"] == "array":
+        asked["items"] = _asked(given["items"], shapes)
+    if given["type"] == "object":
+        del asked["description"]  # it is ours
+        fields = {name: _asked(field, shapes) for name, field in given["properties"].items()}
+        asked |= {"properties": fields, "required": list(fields), "additionalProperties": False}
+    return asked
 
 
 def parsed(content: str, shape: type[Model]) -> Model:

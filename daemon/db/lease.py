@@ -15,7 +15,7 @@ from daemon.db.pool import Database
 
 TAKE = """
 insert into memoryd.lanes as l (topic, lane, leased_until, token)
-values ($1, 'build', now() + make_interval(secs => $2), 1)
+values ($1, $2, now() + make_interval(secs => $3), 1)
 on conflict (topic, lane) do update
 set leased_until = excluded.leased_until, token = l.token + 1
 where l.leased_until <= now()
@@ -24,7 +24,8 @@ returning token
 RENEW = """
 update memoryd.lanes
 set leased_until = now() + make_interval(secs => $3)
-where topic = $1 and lane = 'build' and token = $2
+where topic = $1 and lane = $2 and token = $4
+returning true
 """
 
 
@@ -34,11 +35,21 @@ class Lease:
 
     topic: str
     seconds: float
+    lane: str = "build"
 
     async def take(self, database: Database) -> int | None:
         """Its token; None while another process has it."""
-        token: int | None = await database.fetchval(TAKE, self.topic, self.seconds)
+        token: int | None = await database.fetchval(TAKE, self.topic, self.lane, self.seconds)
         return token
+
+    async def renew(self, database: Database, token: int) -> bool:
+        """Whether it is still this process's, now for `seconds` more."""
+        return bool(await database.fetchval(RENEW, self.topic, self.lane, self.seconds, token))
+
+    async def give_back(self, database: Database, token: int) -> None:
+        """Ends it."""
+        with suppress(*DATABASE_FAULTS):
+            await database.fetchval(RENEW, self.topic, self.lane, 0.0, token)
 
     @asynccontextmanager
     async def renewed(self, database: Database, token: int) -> AsyncIterator[None]:
@@ -48,11 +59,10 @@ class Lease:
             yield
         finally:
             renewing.cancel()
-            with suppress(*DATABASE_FAULTS):
-                await database.execute(RENEW, self.topic, token, 0.0)
+            await self.give_back(database, token)
 
     async def _renew(self, database: Database, token: int) -> None:
         while True:
             await asyncio.sleep(self.seconds / 5)
             with suppress(*DATABASE_FAULTS):
-                await database.execute(RENEW, self.topic, token, self.seconds)
+                await self.renew(database, token)

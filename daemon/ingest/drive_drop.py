@@ -12,11 +12,11 @@ import errno
 import time
 from collections import Counter
 from contextlib import suppress
-from uuid import UUID
 
 from structlog.typing import FilteringBoundLogger
 
 from daemon.db.errors import DATABASE_FAULTS
+from daemon.db.lease import Lease
 from daemon.db.pool import Database
 from daemon.first_to_end import until_first_ends
 from daemon.ingest.drive_files import DriveFiles, Dropped
@@ -31,9 +31,6 @@ PAUSE_SECONDS, MAX_PAUSE_SECONDS = 1.0, 60.0
 OPEN_SECONDS = 60.0
 """For so long a document of Google's must not have changed: people write in it."""
 
-LEASE = "select memoryd.lease_drop_folder($1, $2, $3)"
-RETURN = "select memoryd.return_drop_folder($1, $2)"
-
 
 class DriveDrop:
     """Takes files from one folder in Google Drive. `run` ends only by being cancelled."""
@@ -44,7 +41,6 @@ class DriveDrop:
         *,
         database: Database,
         parser: Parser,
-        daemon_id: UUID,
         settle_seconds: float,
         poll_seconds: float,
         logger: FilteringBoundLogger,
@@ -57,7 +53,8 @@ class DriveDrop:
         self._files = files
         self._database = database
         self._parser = parser
-        self._daemon = daemon_id
+        self._leasing = Lease("drop folder", LEASE_SECONDS, files.id)
+        self._token: int | None = None
         owned = Ownership(source="drop", root=f"gdrive:{files.id}")
         self._ingest = Ingest(database=database, parser=parser, owned=owned, source=files)
         self._settle = settle_seconds
@@ -93,11 +90,14 @@ class DriveDrop:
         finally:
             self._files.close()
             await self._parser.close()
-            with suppress(*DATABASE_FAULTS, asyncio.CancelledError):
-                await asyncio.wait_for(self._database.execute(RETURN, self._files.id, self._daemon), 2.0)
+            if self._token is not None:
+                with suppress(TimeoutError, asyncio.CancelledError):
+                    await asyncio.wait_for(self._leasing.give_back(self._database, self._token), 2.0)
 
     async def _lease(self) -> bool:
-        return bool(await self._database.fetchval(LEASE, self._files.id, self._daemon, LEASE_SECONDS))
+        if self._token is None or not await self._leasing.renew(self._database, self._token):
+            self._token = await self._leasing.take(self._database)
+        return self._token is not None
 
     async def _renew(self) -> None:
         """Ends when another daemon works on the folder."""

@@ -106,7 +106,7 @@ class DriveFiles:
 
     def is_there(self, name: str) -> bool:
         """See `Source`. What was taken is there no more."""
-        return Path(name) in self._known if name.startswith("gdrive:") else LocalFiles().is_there(name)
+        return Path(name) in self._known if name.startswith("gdrive:") else LocalFiles.is_there(name)
 
     def take_away(self, one: Dropped, *, why: str | None) -> None:
         """Moves a file to `taken`, or, with the reason beside it, to `rejected`."""

@@ -78,31 +78,27 @@ def _inside(folder: Path, leave_out: Collection[Path]) -> Iterator[Path]:
                 yield path
 
 
-def is_there(name: str) -> bool:
-    """Whether there is still something at this path."""
-    return os.path.lexists(name)
-
-
-def look_at(path: Path) -> File:
-    """Hashes a file without keeping it. Raises Unreadable."""
-    with _opened(path) as (file, status):
-        digest = hashlib.file_digest(file, "sha256").digest()
-        return File(path, _modified(status), digest)
-
-
-def read(path: Path) -> tuple[bytes, File]:
-    """The bytes of a file, and what it was at that moment. Raises Unreadable."""
-    with _opened(path) as (file, status):
-        content = file.read(MAX_BYTES + 1)
-    return content, File(path, _modified(status), hashlib.sha256(content).digest())
-
-
 class LocalFiles:
     """Files of this machine."""
 
-    look_at = staticmethod(look_at)
-    read = staticmethod(read)
-    is_there = staticmethod(is_there)
+    @staticmethod
+    def is_there(name: str) -> bool:
+        """See `Source`."""
+        return os.path.lexists(name)
+
+    @staticmethod
+    def look_at(path: Path) -> File:
+        """See `Source`. The file is hashed without being kept."""
+        with _opened(path) as (file, status):
+            digest = hashlib.file_digest(file, "sha256").digest()
+            return File(path, _modified(status), digest)
+
+    @staticmethod
+    def read(path: Path) -> tuple[bytes, File]:
+        """See `Source`."""
+        with _opened(path) as (file, status):
+            content = file.read(MAX_BYTES + 1)
+        return content, File(path, _modified(status), hashlib.sha256(content).digest())
 
 
 def _modified(status: os.stat_result) -> datetime:

@@ -155,14 +155,3 @@ comment on column public.user_memory_access.allowed_tags is
     'Of tagged rows, those that carry one of these.';
 comment on column public.user_memory_access.visibility_scope is
     'own: nothing shared; tags: what is untagged or carries an allowed tag; all: whatever the tags.';
-
--- Which daemon takes files from a drop folder in Google Drive: a local one is locked by a file in it.
-create table memoryd.drop_folders (
-    folder text primary key,
-    daemon_id uuid not null,
-    leased_until timestamptz not null
-);
-comment on table memoryd.drop_folders is
-    'Drop folders in Google Drive, each with the daemon that takes files from it, or did last.';
-comment on column memoryd.drop_folders.folder is 'The folder''s id in Google Drive.';
-comment on column memoryd.drop_folders.leased_until is 'Another daemon may take it over then.';

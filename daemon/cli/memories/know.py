@@ -235,7 +235,7 @@ def seed(
 async def _take(
     database: Database, paths: Sequence[Path], usual: Mapping[str, Any], org: UUID | None, *, quiet: bool
 ) -> list[Told]:
-    from daemon.ingest.files import read, walk
+    from daemon.ingest.files import LocalFiles, walk
     from providers.ports import Unreadable
 
     told: list[Told] = []
@@ -244,7 +244,7 @@ async def _take(
         if path.suffix.lower() not in READERS:
             continue
         try:
-            text = read(path)[0].decode("utf-8")
+            text = LocalFiles.read(path)[0].decode("utf-8")
             found.extend((path, each) for each in list(READERS[path.suffix.lower()](text)))
         except (Unreadable, NotASeed, UnicodeDecodeError) as error:
             reason = "it is not in UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)

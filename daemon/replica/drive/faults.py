@@ -6,11 +6,10 @@ from __future__ import annotations
 
 import errno
 import json
-import re
+import time
 from collections.abc import Mapping
-from datetime import UTC, datetime
 
-MAX_RETRY_AFTER_SECONDS = 3_600.0
+from providers.retry_after import retry_after
 
 LIMITS = frozenset(
     ("userRateLimitExceeded", "rateLimitExceeded", "sharingRateLimitExceeded", "dailyLimitExceeded")
@@ -71,7 +70,7 @@ class DriveError(OSError):
 def of_answer(status: int, headers: Mapping[str, str], body: bytes) -> DriveError:
     """The error that an answer of this status means. Nothing of the answer's own text is in the message."""
     reasons = _reasons(body)
-    after = retry_after(headers.get("Retry-After"))
+    after = retry_after(headers, now=time.time())
     if status == 401:
         return DriveError(errno.EACCES, ADVICE["key"])
     if status in (403, 429):
@@ -101,19 +100,6 @@ def misunderstood() -> DriveError:
         "The answer is not one of Google Drive. If this lasts, check MEMORYD_GDRIVE_URL.",
         passes=True,
     )
-
-
-def retry_after(value: str | None) -> float:
-    """Seconds of a header Retry-After; 0.0 where there is none, or one that says nothing."""
-    if value is None:
-        return 0.0
-    if re.fullmatch(r"\d{1,9}", value.strip()):
-        return min(float(value), MAX_RETRY_AFTER_SECONDS)
-    try:
-        until = datetime.strptime(value.strip(), "%a, %d %b %Y %H:%M:%S GMT").replace(tzinfo=UTC)
-    except ValueError:
-        return 0.0
-    return min(max((until - datetime.now(UTC)).total_seconds(), 0.0), MAX_RETRY_AFTER_SECONDS)
 
 
 def _reasons(body: bytes) -> set[str]:

@@ -30,28 +30,3 @@ begin
     end if;
 end
 $$;
-
--- Takes a drop folder in Google Drive, or renews the lease. Returns whether it is this daemon's.
-create or replace function memoryd.lease_drop_folder(
-    p_folder text, p_daemon uuid, p_seconds double precision) returns boolean
-language sql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-    with leased as (
-        insert into memoryd.drop_folders as f (folder, daemon_id, leased_until)
-        values (p_folder, p_daemon, clock_timestamp() + make_interval(secs => p_seconds))
-        on conflict (folder) do update
-        set daemon_id = excluded.daemon_id, leased_until = excluded.leased_until
-        where f.daemon_id = excluded.daemon_id or f.leased_until < clock_timestamp()
-        returning 1
-    )
-    select exists (select from leased)
-$$;
-
--- Ends the lease: the daemon stops.
-create or replace function memoryd.return_drop_folder(p_folder text, p_daemon uuid) returns void
-language sql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-    delete from memoryd.drop_folders f where f.folder = p_folder and f.daemon_id = p_daemon
-$$;

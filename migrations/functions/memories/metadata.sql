@@ -73,57 +73,38 @@ begin
 end
 $$;
 
--- Whether metadata are as those of a type say, by one path: nearly all rows need no more. Where it says no,
--- metadata_fault() finds what is wrong, or that nothing is (a field that is null). Inlined.
+-- The fields of a type, below p_at, as one condition of a JSON path.
+create or replace function memoryd.metadata_path(p_fields jsonb, p_at text) returns text
+language sql immutable
+set search_path = pg_catalog, pg_temp
+as $$
+    select string_agg(
+               format(case when f.value ? 'required' then '%s' else '(!exists(' || a.at || ') || %s)' end,
+                      format(case f.value ->> 'is'
+                                 when 'strings' then '%1$s.type() == "array" && !(%1$s[*].type() != "string")'
+                                 else '%1$s.type() == "' || (f.value ->> 'is') || '"' end, a.at)
+                      || coalesce(' && (' || (select string_agg(a.at || ' == ' || o, ' || ')
+                                              from jsonb_array_elements(f.value -> 'of') o) || ')', '')
+                      || coalesce(' && ' || memoryd.metadata_path(f.value -> 'fields', a.at), '')), ' && ')
+    from jsonb_each(p_fields) f
+    cross join lateral (select p_at || '.' || f.key as at) a
+$$;
+
+-- memoryd.metadata_fits(): whether metadata are as those of a type say, by one path. Nearly all rows need no
+-- more. Where it says no, metadata_fault() finds what is wrong, or that nothing is (a field that is null).
+-- Inlined.
+do $$
+begin
+    execute format($s$
 create or replace function memoryd.metadata_fits(p_type text, p_metadata jsonb) returns boolean
 language sql immutable parallel safe
-return jsonb_typeof(p_metadata) = 'object' and coalesce(case p_type
-    when 'brand_memory' then p_metadata @@ '
-        (!exists($.brand_name) || $.brand_name.type() == "string") && (!exists($.industry) ||
-        $.industry.type() == "string") && (!exists($.target_audience) || $.target_audience.type() ==
-        "string") && (!exists($.tone) || $.tone.type() == "array" && !($.tone[*].type() != "string")) &&
-        (!exists($.keywords) || $.keywords.type() == "array" && !($.keywords[*].type() != "string")) &&
-        (!exists($.competitors) || $.competitors.type() == "array" && !($.competitors[*].type() !=
-        "string")) && (!exists($.source) || $.source.type() == "string" && ($.source == "user_input" ||
-        $.source == "agent_inferred" || $.source == "uploaded_doc"))'
-    when 'user_preferences' then p_metadata @@ '
-        $.preference_type.type() == "string" && ($.preference_type == "video_format" ||
-        $.preference_type == "actor" || $.preference_type == "music" || $.preference_type == "tone" ||
-        $.preference_type == "platform") && $.confidence_score.type() == "number" &&
-        $.last_updated.type() == "string" && (!exists($.source) || $.source.type() == "string" &&
-        ($.source == "explicit_choice" || $.source == "inferred_from_usage"))'
-    when 'competitive_memory' then p_metadata @@ '
-        (!exists($.competitor_name) || $.competitor_name.type() == "string") && (!exists($.ad_id) ||
-        $.ad_id.type() == "string") && (!exists($.date_captured) || $.date_captured.type() == "string")
-        && (!exists($.hook_type) || $.hook_type.type() == "string") && (!exists($.cta_type) ||
-        $.cta_type.type() == "string") && (!exists($.platform) || $.platform.type() == "string" &&
-        ($.platform == "meta" || $.platform == "tiktok" || $.platform == "youtube")) &&
-        (!exists($.performance_metrics) || $.performance_metrics.type() == "object" &&
-        (!exists($.performance_metrics.engagement_rate) || $.performance_metrics.engagement_rate.type()
-        == "number") && (!exists($.performance_metrics.view_count) ||
-        $.performance_metrics.view_count.type() == "number") &&
-        (!exists($.performance_metrics.share_count) || $.performance_metrics.share_count.type() ==
-        "number"))'
-    when 'task_memory' then p_metadata @@ '
-        $.session_id.type() == "string" && $.task_type.type() == "string" && ($.task_type ==
-        "full_agent_run" || $.task_type == "research_only" || $.task_type == "script_generation" ||
-        $.task_type == "video_generation") && $.outcome.type() == "string" && ($.outcome == "success" ||
-        $.outcome == "partial_success" || $.outcome == "failure") && (!exists($.user_feedback) ||
-        $.user_feedback.type() == "string" && ($.user_feedback == "positive" || $.user_feedback ==
-        "neutral" || $.user_feedback == "negative")) && (!exists($.decisions_made) ||
-        $.decisions_made.type() == "array" && !($.decisions_made[*].type() != "string")) &&
-        (!exists($.tools_used) || $.tools_used.type() == "array" && !($.tools_used[*].type() !=
-        "string"))'
-    when 'performance_memory' then p_metadata @@ '
-        $.video_id.type() == "string" && (!exists($.platform) || $.platform.type() == "string") &&
-        (!exists($.campaign_context) || $.campaign_context.type() == "string") &&
-        (!exists($.what_worked) || $.what_worked.type() == "string") && (!exists($.what_didnt_work) ||
-        $.what_didnt_work.type() == "string") && (!exists($.metrics) || $.metrics.type() == "object" &&
-        (!exists($.metrics.views) || $.metrics.views.type() == "number") &&
-        (!exists($.metrics.engagement_rate) || $.metrics.engagement_rate.type() == "number") &&
-        (!exists($.metrics.conversion_rate) || $.metrics.conversion_rate.type() == "number") &&
-        (!exists($.metrics.ctr) || $.metrics.ctr.type() == "number"))'
-    end, false);
+return jsonb_typeof(p_metadata) = 'object' and coalesce(case p_type %s end, false) $s$, (
+        select string_agg(format('when %L then p_metadata @@ %L', t,
+                                 memoryd.metadata_path(memoryd.metadata_fields(t), '$')), ' ')
+        from unnest('{brand_memory,user_preferences,competitive_memory,task_memory,
+                      performance_memory}'::text[]) t));
+end
+$$;
 
 -- What the setting memoryd.metadata_kept has while memoryd itself writes a row again, with the metadata of
 -- before. Signed, and of this transaction alone: anybody may change the setting.

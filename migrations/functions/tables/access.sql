@@ -1,6 +1,6 @@
--- Who may read and write which rows: for each table its rights and its policies together. Rights to
--- functions are in grants.sql. To apply this file locks the tables, so it is applied only when it has
--- changed. The migrator drops the policies that it made before.
+-- Who may read and write which rows: the policies that most tables have, then each table's own, with its
+-- rights. Rights to functions are in grants.sql. To apply this file locks the tables, so it is applied only
+-- when it has changed. The migrator drops the policies that it made before.
 --
 --   memoryd_service   agents: everything.
 --   memoryd_user      end users: their own rows, and what is shared with them; nothing of the agents' own
@@ -50,9 +50,37 @@ grant select on memoryd.searchable_by_users, memoryd.index_states
     to memoryd_service, memoryd_user, memoryd_admin;
 grant select on memoryd.searchable to memoryd_service, memoryd_admin;
 
+-- Policies that are the same on most tables; the others stand with their tables, below.
+do $$
+declare
+    each record;
+begin
+    for each in
+        select p.policy, p.who, unnest(p.tables) as name
+        from (values
+            ('service', 'to memoryd_service using (true) with check (true)',
+             '{agents,agent_commands,agent_memory,memory_associations,memory_queries,
+              dream_sessions,dream_insights,memory_requests,chat_groups,chat_group_members,
+              conversation_sessions,conversation_messages,documents,memory_chunks,
+              user_memory_access,agent_sessions,agent_execution_logs,memory_settings}'::text[]),
+            ('own_read', 'for select to memoryd_user using (user_id = (select memoryd.caller_id()))',
+             '{agent_commands,dream_insights,memory_requests,chat_group_members,
+              conversation_messages,documents,memory_chunks,user_memory_access,agent_sessions,
+              agent_execution_logs}'),
+            ('admin_read', 'for select to memoryd_admin using (memoryd.audit_admin_read(%2$L, user_id))',
+             '{agent_commands,agent_memory,memory_requests,chat_group_members,
+              conversation_sessions,documents,memory_chunks,user_memory_access,agent_sessions,
+              memory_settings}')
+        ) as p(policy, who, tables)
+    loop
+        execute format('drop policy if exists %1$I on public.%2$I;
+                        create policy %1$I on public.%2$I ' || each.who, each.policy, each.name);
+    end loop;
+end
+$$;
+
 -- public.agents
 -- The register of agents. End users do not see it.
-create policy service on public.agents to memoryd_service using (true) with check (true);
 create policy admin_read on public.agents for select to memoryd_admin
     using (memoryd.audit_admin_read('agents', nullif(named_for, '00000000-0000-0000-0000-000000000000')));
 
@@ -60,14 +88,11 @@ create policy admin_read on public.agents for select to memoryd_admin
 -- A user asks for work, of agents that are open to users; the result is written by the agent. Users set no
 -- times, and do not read a command's context, which contains what the agent knows, among it the agents' own
 -- memories.
-create policy service on public.agent_commands to memoryd_service using (true) with check (true);
 grant
     select (id, agent_id, user_id, session_id, message, metadata, status, output, exit_code, error,
             created_at, ready_at, started_at, finished_at),
     insert (agent_id, user_id, session_id, message, metadata)
     on public.agent_commands to memoryd_user;
-create policy own_read on public.agent_commands for select to memoryd_user
-    using (user_id = (select memoryd.caller_id()));
 create policy own_ask on public.agent_commands for insert to memoryd_user
     with check ((user_id = (select memoryd.caller_id()) or memoryd.refuse_ownerless(user_id))
                 and status = 'pending');
@@ -76,14 +101,11 @@ create policy open_agents on public.agent_commands as restrictive for insert to 
     with check (memoryd.is_open(agent_id));
 create policy own_session on public.agent_commands as restrictive for insert to memoryd_user
     with check (memoryd.may_name_session(session_id));
-create policy admin_read on public.agent_commands for select to memoryd_admin
-    using (memoryd.audit_admin_read('agent_commands', user_id));
 
 -- public.agent_memory
 -- Users write memories of their own, none for all agents (_shared), and change those that are theirs; they
 -- name no session of others. They set no command_id: the outcome of a command is remembered once, by its
 -- agent.
-create policy service on public.agent_memory to memoryd_service using (true) with check (true);
 grant
     select,
     insert (agent_id, user_id, session_id, kind, memory_type, content, embedding, metadata, source,
@@ -100,8 +122,6 @@ create policy own_update on public.agent_memory as restrictive for update to mem
     using (true)
     with check (session_id is null or memoryd.names_session(id, session_id)
                 or memoryd.may_name_session(session_id));
-create policy admin_read on public.agent_memory for select to memoryd_admin
-    using (memoryd.audit_admin_read('agent_memory', user_id));
 
 -- public.shared_memory
 -- A view of agent_memory, with the reader's rights.
@@ -110,7 +130,6 @@ grant select on public.shared_memory to memoryd_user;
 -- public.memory_associations
 -- A link is visible to those who see both of its memories. It has no user of its own: a read is logged for
 -- the users of both.
-create policy service on public.memory_associations to memoryd_service using (true) with check (true);
 grant select on public.memory_associations to memoryd_user;
 create policy both_ends_read on public.memory_associations for select to memoryd_user
     using (exists (select from public.agent_memory m where m.id = memory_id)
@@ -121,7 +140,6 @@ create policy admin_read on public.memory_associations for select to memoryd_adm
 -- public.memory_queries
 -- Users add retrievals, and do not change them but by mark_useful(), which locks rows of their own alone.
 -- Whoever could update these rows could lock them as well by statements of their own.
-create policy service on public.memory_queries to memoryd_service using (true) with check (true);
 grant
     select,
     insert (agent_id, user_id, command_id, task_keywords, retrieved_memory_ids, relevance_scores, patterns,
@@ -136,37 +154,27 @@ create policy admin_read on public.memory_queries for select to memoryd_admin
 
 -- public.dream_sessions
 -- Dreams are the service's.
-create policy service on public.dream_sessions to memoryd_service using (true) with check (true);
 create policy admin_read on public.dream_sessions for select to memoryd_admin using (true);
 
 -- public.dream_insights
 -- Users read what dreams concluded from their own memories.
-create policy service on public.dream_insights to memoryd_service using (true) with check (true);
 grant select on public.dream_insights to memoryd_user;
-create policy own_read on public.dream_insights for select to memoryd_user
-    using (user_id = (select memoryd.caller_id()));
 create policy admin_read on public.dream_insights for select to memoryd_admin
     using (memoryd.audit_admin_read('dream_insights', user_id)
        and memoryd.audit_admin_memories('dream_insights', source_memories));
 
 -- public.memory_requests
 -- Users ask for anything but a dream; memoryd writes the answer.
-create policy service on public.memory_requests to memoryd_service using (true) with check (true);
 grant
     select,
     insert (kind, agent_id, user_id, query, options)
     on public.memory_requests to memoryd_user;
-create policy own_read on public.memory_requests for select to memoryd_user
-    using (user_id = (select memoryd.caller_id()));
 create policy own_ask on public.memory_requests for insert to memoryd_user
     with check ((user_id = (select memoryd.caller_id()) or memoryd.refuse_ownerless(user_id))
                 and kind <> 'dream' and status = 'pending' and result is null);
-create policy admin_read on public.memory_requests for select to memoryd_admin
-    using (memoryd.audit_admin_read('memory_requests', user_id));
 
 -- public.chat_groups
 -- Users read the group chats that they are members of, and those of which they may read a message.
-create policy service on public.chat_groups to memoryd_service using (true) with check (true);
 grant select on public.chat_groups to memoryd_user;
 create policy in_it_read on public.chat_groups for select to memoryd_user
     using (exists (select from public.conversation_messages m where m.chat_id = chat_groups.id));
@@ -178,16 +186,10 @@ create policy admin_read on public.chat_groups for select to memoryd_admin using
 -- public.chat_group_members
 -- Who is a member of which group chat: what the policies group_read ask. Users read their own rows: so their
 -- ids tell nobody who else is in a group and has not said anything there yet.
-create policy service on public.chat_group_members to memoryd_service using (true) with check (true);
 grant select on public.chat_group_members to memoryd_user;
-create policy own_read on public.chat_group_members for select to memoryd_user
-    using (user_id = (select memoryd.caller_id()));
-create policy admin_read on public.chat_group_members for select to memoryd_admin
-    using (memoryd.audit_admin_read('chat_group_members', user_id));
 
 -- public.conversation_sessions
 -- Users read their own sessions and those of their groups. A user cannot put a session into a group chat.
-create policy service on public.conversation_sessions to memoryd_service using (true) with check (true);
 grant
     select,
     insert (user_id, agent_id, title, channel),
@@ -199,22 +201,17 @@ create policy own on public.conversation_sessions to memoryd_user
 create policy group_read on public.conversation_sessions for select to memoryd_user
     using (chat_id = any(array(select m.chat_id from public.chat_group_members m
                                where m.user_id = (select memoryd.caller_id()))));
-create policy admin_read on public.conversation_sessions for select to memoryd_admin
-    using (memoryd.audit_admin_read('conversation_sessions', user_id));
 
 -- public.conversation_messages
 -- Users read their own messages, those of the group chats that they are members of, and those that are shared
 -- with them by level and tags. They cannot share messages, and a message that is shared stays as it is: its
 -- user may delete it, not change it. Messages of role system tell an agent what it is: users do not write
 -- them, and members of a group do not read them.
-create policy service on public.conversation_messages to memoryd_service using (true) with check (true);
 grant
     select,
     insert (session_id, user_id, agent_id, message_index, role, speaker, content, metadata),
     update (role, speaker, content, metadata)
     on public.conversation_messages to memoryd_user;
-create policy own_read on public.conversation_messages for select to memoryd_user
-    using (user_id = (select memoryd.caller_id()));
 create policy own_delete on public.conversation_messages for delete to memoryd_user
     using (user_id = (select memoryd.caller_id()));
 create policy own_insert on public.conversation_messages for insert to memoryd_user
@@ -241,14 +238,11 @@ grant select on public.conversation_history to memoryd_user;
 
 -- public.documents
 -- Users read and write their own documents. One with a shared chunk stays as it is.
-create policy service on public.documents to memoryd_service using (true) with check (true);
 grant
     select,
     insert (title, source, document_type, content, metadata, user_id),
     update (title, source, document_type, content, metadata)
     on public.documents to memoryd_user;
-create policy own_read on public.documents for select to memoryd_user
-    using (user_id = (select memoryd.caller_id()));
 create policy own_delete on public.documents for delete to memoryd_user
     using (user_id = (select memoryd.caller_id()));
 create policy own_insert on public.documents for insert to memoryd_user
@@ -259,20 +253,15 @@ create policy own_update on public.documents for update to memoryd_user
                select from public.memory_chunks c
                where c.document_id = documents.id and c.access_level is not null))
     with check (user_id = (select memoryd.caller_id()));
-create policy admin_read on public.documents for select to memoryd_admin
-    using (memoryd.audit_admin_read('documents', user_id));
 
 -- public.memory_chunks
 -- Users read and write the chunks of their own documents, and read those that are shared with them by level
 -- and tags.
-create policy service on public.memory_chunks to memoryd_service using (true) with check (true);
 grant
     select,
     insert (document_id, chunk_index, chunk_text, context, metadata),
     update (chunk_index, chunk_text, context, metadata)
     on public.memory_chunks to memoryd_user;
-create policy own_read on public.memory_chunks for select to memoryd_user
-    using (user_id = (select memoryd.caller_id()));
 create policy own_delete on public.memory_chunks for delete to memoryd_user
     using (user_id = (select memoryd.caller_id()));
 create policy own_insert on public.memory_chunks for insert to memoryd_user
@@ -284,17 +273,10 @@ create policy shared_read on public.memory_chunks for select to memoryd_user
     using (access_level is not null
            and memoryd.grants_access(
                (select memoryd.caller_access()), access_level, visibility_tags, metadata));
-create policy admin_read on public.memory_chunks for select to memoryd_admin
-    using (memoryd.audit_admin_read('memory_chunks', user_id));
 
 -- public.user_memory_access
 -- Users read what they are granted.
-create policy service on public.user_memory_access to memoryd_service using (true) with check (true);
 grant select on public.user_memory_access to memoryd_user;
-create policy own_read on public.user_memory_access for select to memoryd_user
-    using (user_id = (select memoryd.caller_id()));
-create policy admin_read on public.user_memory_access for select to memoryd_admin
-    using (memoryd.audit_admin_read('user_memory_access', user_id));
 
 -- public.shared_knowledge
 -- What the team of agents knows is not for end users. A caller who names an organisation has what is of it;
@@ -308,7 +290,6 @@ create policy admin_read on public.shared_knowledge for select to memoryd_admin
 
 -- public.agent_sessions
 -- Users start and change runs of their own.
-create policy service on public.agent_sessions to memoryd_service using (true) with check (true);
 grant
     select,
     insert (user_id, agent_id, status, current_step, progress_percentage, total_steps, completed_steps,
@@ -316,22 +297,15 @@ grant
     update (status, current_step, progress_percentage, total_steps, completed_steps, error_message,
             session_data)
     on public.agent_sessions to memoryd_user;
-create policy own_read on public.agent_sessions for select to memoryd_user
-    using (user_id = (select memoryd.caller_id()));
 create policy own_insert on public.agent_sessions for insert to memoryd_user
     with check (user_id = (select memoryd.caller_id()) or memoryd.refuse_ownerless(user_id));
 create policy own_update on public.agent_sessions for update to memoryd_user
     using (user_id = (select memoryd.caller_id()))
     with check (user_id = (select memoryd.caller_id()));
-create policy admin_read on public.agent_sessions for select to memoryd_admin
-    using (memoryd.audit_admin_read('agent_sessions', user_id));
 
 -- public.agent_execution_logs
 -- The trail: users read what is about them. Only memoryd and agents write it.
-create policy service on public.agent_execution_logs to memoryd_service using (true) with check (true);
 grant select on public.agent_execution_logs to memoryd_user;
-create policy own_read on public.agent_execution_logs for select to memoryd_user
-    using (user_id = (select memoryd.caller_id()));
 create policy admin_read on public.agent_execution_logs for select to memoryd_admin
     using (memoryd.audit_admin_read('agent_execution_logs', coalesce(
         user_id, (select s.user_id from public.agent_sessions s where s.id = session_id))));
@@ -353,7 +327,6 @@ create policy admin_read on public.memory_anchors for select to memoryd_admin
 
 -- public.memory_settings
 -- Users decide about their own memory.
-create policy service on public.memory_settings to memoryd_service using (true) with check (true);
 grant
     select,
     insert (user_id, memory_enabled, memory_ttl_hours, task_memory_ttl_hours, conversation_retention_minutes),
@@ -363,5 +336,3 @@ grant
 create policy own on public.memory_settings to memoryd_user
     using (user_id = (select memoryd.caller_id()))
     with check (user_id = (select memoryd.caller_id()) or memoryd.refuse_ownerless(user_id));
-create policy admin_read on public.memory_settings for select to memoryd_admin
-    using (memoryd.audit_admin_read('memory_settings', user_id));

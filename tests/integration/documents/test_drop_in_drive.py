@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from uuid import UUID, uuid4
 
 import asyncpg
 import pytest
@@ -93,7 +92,6 @@ class Folder:
         folder_id: str = ROOT,
         replica: str | None = None,
         parser: Any = None,
-        daemon: UUID | None = None,
     ) -> DriveDrop:
         """A daemon's part."""
         http = Http(open_account(self._key), timeout_seconds=5.0, pause_seconds=0.002, rest_seconds=0.01)
@@ -107,7 +105,6 @@ class Folder:
             DriveFiles(self.wrap(api), folder_id, leave_out=replica),
             database=self._database,
             parser=parser or PlainParser(),
-            daemon_id=daemon or uuid4(),
             settle_seconds=0.0,
             poll_seconds=0.02,
             logger=structlog.wrap_logger(None, processors=[keep], wrapper_class=structlog.stdlib.BoundLogger),
@@ -296,7 +293,7 @@ async def test_a_daemon_that_is_killed_at_any_call_loses_nothing(
     while folder.left():
         folder.wrap = lambda api, step=step: Mortal(api, step)  # type: ignore[misc]
         with suppress(Killed):
-            async with folder.running(daemon=UUID(int=1)) as task:
+            async with folder.running() as task:
                 while folder.left() and not task.done():
                     await asyncio.sleep(0.005)
                 killed += task.done()
