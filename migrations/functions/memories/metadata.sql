@@ -90,12 +90,11 @@ as $$
     cross join lateral (select p_at || '.' || f.key as at) a
 $$;
 
--- memoryd.metadata_fits(): whether metadata are as those of a type say, by one path. Nearly all rows need no
--- more. Where it says no, metadata_fault() finds what is wrong, or that nothing is (a field that is null).
--- Inlined.
 do $$
 begin
     execute format($s$
+-- Whether metadata are as those of a type say, by one path: nearly all rows need no more. Where it says no,
+-- metadata_fault() finds what is wrong, or that nothing is (a field that is null). Inlined.
 create or replace function memoryd.metadata_fits(p_type text, p_metadata jsonb) returns boolean
 language sql immutable parallel safe
 return jsonb_typeof(p_metadata) = 'object' and coalesce(case p_type %s end, false) $s$, (
