@@ -109,6 +109,9 @@ class RecallOptions(ContextOptions):
         float,
         Field(ge=0, le=1, description="Leave out what fits worse; 0.35 cuts most of what does not belong."),
     ] = 0.0
+    relevant_only: Annotated[
+        bool, Field(description="Leave out what does not belong to the question: then there may be nothing.")
+    ] = False
     since: Annotated[
         Moment | None,
         Field(description="Only what was written since this time (UTC, if it names no offset)."),

@@ -48,7 +48,8 @@ select forget(array(select m.id from agent_memory m
                       and (m.user_id is not null or m.agent_id = $2)))
 """
 EXPLAIN_RECALL = """
-select source, id, content, score, relevance, lexical, dense, prior, named, timed, session, weight, recency, association
+select source, id, content, score, relevance, lexical, dense, prior, named, timed, session, weight, recency, association,
+       left_out
 from explain_recall($1, agent_id => $2, options => $3::jsonb)
 """
 EXPLAIN_CONTEXT = (

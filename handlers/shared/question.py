@@ -54,7 +54,7 @@ class Questions:
 
 SEARCH = """
 select s.*, extract(epoch from now() - s.created_at)::float8 as seconds
-from memoryd.search(memoryd.recall_request('recall', $2, $3, $4, $5, $6, $7, '{}', $1, $8)) s
+from memoryd.search(memoryd.recall_request($9, $2, $3, $4, $5, $6, $7, '{}', $1, $8)) s
 """
 
 
@@ -67,8 +67,12 @@ async def search(
     count: int = 10,
     sources: Sequence[str] | None = None,
     options: Mapping[str, object] | None = None,
+    explained: bool = False,
 ) -> list[Any]:
-    """The rows that recall() returns, best first, each with what every part contributed; `options` as there."""
+    """The rows that recall() returns, best first, each with what every part contributed; `options` as there.
+
+    `explained`: those of explain_recall(), which shows also what `relevant_only` leaves out.
+    """
     return await reader.fetch(
         SEARCH,
         json.dumps(dict(options or {})),
@@ -79,4 +83,5 @@ async def search(
         count,
         sources,
         question.near,
+        "explain_recall" if explained else "recall",
     )

@@ -273,7 +273,9 @@ create type memoryd.question as (
     role text,
     rare sparsevec,
     times datemultirange,
-    near_times datemultirange
+    near_times datemultirange,
+    -- How many rows are searched, as counted.
+    rows double precision
 );
 
 -- What the results of one recall must fulfil, beside the filter on their metadata.
@@ -308,6 +310,9 @@ create type memoryd.search_request as (
     filter jsonb,
     conditions memoryd.conditions,
     min_score double precision,
+    -- Whether what does not belong to the question is left out. With `explained` it comes, with the reason.
+    relevant_only boolean,
+    explained boolean,
     around integer,
     -- From here on set by memoryd.find. Whose rights decide what is found: a service that asks about a user
     -- has that user's.
@@ -343,5 +348,7 @@ create type memoryd.search_result as (
     recency double precision,
     association double precision,
     -- 2: it has a word asked for that hardly any row has. 1: it has others, or they are near or beside it.
-    shares integer
+    shares integer,
+    -- Why the row does not belong to the question; null: it belongs.
+    left_out text
 );

@@ -171,9 +171,21 @@ async def test_recall_explains_what_each_part_contributed(memoryd: Commands) -> 
     shown = (await memoryd("recall", "Bertha", "--explain", "-n", "1")).out.splitlines()
     assert shown[0].split() == [
         *("score", "relevance", "weight", "recency", "association"),
-        *("lexical", "dense", "prior", "named", "timed", "session", "kind", "content"),
+        *("lexical", "dense", "prior", "named", "timed", "session", "left", "out", "kind", "content"),
     ]
     assert "memory/fact" in shown[1]
+
+
+@pytest.mark.usefixtures("remembered")
+async def test_recall_leaves_out_what_does_not_belong(memoryd: Commands) -> None:
+    asked = ("recall", "What is the espresso machine called?", "--relevant-only", "--json")
+    found = (await memoryd(*asked)).json
+    assert found[0]["content"] == "the espresso machine is called Bertha"
+    explained = (await memoryd(*asked, "--explain")).json
+    assert [row["id"] for row in explained if row["left_out"] is None] == [row["id"] for row in found]
+    assert (
+        await memoryd("recall", "Gluons of quantum chromodynamics", "--relevant-only", "--json")
+    ).json == []
 
 
 @pytest.mark.usefixtures("remembered")

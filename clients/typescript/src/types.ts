@@ -125,6 +125,8 @@ export interface RecallOptions extends Cancellable {
   project?: string;
   /** Nothing that fits worse, 0 to 1; 0.35 cuts most of what does not belong. */
   min_score?: number;
+  /** Nothing that does not belong to the question. */
+  relevant_only?: boolean;
   /** Without this conversation, such as the one that is going on. */
   exclude_session?: string;
   /** Of exclude_session without this many of the newest messages alone. */

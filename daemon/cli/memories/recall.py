@@ -47,6 +47,9 @@ def recall(  # noqa: PLR0913, PLR0917 - the options of a command
     min_score: float = typer.Option(
         0.0, min=0.0, max=1.0, help="Leave out what fits worse; 0.35 cuts most of what does not belong."
     ),
+    relevant_only: bool = typer.Option(
+        False, "--relevant-only", help="Leave out what does not belong to the question, as contexts do."
+    ),
     exclude_session: UUID | None = typer.Option(
         None, help="Leave out this conversation, such as the one that is going on."
     ),
@@ -75,7 +78,9 @@ def recall(  # noqa: PLR0913, PLR0917 - the options of a command
         0, min=0, max=10, help="Show messages with this many of those before and after them."
     ),
     explain: bool = typer.Option(
-        False, "--explain", help="Show what each part of the search contributed to each result."
+        False,
+        "--explain",
+        help="Show what each part of the search contributed to each result, and what --relevant-only leaves out.",
     ),
     json: bool = typer.Option(False, "--json", help="Print JSON, contents in full."),
 ) -> None:
@@ -83,7 +88,7 @@ def recall(  # noqa: PLR0913, PLR0917 - the options of a command
 
     With --explain: lexical + dense + prior + named (a speaker) + timed (the time that the question names) + session is a
     result's sum. Relevance compares it with the best sum, and says how well the best fits at all; score = min(1, relevance x
-    weight + recency + association).
+    weight + recency + association). "left out" says why a result does not belong to the question.
     """
     with sentences():
         if exclude_last is not None and exclude_session is None:
@@ -93,6 +98,7 @@ def recall(  # noqa: PLR0913, PLR0917 - the options of a command
     given = {
         "project": project,
         "min_score": min_score,
+        "relevant_only": relevant_only,
         "exclude_session": None if exclude_session is None else str(exclude_session),
         "exclude_last": exclude_last,
         "since": in_utc(since),
@@ -128,21 +134,23 @@ def recall(  # noqa: PLR0913, PLR0917 - the options of a command
             count=count,
             sources=source or None,
             options=given,
+            explained=explain,
         )
 
     rows = with_database(ask)
     if json:
-        parts = (*RECALLED, *RELEVANCE_PARTS, *SCORE_PARTS) if explain else RECALLED
+        parts = (*RECALLED, *RELEVANCE_PARTS, *SCORE_PARTS, "left_out") if explain else RECALLED
         as_json([{name: _value(row, name) for name in parts} for row in rows])
     elif not rows:
         say("Nothing is remembered about this.")
     elif explain:
         heads = [f"{name}>" for name in ("score", *SCORE_PARTS, *RELEVANCE_PARTS)]
         table(
-            [*heads, "kind", "content"],
+            [*heads, "left out", "kind", "content"],
             [
                 [
                     *(f"{row[name]:.2f}" for name in ("score", *SCORE_PARTS, *RELEVANCE_PARTS)),
+                    row["left_out"] or "-",
                     _kind(row),
                     row["content"],
                 ]

@@ -128,10 +128,11 @@ $$;
 -- All lines that may stand in the context of a message, each with the reason where it does not. For a user:
 -- what the user may read, and (without p_only_user) what belongs to nobody and has no access level.
 -- p_patterns: what of the knowledge is asked for (memoryd.pattern_scopes), beside what says one of p_names.
--- p_conditions: which turns are left out, as those of the conversation that is going on.
+-- p_conditions: which turns are left out, as those of the conversation that is going on. p_explained: also
+-- what does not belong to the message, with the reason.
 create or replace function memoryd.gather_lines(
     p_agent text, p_message text, p_user uuid, p_only_user boolean, p_embedding vector, p_patterns text[],
-    p_names text[], p_space integer, p_conditions memoryd.conditions default null)
+    p_names text[], p_space integer, p_conditions memoryd.conditions, p_explained boolean)
 returns setof memoryd.context_line
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
@@ -145,7 +146,8 @@ begin
     if p_user is not null then
         lines := array(select l from memoryd.lines_of(
             array(select f
-                  from memoryd.found_for_task(p_agent, p_message, p_user, p_embedding, p_conditions) f),
+                  from memoryd.found_for_task(
+                      p_agent, p_message, p_user, p_embedding, p_conditions, p_explained) f),
             p_agent, p_message, memoryd.scope_of(p_user, null)) l);
     end if;
     if not p_only_user then
@@ -153,7 +155,7 @@ begin
             select l
             from memoryd.lines_of(array(
                      select f from memoryd.found_for_task(
-                         p_agent, p_message, null, p_embedding, p_conditions) f
+                         p_agent, p_message, null, p_embedding, p_conditions, p_explained) f
                      union all
                      select n from memoryd.named_knowledge(p_names) n), p_agent, p_message, null) l
             -- What has an access level and is open to the user was found above.
@@ -284,7 +286,8 @@ begin
         lines := array(
             select l from memoryd.gather_lines(
                 p_agent, p_message, p_user, p_only_user, memoryd.comparable(p_embedding), shown.patterns,
-                shown.names, 3000 - length(opening) - length(closing) - length(legend) - 120, p_conditions) l
+                shown.names, 3000 - length(opening) - length(closing) - length(legend) - 120, p_conditions,
+                false) l
             where l.why is null);
     end if;
     perform memoryd.log_context(p_agent, p_user, p_command, p_message, shown.patterns,

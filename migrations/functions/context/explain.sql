@@ -50,7 +50,7 @@ begin
     from (select g.*, row_number() over (order by g.why is null desc, g.nth) as rank
           from memoryd.gather_lines(
               p_agent, p_message, p_user, p_only_user, memoryd.comparable(p_embedding), found.patterns,
-              found.names, 2600, p_conditions) with ordinality
+              found.names, 2600, p_conditions, true) with ordinality
               as g(source, kind, id, scope, score, created_at, trust, content, line, why, nth)) l
     where l.rank <= 30
     order by l.nth;

@@ -33,11 +33,11 @@ as $$
                nullif(memoryd.quoted(p_metadata -> 'outcome' ->> 'notes', 100), '')) end, '') || ')', '')
 $$;
 
--- What recall found for a task: rows of all sources with a relevance of a quarter and more, and memories that
--- are linked to the best. Where at most twenty rows are found, all that say something of the task: in a small
--- body of text common words have no weight. p_as: the user whose rights count; null: rows of nobody.
+-- What recall found for a task: the rows of all sources that belong to it. p_explained: also those that do
+-- not, with the reason. p_as: the user whose rights count; null: rows of nobody.
 create or replace function memoryd.found_for_task(
-    p_agent text, p_message text, p_as uuid, p_embedding vector, p_conditions memoryd.conditions default null)
+    p_agent text, p_message text, p_as uuid, p_embedding vector, p_conditions memoryd.conditions,
+    p_explained boolean)
 returns setof memoryd.search_result
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
@@ -54,12 +54,9 @@ begin
     request.filter := '{}';
     request.conditions := p_conditions;
     request.min_score := 0;
-    return query
-    with found as materialized (
-        select r, count(*) over () as rows from memoryd.best_rows(request) r
-    )
-    select (f.r).* from found f
-    where (f.r).relevance >= case when f.rows > 20 then 0.25 else 0.05 end or (f.r).association > 0;
+    request.relevant_only := true;
+    request.explained := p_explained;
+    return query select r.* from memoryd.best_rows(request) r;
 end
 $$;
 
@@ -80,7 +77,7 @@ begin
     return query
     select 'knowledge', s.id, s.content, 0.5::float8, null::float8, s.metadata, s.created_at, 0::float8,
            0::float8, 0::float8, 0::float8, 0::float8, 0::float8, 0.5::float8, 1::float8, 0::float8,
-           0::float8, 0
+           0::float8, 0, null
     from (select f.id, min(f.rank) as rank
           from ((select k.id, 1 as rank from public.shared_knowledge k
                  where memoryd.names_of(k.tier, k.category, k.title, k.tags) && p_names
@@ -130,7 +127,8 @@ begin
                else memoryd.passage_line(f.source, f.metadata, f.content, f.created_at, t.trust) end,
            case when f.source in ('document', 'conversation') and btrim(f.content) = btrim(p_message)
                     then 'the message itself'
-                when i.confidence < 0.4 then 'not sure enough' end
+                when i.confidence < 0.4 then 'not sure enough'
+                else f.left_out end
     from unnest(p_found) f
     -- Each is looked up by its id: a join of unknown size would read whole tables.
     left join lateral (

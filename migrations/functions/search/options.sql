@@ -42,6 +42,8 @@ as $$
         ('project', 'text', null, null, true, true, false,
          'Name the current project as the metadata of rows do, or leave it out.'),
         ('min_score', 'number', 0, 1, true, false, false, 'Give a score from 0 to 1, such as 0.35.'),
+        ('relevant_only', 'flag', null, null, true, false, false,
+         'Give true, to leave out what does not belong to the question, or false.'),
         ('exclude_session', 'uuid', null, null, true, true, false,
          'Give the id of a conversation (session_id).'),
         ('exclude_last', 'whole', 1, 2147483647, true, true, false,
@@ -75,6 +77,7 @@ begin
         when 'whole' then type in ('number', 'string') and given ~ '^\d{1,10}$'
                           and given::bigint between p_lowest and p_highest
         when 'number' then type = 'number' and given::numeric between p_lowest and p_highest
+        when 'flag' then type = 'boolean'
         when 'names' then type = 'array'
                           and not jsonb_path_exists(p_value, 'strict $[*] ? (@.type() != "string")')
                           and jsonb_array_length(p_value) <= 100

@@ -514,6 +514,7 @@ begin
                       group by k.lexeme, k.asked, k.weight) d) c
     cross join lateral memoryd.question_parts(c.lexemes, c.asked, c.weights, c.rows) p;
     made.average_length := memoryd.average_length(p_counted, all_rows);
+    made.rows := all_rows;
     return made;
 end
 $$;
@@ -560,6 +561,7 @@ $$;
 --             speaker.
 --   times      The days that the question names, as of p_asked_at (null: now); null: it names none.
 --   near_times  The same, and days near them.
+--   rows       How many rows the counted scopes have.
 -- p_near: the neighbours of words that are not in the lexicon: [{"lexeme", "neighbour", "similarity"}].
 create or replace function memoryd.question(
     p_caller memoryd.caller, p_query text, p_scopes bigint[], p_near jsonb,

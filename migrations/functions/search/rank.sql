@@ -20,6 +20,13 @@
 -- Rare words: a row that has a word asked for which hardly any row has is never below one that shares no word
 -- with the question, not even a near one or one of a message beside it. The kind of such a memory does not
 -- lower it (memoryd.read_passages), and where more is missing, memoryd.search() adds it to the weight.
+-- left_out   Why a row does not belong to the question, though it is one of the best. For a question about
+--            something that was never said there is a best row, too, which fits by chance: better, the more
+--            rows there are (memoryd.fit_by_chance). So nothing belongs where the best fit and a twentieth of
+--            the best sum are no more. (The sum is high where one row is the best by words, by its embedding
+--            and by who said it.) Else what counts is where a row's sum lies between the lowest and the best,
+--            and how much better than by chance the row itself fits: together 0.4. The time that the question
+--            names counts as part of the fit.
 -- Without an embedding the relevance of a memory or an insight is the part of the question's keywords that it
 -- has, and recency and association are added as they are.
 
@@ -142,11 +149,27 @@ language sql immutable parallel safe
 return -2.5::double precision / (5 + p_length)
     * case when p_asks and p_near > 0.7 then 4 when p_asks or p_length <= 1 then 2 else 1 end;
 
--- The candidates with the parts of the relevance of each: see the head of this file. A row is as good as its
--- best passage. more: a second pass for rows that stand alone, with the words of the best three.
-create or replace function memoryd.rank_passages(
+-- How well the best of so many rows fits a question that none of them answers. Measured with questions about
+-- other conversations (docs/retrieval.md). Inlined.
+create or replace function memoryd.fit_by_chance(p_rows double precision) returns double precision
+language sql immutable parallel safe
+return least(0.36::double precision, 0.03 + 0.06 * ln(greatest(1, p_rows)));
+
+-- How much of a question is the time that it names: the fewer words it has, the more. Inlined.
+create or replace function memoryd.time_part(p_question memoryd.question) returns double precision
+language sql immutable parallel safe
+return least(0.3, 0.9 / greatest(1, cardinality((p_question).tops)));
+
+-- The candidates that meet the conditions, with how well each fits the question: 0 to 1, the mean of the part
+-- of the question that it has and of its similarity. timed_fit: the same, where the time that the question
+-- names is a part of it.
+create or replace function memoryd.fit_passages(
     p_request memoryd.search_request, p_question memoryd.question, p_tids tid[])
-returns setof memoryd.search_result
+returns table (number bigint, tid tid, source text, id uuid, weights sparsevec, rare boolean,
+               similarity double precision, near double precision, length integer, row_length integer,
+               asks boolean, session_id uuid, speaker text, role text, created_at timestamptz,
+               weight double precision, lexical double precision, fit double precision,
+               time_fit double precision, timed_fit double precision)
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
@@ -154,11 +177,9 @@ declare
     by_words_alone constant boolean := p_request.embedding is null;
     sought constant sparsevec := (p_question).weights;
     ideal constant double precision := nullif((p_question).ideal, 0);
-    average constant double precision := (p_question).average_length;
     times_asked constant datemultirange := (p_question).times;
     near_times_asked constant datemultirange := (p_question).near_times;
-    speakers constant text[] := (p_question).speakers;
-    asked_role constant text := (p_question).role;
+    time_part constant double precision := memoryd.time_part(p_question);
 begin
     return query
     with read as materialized (
@@ -173,19 +194,51 @@ begin
               from read r) c
         cross join lateral memoryd.lexical_scores(
             p_question, c.numbers, c.weights, c.lengths, c.row_lengths, c.sessions, c.positions) l
-    ), scored as materialized (
-        select r.*, coalesce(l.lexical, 0) as lexical
-        from read r left join lexical l using (number) where r.meets
+    )
+    select r.number, r.tid, r.source, r.id, r.weights, r.rare, r.similarity, r.near, r.length, r.row_length,
+           r.asks, r.session_id, r.speaker, r.role, r.created_at, r.weight, w.lexical, f.fit, t.fit,
+           f.fit + time_part * t.fit
+    from read r
+    left join lexical l using (number)
+    cross join lateral (select coalesce(l.lexical, 0) as lexical) w
+    cross join lateral (
+        -- A question without words that count is compared by its embedding alone.
+        select case when ideal is null then r.near
+                    when by_words_alone then least(1, w.lexical / ideal)
+                    else (least(1, w.lexical / ideal) + r.near) / 2 end as fit) f
+    cross join lateral (
+        select memoryd.time_fit(times_asked, near_times_asked, r.created_at, r.times) as fit) t
+    where r.meets;
+end
+$$;
+
+-- The candidates with the parts of the relevance of each: see the head of this file. A row is as good as its
+-- best passage. more: a second pass for rows that stand alone, with the words of the best three.
+create or replace function memoryd.rank_passages(
+    p_request memoryd.search_request, p_question memoryd.question, p_tids tid[])
+returns setof memoryd.search_result
+language plpgsql stable
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+declare
+    average constant double precision := (p_question).average_length;
+    by_chance constant double precision := memoryd.fit_by_chance((p_question).rows);
+    speakers constant text[] := (p_question).speakers;
+    asked_role constant text := (p_question).role;
+    asks_for_time constant boolean := memoryd.time_part(p_question) >= 0.3;
+begin
+    return query
+    with scored as materialized (
+        select f.* from memoryd.fit_passages(p_request, p_question, p_tids) f
     ), highest as (
         select nullif(max(s.lexical), 0) as lexical, nullif(max(s.near), 0) as near,
-               coalesce(max(case when by_words_alone then f.lexical_fit
-                                 else (coalesce(f.lexical_fit, 0) + s.near) / 2 end), 0) as fit
-        from scored s cross join lateral (select least(1, s.lexical / ideal) as lexical_fit) f
+               coalesce(max(s.fit), 0) as best_fit, max(s.timed_fit) as best_timed_fit
+        from scored s
     ), parts as materialized (
         select s.*, coalesce(s.lexical / h.lexical, 0) as part,
-               coalesce(0.5 * s.near / h.near, 0) as dense_part, h.fit
+               coalesce(0.5 * s.near / h.near, 0) as dense_part, h.best_fit, h.best_timed_fit
         from scored s cross join highest h
-        where s.lexical > 0 or s.near > 0.2
+        where s.lexical > 0 or s.near > 0.2 or (s.time_fit = 1 and asks_for_time)
     ), words as materialized (
         select memoryd.more_words(p_request, p_question, array(
             select p.tid from parts p where p.session_id is null and p.lexical > 0
@@ -194,7 +247,7 @@ begin
         select p.*, p.part + coalesce(0.3 * m.more / nullif(max(m.more) over (), 0), 0) as lexical_part,
                memoryd.prior(p.row_length, p.asks, p.near) as prior_part,
                case when p.speaker = any(speakers) or p.role = asked_role then 0.5 else 0 end as named_part,
-               0.8 * memoryd.time_fit(times_asked, near_times_asked, p.created_at, p.times) as timed_part
+               0.8 * p.time_fit as timed_part
         from parts p cross join words w
         cross join lateral (
             select case when p.session_id is null then -(p.weights <#> w.words) end
@@ -215,11 +268,14 @@ begin
     )
     select r.source, r.id, null, null::float8, r.similarity, null::jsonb, r.created_at, r.lexical_part,
            r.dense_part, r.prior_part, r.named_part::float8, r.timed_part, r.more_of,
-           least(1, r.fit * (0.5 + 0.5 * coalesce(
-               (r.sum - r.lowest) / nullif(r.highest - r.lowest, 0), 1))),
+           least(1, r.best_fit * (0.5 + 0.5 * r.standing)),
            r.weight * (1 - 0.5 * coalesce(t.part, 0)), 0::float8, 0::float8,
-           case when r.has_rare then 2 when r.lexical > 0 then 1 else 0 end
-    from spans r
+           case when r.has_rare then 2 when r.lexical > 0 then 1 else 0 end,
+           case when r.best_timed_fit + r.better < 0 then 'nothing fits the question'
+                when r.standing + r.timed_fit + r.better < 0.4 then 'others fit much better' end
+    from (select *, coalesce((sum - lowest) / nullif(highest - lowest, 0), 1) as standing,
+                 0.05 * highest - by_chance as better
+          from spans) r
     left join memoryd.replaced_parts(array(select p.id from parts p where p.session_id is not null)) t
         on t.id = r.id and (p_request.conditions).as_of is null;
 end

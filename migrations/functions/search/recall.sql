@@ -31,6 +31,8 @@ begin
     made.filter := coalesce(p_filter, '{}');
     made.conditions := memoryd.conditions_of(options);
     made.min_score := coalesce((options ->> 'min_score')::double precision, 0);
+    made.relevant_only := coalesce((options ->> 'relevant_only')::boolean, false);
+    made.explained := p_call = 'explain_recall';
     made.around := coalesce((options ->> 'around')::integer, 0);
     perform memoryd.check_search(made);
     return made;
@@ -92,7 +94,8 @@ create or replace function public.explain_recall(
 ) returns table (source text, id uuid, content text, score double precision, lexical double precision,
                  dense double precision, prior double precision, named double precision,
                  timed double precision, session double precision, relevance double precision,
-                 weight double precision, recency double precision, association double precision)
+                 weight double precision, recency double precision, association double precision,
+                 left_out text)
 language plpgsql volatile
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
@@ -102,7 +105,7 @@ declare
 begin
     return query
     select s.source, s.id, s.content, s.score, s.lexical, s.dense, s.prior, s.named, s.timed, s.session,
-           s.relevance, s.weight, s.recency, s.association
+           s.relevance, s.weight, s.recency, s.association, s.left_out
     from memoryd.search(memoryd.recall_request(
         'explain_recall', explain_recall.query, explain_recall.agent_id, explain_recall.user_id,
         explain_recall.query_embedding, explain_recall.match_count, explain_recall.sources,

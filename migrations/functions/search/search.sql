@@ -272,7 +272,8 @@ begin
         select * from memoryd.find(sought)
     ), ranked as materialized (
         select h.source, h.id, h.similarity, h.created_at, h.lexical, h.dense, h.prior, h.named,
-               h.timed, h.session, coalesce(k.part, h.relevance) as relevance, h.weight, h.shares
+               h.timed, h.session, coalesce(k.part, h.relevance) as relevance, h.weight, h.shares,
+               case when k.part >= 0.25 then null else h.left_out end as left_out
         from found h
         left join memoryd.keyword_parts(
             array(select f.source from found f), array(select f.id from found f), asked_keywords) k
@@ -280,6 +281,7 @@ begin
     ), best_memories as (
         select array_agg(t.id) as ids
         from (select r.id from ranked r where r.source = 'memory' and r.relevance > 0.3
+                      and (r.left_out is null or not p_request.relevant_only)
               order by r.relevance desc limit 20) t
     ), links as materialized (
         select l.id, l.strength from best_memories b cross join lateral memoryd.linked_to(b.ids) l
@@ -292,7 +294,7 @@ begin
         from ranked r left join links l on l.id = r.id and r.source = 'memory'
         union all
         select m.source, m.id, m.similarity, m.created_at, 0, 0, 0, 0, 0, 0, m.relevance, m.weight,
-               0, 0.2 * l.strength
+               0, case when l.strength < 0.5 then 'linked too loosely' end, 0.2 * l.strength
         from linked g
         cross join lateral memoryd.linked_rows(p_request, g.ids, asked_keywords, unowned) m
         join links l on l.id = m.id
@@ -313,12 +315,13 @@ begin
     select b.source, b.id, s.content, least(1, b.rank), b.similarity, s.metadata, b.created_at, b.lexical,
            b.dense, b.prior, b.named, b.timed, b.session, b.relevance,
            b.weight + coalesce((b.rank - b.total) / nullif(b.relevance, 0), 0), b.recency, b.association,
-           b.shares
+           b.shares, b.left_out
     from best b
     join memoryd.show_rows(caller, array(select b.source from best b order by b.id),
                            array(select b.id from best b order by b.id)) s
         on s.id = b.id and s.source = b.source
-    where b.rank >= p_request.min_score
+    where b.rank >= p_request.min_score 
+      and (b.left_out is null or not p_request.relevant_only or p_request.explained)
     order by b.rank desc, b.shares desc, b.created_at desc, b.id;
 end
 $$;
@@ -351,7 +354,7 @@ begin
     select f.source, f.id, coalesce(p.content, f.content), f.score, f.similarity,
            f.metadata || coalesce(jsonb_build_object('message_ids', p.message_ids), '{}'),
            f.created_at, f.lexical, f.dense, f.prior, f.named, f.timed, f.session, f.relevance, f.weight,
-           f.recency, f.association, f.shares
+           f.recency, f.association, f.shares, f.left_out
     from found f
     left join pieces p on p.id = f.id
     where f.source <> 'conversation' or p.id is not null

@@ -242,6 +242,7 @@ async def test_somebody_elses_conversation_is_like_one_that_does_not_exist(
         ({"around": 11}, "around is 11"),
         ({"around": -1}, "around is -1"),
         ({"min_score": 2}, "min_score is 2"),
+        ({"relevant_only": "yes"}, 'relevant_only is "yes"'),
         ({"project": " "}, 'project is " "'),
     ],
 )
@@ -275,6 +276,7 @@ async def test_options_that_are_null_are_not_given(scratch: asyncpg.Connection) 
         "speakers",
         "around",
         "min_score",
+        "relevant_only",
         "project",
     )
     none: dict[str, Any] = dict.fromkeys(names)

@@ -130,7 +130,7 @@ REFUSED: Sequence[tuple[str, dict[str, object], str]] = (
         (
             "unknown option count. Did you mean match_count? Options of a recall: "
             "match_count, sources, filter, project, min_score, "
-            "exclude_session, exclude_last, since, until, as_of, asked_at, roles, speakers, around."
+            "relevant_only, exclude_session, exclude_last, since, until, as_of, asked_at, roles, speakers, around."
         ),
     ),
     ("recall", {"Source": ["memory"]}, "unknown option Source. Did you mean sources? Options of a recall:"),
@@ -142,7 +142,7 @@ REFUSED: Sequence[tuple[str, dict[str, object], str]] = (
         {"zzz": 1},
         (
             "unknown option zzz. Options of a recall: match_count, sources, filter, project, min_score, "
-            "exclude_session, exclude_last, since, until, as_of, asked_at, roles, speakers, around."
+            "relevant_only, exclude_session, exclude_last, since, until, as_of, asked_at, roles, speakers, around."
         ),
     ),
     ("recall", {" ": 1}, 'unknown option "". Options of a recall:'),

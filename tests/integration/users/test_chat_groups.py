@@ -293,7 +293,7 @@ async def test_a_shared_line_of_a_group_is_found_once(connection: asyncpg.Connec
     )
     async with acting_as(connection, None, role="memoryd_service"):
         assert LINES["ann"][2] not in str(await column(connection, pieces, DAN))
-        seen = "select content from memoryd.found_for_task('alice', 'lantern', $1, null) where source = 'conversation'"
+        seen = "select content from memoryd.found_for_task('alice', 'lantern', $1, null, null, false)"
         assert LINES["bob"][2] in await column(connection, seen, DAN)
     await connection.execute("insert into memory_settings (user_id, memory_enabled) values ($1, false)", BOB)
     assert await found(connection, DAN) == ["a stranger's lantern"]

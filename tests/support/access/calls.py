@@ -239,11 +239,12 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "memoryd.linked_to": ("select * from memoryd.linked_to(<agent_memory>) order by 1",),
         "memoryd.found_for_task": tuple(
-            f"select * from memoryd.found_for_task('alice', '<words>', {user}, <vector>)" for user in USERS
+            f"select * from memoryd.found_for_task('alice', '<words>', {user}, <vector>, null, true)"
+            for user in USERS
         ),
         "memoryd.lines_of": tuple(
             "select * from memoryd.lines_of(array(select row("
-            f"'{source}', i, 'x', 0.5, null, '{{}}', now(), 0, 0, 0, 0, 0, 0, 0.5, 1, 0, 0, 0)::memoryd.search_result "
+            f"'{source}', i, 'x', 0.5, null, '{{}}', now(), 0, 0, 0, 0, 0, 0, 0.5, 1, 0, 0, 0, null)::memoryd.search_result "
             f"from unnest(<{table}>) i), 'alice', '<words>', 0) order by 3"
             for source, table in SOURCES.items()
         ),
@@ -271,7 +272,8 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "memoryd.choose_lines": ("select * from memoryd.choose_lines('{}', 1000)",),
         "memoryd.gather_lines": tuple(
-            f"select * from memoryd.gather_lines('alice', '<words>', {user}, {only}, <vector>, '{{task}}', '{{}}', 2000)"
+            f"select * from memoryd.gather_lines('alice', '<words>', {user}, {only}, <vector>, '{{task}}', '{{}}', 2000, "
+            f"null, true)"
             for user in USERS
             for only in YES_NO
         ),

@@ -30,6 +30,7 @@ def recall_call(query: str, who: Identity, **given: Any) -> tuple[object, ...]:
 
     options = values.options(
         min_score=values.share("min_score", given.get("min_score")),
+        relevant_only=values.flag("relevant_only", given.get("relevant_only")),
         since=values.moment("since", given.get("since")),
         until=values.moment("until", given.get("until")),
         as_of=values.moment("as_of", given.get("as_of")),

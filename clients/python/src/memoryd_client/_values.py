@@ -93,6 +93,13 @@ def share(name: str, value: object) -> float | None:
     return float(value)
 
 
+def flag(name: str, value: object) -> bool | None:
+    """True or false, or None."""
+    if value is not None and not isinstance(value, bool):
+        raise Refused(f"{name} is neither true nor false.")
+    return value
+
+
 def moment(name: str, value: object) -> datetime | None:
     """A time that says where on Earth it is meant, or None."""
     if value is None:

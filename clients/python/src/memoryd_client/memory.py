@@ -129,6 +129,7 @@ class Memory(Connected):
         sources: Sequence[Source] | None = None,
         filter: Mapping[str, Any] | None = None,  # noqa: A002 - its name in SQL
         min_score: float | None = None,
+        relevant_only: bool | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
         as_of: datetime | None = None,
@@ -151,6 +152,7 @@ class Memory(Connected):
             sources=sources,
             filter=filter,
             min_score=min_score,
+            relevant_only=relevant_only,
             since=since,
             until=until,
             as_of=as_of,

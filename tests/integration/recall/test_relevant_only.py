@@ -1,0 +1,177 @@
+"""`relevant_only` leaves out what does not belong to the question, explain_recall() says why, and contexts have it always."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from uuid import UUID, uuid4
+
+import asyncpg
+import pytest
+
+from tests.support.access.acting import ANN, BOB, acting_as
+from tests.support.content.context_block import BLOCK
+from tests.support.content.index import index_rows
+from tests.support.rows import associate, column, remember, say
+
+pytestmark = pytest.mark.usefixtures("tokens")
+
+DIARY = (
+    "The walrus at the harbour is called Otto.",
+    "Our landlord Mr Pemberton lives in Ludlow.",
+    "My sister plays the cello in an orchestra.",
+    "The car was repaired in the garage on Mill Lane.",
+    "We bought two new chairs for the kitchen.",
+    "I am allergic to peanuts and carry a pen.",
+    "The train to Bristol was two hours late.",
+    "Our dog Biscuit sleeps on the sofa.",
+    "The dentist moved my appointment to the afternoon.",
+    "I am reading a long novel about whales.",
+    "Grandmother's recipe needs three eggs and a lemon.",
+    "The password of the router is on the fridge.",
+)
+NEVER_SAID = "Which quantum chromodynamics textbook explains gluons?"
+FOUND = "select content from recall($1, user_id => $2, options => $3::jsonb)"
+EXPLAINED = "select content, left_out from explain_recall($1, user_id => $2, options => $3::jsonb)"
+ONLY = json.dumps({"relevant_only": True})
+INDEX = """
+select w.id
+from (select s.source, array_agg(s.id order by s.id) as ids, array_agg(s.text_hash order by s.id) as hashes,
+             array_agg(s.searched_text order by s.id) as texts,
+             array_agg(memoryd.embed(s.searched_text) order by s.id) as embeddings
+      from memoryd.searchable s group by s.source) r
+cross join lateral memoryd.write_entries(r.source, r.ids, r.hashes, r.ids, r.texts, r.embeddings) w
+"""
+
+
+async def index(connection: asyncpg.Connection) -> None:
+    """As a daemon with the local embedder does it."""
+    await connection.execute(INDEX)
+    await connection.execute("select memoryd.fold_lexeme_changes()")
+
+
+async def keep_diary(connection: asyncpg.Connection, user: UUID = ANN) -> None:
+    """A user's memories."""
+    for line in DIARY:
+        await remember(connection, line, user_id=user)
+    await index(connection)
+
+
+async def test_what_was_never_said_brings_nothing(connection: asyncpg.Connection) -> None:
+    await keep_diary(connection)
+    assert await column(connection, FOUND, NEVER_SAID, ANN, ONLY) == []
+    for row in await connection.fetch(EXPLAINED, NEVER_SAID, ANN, ONLY):
+        assert row["left_out"] == "nothing fits the question"
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("What is the walrus called?", DIARY[0]),
+        ("Where does our landlord live?", DIARY[1]),
+        ("Which instrument does my sister play?", DIARY[2]),
+        ("Am I allergic to peanuts?", DIARY[5]),
+        ("Where is the router's password?", DIARY[11]),
+        ("walrus", DIARY[0]),
+        ("Pemberton?", DIARY[1]),
+    ],
+)
+async def test_an_answer_comes_without_the_rest(
+    connection: asyncpg.Connection, question: str, answer: str
+) -> None:
+    await keep_diary(connection)
+    found = await column(connection, FOUND, question, ANN, ONLY)
+    assert found[0] == answer
+    assert len(found) <= 3
+    all_of_them = await column(connection, FOUND, question, ANN, "{}")
+    assert [row for row in all_of_them if row in found] == found
+    why = {row["content"]: row["left_out"] for row in await connection.fetch(EXPLAINED, question, ANN, ONLY)}
+    assert {content for content, reason in why.items() if reason is None} == set(found)
+    assert {reason for reason in why.values() if reason} <= {"others fit much better", "linked too loosely"}
+
+
+async def test_false_and_null_leave_nothing_out(connection: asyncpg.Connection) -> None:
+    await keep_diary(connection)
+    plain = await column(connection, FOUND, "our walrus", ANN, "{}")
+    for options in ({"relevant_only": False}, {"relevant_only": None}):
+        assert await column(connection, FOUND, "our walrus", ANN, json.dumps(options)) == plain
+
+
+async def test_what_others_have_changes_nothing(connection: asyncpg.Connection) -> None:
+    """More rows make a better fit by chance likely: those that are searched, and no others."""
+    await keep_diary(connection)
+    questions = ("What is the walrus called?", "something in the garage", NEVER_SAID)
+    async with acting_as(connection, ANN):
+        before = [await connection.fetch(EXPLAINED, question, None, ONLY) for question in questions]
+    for n in range(40):
+        await remember(connection, f"The walrus and the garage, number {n}.", user_id=BOB)
+    await index(connection)
+    async with acting_as(connection, ANN):
+        assert [await connection.fetch(EXPLAINED, question, None, ONLY) for question in questions] == before
+
+
+async def test_a_row_of_the_time_that_is_asked_about_belongs(connection: asyncpg.Connection) -> None:
+    """Though it has none of the question's words."""
+    await keep_diary(connection)
+    await remember(
+        connection,
+        "Swam to the island and back.",
+        user_id=ANN,
+        created_at=datetime(2021, 7, 14, 12, tzinfo=UTC),
+    )
+    await index(connection)
+    assert "Swam to the island and back." in await column(
+        connection, FOUND, "What did I do in July 2021?", ANN, ONLY
+    )
+
+
+async def test_a_strong_link_to_what_belongs_brings_a_memory_and_a_weak_one_does_not(
+    connection: asyncpg.Connection,
+) -> None:
+    await keep_diary(connection)
+    ids = {r["content"]: r["id"] for r in await connection.fetch("select id, content from agent_memory")}
+    await associate(connection, ids[DIARY[0]], ids[DIARY[6]], 0.9)
+    await associate(connection, ids[DIARY[0]], ids[DIARY[7]], 0.4)
+    asked = "What is the walrus called?"
+    assert set(await column(connection, FOUND, asked, ANN, ONLY)) == {DIARY[0], DIARY[6]}
+    # What is linked to rows that do not belong does not come either.
+    await associate(connection, ids[DIARY[9]], ids[DIARY[10]], 0.9)
+    assert await column(connection, FOUND, NEVER_SAID, ANN, ONLY) == []
+
+
+async def test_turns_around_a_result_come_with_it_and_others_do_not(connection: asyncpg.Connection) -> None:
+    session = uuid4()
+    for line in DIARY:
+        await say(connection, session, line, user_id=ANN)
+    await index(connection)
+    around = json.dumps({"relevant_only": True, "around": 1})
+    pieces = await column(connection, FOUND, "Which instrument does my sister play?", ANN, around)
+    assert all(line in str(pieces[0]) for line in DIARY[1:4])
+    assert not any(DIARY[8] in str(piece) for piece in pieces)
+    assert await column(connection, FOUND, NEVER_SAID, ANN, around) == []
+
+
+async def test_a_context_has_only_what_belongs_and_says_what_does_not(connection: asyncpg.Connection) -> None:
+    await keep_diary(connection)
+    async with acting_as(connection, ANN):
+        block = await connection.fetchval(BLOCK, "What is the walrus called?")
+        assert DIARY[0] in block
+        assert DIARY[4] not in block
+        assert await connection.fetchval(BLOCK, NEVER_SAID) == ""
+        told = await column(
+            connection,
+            "select detail from explain_context('alice', $1) where step = 'found' and not shown",
+            NEVER_SAID,
+        )
+    assert all(str(line).startswith("left out, nothing fits the question: ") for line in told)
+
+
+async def test_by_words_alone_the_same_holds(connection: asyncpg.Connection) -> None:
+    """As in a database whose rows a remote model embeds."""
+    for line in DIARY:
+        await remember(connection, line, user_id=ANN)
+    await index_rows(connection, "memory")
+    await connection.execute("select memoryd.fold_lexeme_changes()")
+    await connection.execute("truncate memoryd.tokens")
+    assert await column(connection, FOUND, "What is the walrus called?", ANN, ONLY) == [DIARY[0]]
+    assert await column(connection, FOUND, NEVER_SAID, ANN, ONLY) == []
