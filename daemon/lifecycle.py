@@ -347,6 +347,7 @@ async def write_settings(connection: Any, settings: Settings) -> None:
         "public_notifications": settings.public_notifications,
         "notification_user_ids": settings.notification_user_ids,
         "app_agent_id": settings.app_agent_id,
+        "context_words": settings.context_words,
         "audit": settings.audit,
         "broadcast": settings.broadcast,
         "erase_accounts": settings.erase_accounts,

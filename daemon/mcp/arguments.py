@@ -81,8 +81,8 @@ class Remember(Arguments):
     project: Within = None
 
 
-class ContextOptions(Arguments):
-    """The options of build_context() and explain_context(): memoryd.options()."""
+class SearchOptions(Arguments):
+    """The options that recall and contexts both have."""
 
     project: Within = None
     exclude_session: Annotated[
@@ -102,7 +102,20 @@ class ContextOptions(Arguments):
     ] = None
 
 
-class RecallOptions(ContextOptions):
+class ContextOptions(SearchOptions):
+    """The options of build_context() and explain_context(): memoryd.options()."""
+
+    words: Annotated[
+        int | None,
+        Field(
+            ge=100,
+            le=10_000,
+            description="How long it may be. Leave it out for what is set, 500 unless changed.",
+        ),
+    ] = None
+
+
+class RecallOptions(SearchOptions):
     """The options of recall() and explain_recall(): memoryd.options()."""
 
     min_score: Annotated[

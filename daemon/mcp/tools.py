@@ -31,7 +31,7 @@ select r.source, r.id, r.content, r.score, r.metadata, r.created_at
 from recall($2, agent_id => $3, match_count => $4, sources => $5, options => $1::jsonb) r
 """
 JUDGED = "select last_recall()"
-CONTEXT = "select build_context($1, $2, $3::jsonb)"
+CONTEXT = "select build_context($1, $2, options => $3::jsonb)"
 KNOW = """
 select what, id, surprise, reason
 from note_knowledge(content => $1, category => $2, created_by => $3, title => $4, confidence => $5, tags => $6::text[],
@@ -53,7 +53,7 @@ select source, id, content, score, relevance, lexical, dense, prior, named, time
 from explain_recall($1, agent_id => $2, options => $3::jsonb)
 """
 EXPLAIN_CONTEXT = (
-    "select step, source, id, score, trust, shown, detail from explain_context($1, $2, $3::jsonb)"
+    "select step, source, id, score, trust, shown, detail from explain_context($1, $2, options => $3::jsonb)"
 )
 
 Row = Mapping[str, Any]
@@ -165,7 +165,7 @@ async def explain(connection: AnyConnection, who: Identity, given: args.Explain)
     return {"steps": [{**_rounded(dict(row)), "detail": row["detail"][:500]} for row in rows]}
 
 
-def _options(given: args.Arguments, kind: type[args.ContextOptions]) -> str:
+def _options(given: args.Arguments, kind: type[args.SearchOptions]) -> str:
     return given.model_dump_json(include=set(kind.model_fields), exclude_none=True)
 
 

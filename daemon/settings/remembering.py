@@ -139,6 +139,9 @@ class Limits(BaseModel):
         100,
         description="Maximum number of requests and commands that an end user may have pending. Agents have no limit.",
     )
+    context_words: Annotated[int, Field(ge=100, le=10_000)] = Field(
+        500, description="Number of words that a context may have. docs/context.md"
+    )
     outcome_ttl_hours: Annotated[int, Field(ge=1, le=A_CENTURY)] = Field(
         72, description="Default TTL of outcome, error, observation."
     )

@@ -105,7 +105,7 @@ grant execute on function
     memoryd.trust_classes, memoryd.claimed_trust, memoryd.least_trusted, memoryd.trust_of_memory,
     memoryd.trust_of_insight, memoryd.trust_of_knowledge, memoryd.trust_of_passage, memoryd.origin_mark,
     memoryd.quoted, memoryd.named, memoryd.passage_line, memoryd.says_same, memoryd.repeats,
-    memoryd.choose_lines, memoryd.gather_lines,
+    memoryd.choose_lines, memoryd.gather_lines, memoryd.context_space, memoryd.may_ask_about,
     memoryd.context_part, memoryd.log_context, memoryd.explain_lines,
     memoryd.named_knowledge
     to memoryd_service, memoryd_user;

@@ -289,7 +289,9 @@ create type memoryd.conditions as (
     as_of timestamptz,
     project text,
     -- No condition: when the question is asked, for the times that it names (null: now).
-    asked_at timestamptz
+    asked_at timestamptz,
+    -- Nor this: how many words a context may have (null: as memoryd.context_words() says).
+    words integer
 );
 
 -- What is asked (memoryd.recall_request makes it), and what the caller may search of it (memoryd.find sets

@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 
 KNOWN = "select exists (select from public.agents where agent_id = $1)"
 AGENTS = "select agent_id from public.agents order by created_at desc, agent_id limit 11"
-COMPOSE = "select memoryd.compose_context($1, $2, null, false, $3, null, memoryd.conditions_of($4::jsonb)) as context"
-EXPLAIN = "select * from memoryd.explain_lines($1, $2, null, false, $3, memoryd.conditions_of($4::jsonb))"
-PATTERNS = "select patterns from memoryd.patterns_of($1, $2, null)"
+COMPOSE = (
+    "select memoryd.compose_context($1, $2, $5, false, $3, null, memoryd.conditions_of($4::jsonb)) as context"
+)
+EXPLAIN = "select * from memoryd.explain_lines($1, $2, $5, false, $3, memoryd.conditions_of($4::jsonb))"
+PATTERNS = "select patterns from memoryd.patterns_of($1, $2, $3)"
 EXPLAINED = ("step", "source", "id", "score", "trust", "shown", "detail")
 LEFT_OUT = 10
 """Of what is left out, the lines that a person is shown."""
@@ -29,9 +31,10 @@ MESSAGE_LENGTH = 32_768
 """Characters of a message that are embedded, as in the daemon."""
 
 
-def context(
+def context(  # noqa: PLR0913, PLR0917 - the options of a command
     agent: str = typer.Argument(help="The agent's id."),
     message: str = typer.Argument(help="The task, in the words it would be given in."),
+    user: UUID | None = typer.Option(None, help="For whom it is: also what this user may read."),
     project: str | None = typer.Option(
         None, help="Where the task is given (project, channel, group chat): nothing of another one."
     ),
@@ -43,6 +46,9 @@ def context(
     ),
     asked_at: datetime | None = typer.Option(
         None, formats=TIMES, help='When it is asked: "last week" is the week before. Now, unless given.'
+    ),
+    words: int | None = typer.Option(
+        None, min=100, max=10_000, help="How long it may be. 500, unless set otherwise."
     ),
     explain: bool = typer.Option(
         False,
@@ -68,6 +74,7 @@ def context(
         "exclude_session": None if exclude_session is None else str(exclude_session),
         "exclude_last": exclude_last,
         "asked_at": in_utc(asked_at),
+        "words": words,
     }
 
     async def ask(settings: Settings, database: Database) -> tuple[list[Any], bool]:
@@ -83,10 +90,10 @@ def context(
             await embedder.close()
         if not found:
             remark("The embedder does not answer: this was found by keywords only. See: memoryd doctor")
-        needs_memory = bool(await database.fetchval(PATTERNS, message, agent))
+        needs_memory = bool(await database.fetchval(PATTERNS, message, agent, user))
         async with database.transaction() as connection:
             rows = await connection.fetch(
-                EXPLAIN if explain else COMPOSE, agent, message, found.get(0), dumps(options)
+                EXPLAIN if explain else COMPOSE, agent, message, found.get(0), dumps(options), user
             )
         return list(rows), needs_memory
 

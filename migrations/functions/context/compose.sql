@@ -1,8 +1,8 @@
 -- The context block of a task: the agent's identity and anchors, insights, at most ten memories in
 -- chronological order, and what the team's knowledge, documents and earlier conversations say. Memories with
--- a score of 0.5 or more get a star. The block has at most 3,000 characters, and is empty when there is
--- nothing to say. Nothing is searched where the message shows no pattern (patterns/patterns.sql). Every
--- retrieval is logged, also one that searched nothing.
+-- a score of 0.5 or more get a star. The block has at most 500 words (context_space), and is
+-- empty when there is nothing to say. Nothing is searched where the message shows no pattern
+-- (patterns/patterns.sql). Every retrieval is logged, also one that searched nothing.
 --
 -- The first and the last line of the block contain a code that is made for this call. The message and the
 -- memories were written before, so their text cannot imitate these lines. All text between the two lines is
@@ -10,6 +10,12 @@
 --
 -- p_only_user: the block contains only what the user p_user may read. So it has no memories of the agents'
 -- own, and not the agent's identity.
+
+-- How many characters a context may have: six for each word of the option, else of the setting context_words.
+create or replace function memoryd.context_space(p_words integer) returns integer
+language sql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$ select 6 * coalesce(p_words, memoryd.setting_integer('context_words'), 500) $$;
 
 -- Whether two texts that have the same words also say the same: the same numbers in the same order, and as
 -- many negations.
@@ -286,7 +292,9 @@ begin
         lines := array(
             select l from memoryd.gather_lines(
                 p_agent, p_message, p_user, p_only_user, memoryd.comparable(p_embedding), shown.patterns,
-                shown.names, 3000 - length(opening) - length(closing) - length(legend) - 120, p_conditions,
+                shown.names,
+                memoryd.context_space(p_conditions.words)
+                    - length(opening) - length(closing) - length(legend) - 120, p_conditions,
                 false) l
             where l.why is null);
     end if;
@@ -324,8 +332,14 @@ as $$
         p_agent, p_message, p_user, p_only_user, p_embedding, p_command, p_conditions) c
 $$;
 
+-- Whether the caller may have a context about this user (null: about themselves; of a service: of nobody).
+create or replace function memoryd.may_ask_about(p_caller memoryd.caller, p_user uuid) returns boolean
+language sql immutable parallel safe
+return (p_caller).privileged
+    or coalesce((p_caller).user_id = coalesce(p_user, (p_caller).user_id), false);
+
 create or replace function public.build_context(
-    agent_id text, message text, options jsonb default '{}') returns text
+    agent_id text, message text, user_id uuid default null, options jsonb default '{}') returns text
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
@@ -338,20 +352,22 @@ begin
                   hint = 'select build_context(''agent'', ''what it is about to do'').';
     end if;
     perform memoryd.check_options('context', 'build_context', build_context.options);
-    -- An end user without an id has no memory: nothing is found, and no retrieval is logged.
-    if not caller.privileged and caller.user_id is null then
+    -- An end user without an id has no memory, and of other users none: nothing is found or logged.
+    if not memoryd.may_ask_about(caller, build_context.user_id) then
         return '';
     end if;
     return memoryd.compose_context(
-        build_context.agent_id, build_context.message, caller.user_id, not caller.privileged,
+        build_context.agent_id, build_context.message, coalesce(build_context.user_id, caller.user_id),
+        not caller.privileged,
         memoryd.vector_of_question(build_context.message), null,
         memoryd.conditions_of(coalesce(build_context.options, '{}')));
 end
 $$;
 do $$
 begin
-    execute format('comment on function public.build_context(text, text, jsonb) is %L',
-        'What the agent should know before this task; empty when nothing, and for small talk. With a remote '
+    execute format('comment on function public.build_context(text, text, uuid, jsonb) is %L',
+        'What the agent should know before this task; empty when nothing, and for small talk. user_id: for '
+        'whom a service asks; the block then also has what this user may read. With a remote '
         'embedder by keywords alone: the daemon''s own contexts add embeddings. options: '
         || (select string_agg(o.name, ', ') from memoryd.options() o where o.context) || '.');
 end

@@ -50,7 +50,8 @@ begin
     from (select g.*, row_number() over (order by g.why is null desc, g.nth) as rank
           from memoryd.gather_lines(
               p_agent, p_message, p_user, p_only_user, memoryd.comparable(p_embedding), found.patterns,
-              found.names, 2600, p_conditions, true) with ordinality
+              found.names, memoryd.context_space(p_conditions.words) - 400, p_conditions, true)
+              with ordinality
               as g(source, kind, id, scope, score, created_at, trust, content, line, why, nth)) l
     where l.rank <= 30
     order by l.nth;
@@ -58,7 +59,7 @@ end
 $$;
 
 create or replace function public.explain_context(
-    agent_id text, message text, options jsonb default '{}')
+    agent_id text, message text, user_id uuid default null, options jsonb default '{}')
 returns table (step text, source text, id uuid, score double precision, trust text, shown boolean,
                detail text)
 language plpgsql volatile
@@ -75,20 +76,21 @@ begin
                   hint = 'select * from explain_context(''agent'', ''what it is about to do'').';
     end if;
     perform memoryd.check_options('context', 'explain_context', explain_context.options);
-    if not caller.privileged and caller.user_id is null then
+    if not memoryd.may_ask_about(caller, explain_context.user_id) then
         return;
     end if;
     return query
     select e.* from memoryd.explain_lines(
-        explain_context.agent_id, explain_context.message, caller.user_id, not caller.privileged,
+        explain_context.agent_id, explain_context.message, coalesce(explain_context.user_id, caller.user_id),
+        not caller.privileged,
         memoryd.vector_of_question(explain_context.message),
         memoryd.conditions_of(coalesce(explain_context.options, '{}'))) e;
     get diagnostics found_rows = row_count;
     perform memoryd.audit_read(
-        caller.user_id, explain_context.agent_id, 'explain_context', found_rows::integer,
-        memoryd.ms_since(began));
+        coalesce(explain_context.user_id, caller.user_id), explain_context.agent_id, 'explain_context',
+        found_rows::integer, memoryd.ms_since(began));
 end
 $$;
-comment on function public.explain_context(text, text, jsonb) is
+comment on function public.explain_context(text, text, uuid, jsonb) is
     'Why the context of a message is as it is: the patterns that it shows, what was searched, what was found '
     'with scores and trust, and what was left out and why. options: as of build_context().';

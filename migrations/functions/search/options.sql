@@ -56,6 +56,8 @@ as $$
          'Give a time, such as "2026-03-01" or "2026-03-01T09:30:00Z".'),
         ('asked_at', 'time', null, null, true, true, false,
          'Give a time, such as "2026-03-01" or "2026-03-01T09:30:00Z".'),
+        ('words', 'whole', 100, 10000, false, true, false,
+         'Give how many words the context may have, a whole number from 100 to 10000.'),
         ('roles', 'names', null, null, true, false, false,
          'Give an array of roles: user, assistant, system, tool.'),
         ('speakers', 'names', null, null, true, false, false, 'Give an array of at most 100 names.'),
@@ -188,6 +190,7 @@ begin
     made.until := (p_options ->> 'until')::timestamptz;
     made.as_of := (p_options ->> 'as_of')::timestamptz;
     made.asked_at := (p_options ->> 'asked_at')::timestamptz;
+    made.words := (p_options ->> 'words')::integer;
     if jsonb_typeof(p_options -> 'roles') = 'array' then
         made.roles := array(select jsonb_array_elements_text(p_options -> 'roles'));
     end if;

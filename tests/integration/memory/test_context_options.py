@@ -12,12 +12,14 @@ from tests.support.access.acting import ANN, BOB, acting_as
 from tests.support.access.isolation import index_world
 from tests.support.access.refusals import refused
 from tests.support.content.index import index_rows
-from tests.support.rows import column, conclude, insert, one_row
+from tests.support.rows import column, conclude, insert, one_row, remember
 
 NOW, EARLIER = UUID(int=7), UUID(int=8)
 ASKED = "How do we restart the staging server?"
-BUILD = "select build_context('alice', $2, $1)"
-EXPLAIN = "select string_agg(detail, ' ') from explain_context('alice', $2, $1) where step = 'found'"
+BUILD = "select build_context('alice', $2, options => $1)"
+EXPLAIN = (
+    "select string_agg(detail, ' ') from explain_context('alice', $2, options => $1) where step = 'found'"
+)
 
 
 async def turns(connection: asyncpg.Connection, user: UUID | None) -> None:
@@ -73,6 +75,8 @@ async def test_the_conversation_that_goes_on_is_left_out(
         ('{"around": 2}', "unknown option around"),
         ('{"exclude_session": "x"}', 'exclude_session is "x"'),
         ('{"exclude_last": 2}', "exclude_last is given without exclude_session"),
+        ('{"words": 99}', "words is 99"),
+        ('{"words": "many"}', 'words is "many"'),
     ],
 )
 async def test_options_that_make_no_sense_are_refused(
@@ -123,3 +127,61 @@ async def test_insights_that_were_used_are_counted_once(scratch: asyncpg.Connect
     assert (await one_row(scratch, "select count(*) as n from memory_queries where not knowledge_counted"))[
         "n"
     ] == 0
+
+
+async def test_a_context_has_as_many_words_as_are_wanted(scratch: asyncpg.Connection) -> None:
+    for n in range(40):
+        await remember(
+            scratch, f"The staging server restarts by script number {n}, as the manual of it says."
+        )
+    await index_world(scratch)
+    sizes = []
+    for words in (100, 200, 400, None):
+        block = await scratch.fetchval(BUILD, json.dumps({"words": words}), ASKED)
+        assert block
+        assert len(block) <= 6 * (words or 500)
+        sizes.append(len(block))
+    assert sizes == sorted(sizes)
+    assert sizes[0] < sizes[1]
+    # What the daemon is set to holds where the option is not given.
+    await scratch.execute("insert into memoryd.settings values ('context_words', '100')")
+    assert len(await scratch.fetchval(BUILD, "{}", ASKED)) == sizes[0]
+    async with acting_as(scratch, ANN):
+        for n in range(40):
+            await remember(scratch, f"My staging server {n} restarts by hand.", user_id=ANN)
+        assert 0 < len(await scratch.fetchval(BUILD, "{}", ASKED)) <= 600
+
+
+FOR_USER = "select build_context('alice', $2, user_id => $1)"
+EXPLAINED_FOR_USER = (
+    "select string_agg(detail, ' ') from explain_context('alice', $2, user_id => $1) where shown"
+)
+
+
+async def test_a_service_names_the_user_for_whom_a_context_is(scratch: asyncpg.Connection) -> None:
+    """It then has what this user may read, and what of the agent's belongs to nobody."""
+    for user, text in ((ANN, "Ann restarts"), (BOB, "Bob restarts"), (None, "everybody restarts")):
+        await remember(scratch, f"{text} the staging server", user_id=user)
+    await index_world(scratch)
+    for asked in (FOR_USER, EXPLAINED_FOR_USER):
+        for user, there, not_there in ((ANN, "Ann", "Bob"), (BOB, "Bob", "Ann")):
+            async with acting_as(scratch, None, role="memoryd_service"):
+                block = str(await scratch.fetchval(asked, user, ASKED))
+            assert f"{there} restarts" in block
+            assert "everybody restarts" in block
+            assert f"{not_there} restarts" not in block
+    logged = await column(scratch, "select distinct user_id from memory_queries where user_id is not null")
+    assert set(logged) == {ANN, BOB}
+
+
+async def test_a_user_gets_no_context_of_another(scratch: asyncpg.Connection) -> None:
+    await remember(scratch, "Ann restarts the staging server", user_id=ANN)
+    await index_world(scratch)
+    async with acting_as(scratch, BOB):
+        for user in (ANN, UUID(int=0), NOW):
+            assert await scratch.fetchval(FOR_USER, user, ASKED) == ""
+            assert await scratch.fetchval(EXPLAINED_FOR_USER, user, ASKED) is None
+    async with acting_as(scratch, ANN):
+        assert "Ann restarts" in await scratch.fetchval(FOR_USER, ANN, ASKED)
+        assert "Ann restarts" in await scratch.fetchval(FOR_USER, None, ASKED)
+    assert await column(scratch, "select distinct user_id from memory_queries") == [ANN]

@@ -154,7 +154,7 @@ REFUSED: Sequence[tuple[str, dict[str, object], str]] = (
     (
         "context",
         {"match_count": 5},
-        "unknown option match_count. Options of a context: project, exclude_session, exclude_last, asked_at.",
+        "unknown option match_count. Options of a context: project, exclude_session, exclude_last, asked_at, words.",
     ),
     ("dream", {"deep": True}, "unknown option deep. A request of kind dream takes no options."),
     ("export", {"sources": []}, "unknown option sources. A request of kind export takes no options."),

@@ -86,8 +86,9 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "select \"agent-memory-write\"('<words>', 'task_memory') #> '{memory,user_id}'",
         ),
         "public.build_context": tuple(
-            f"select build_context('{agent}', '<words>', '{options}')"
+            f"select build_context('{agent}', '<words>', {user}, '{options}')"
             for agent in ("alice", "_shared")
+            for user in USERS
             for options in CONTEXT_OPTIONS
         ),
         "public.names_said": (
@@ -100,8 +101,9 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "select * from classify_message('Did we tell Bob, Ann and Markbob about Secret, Recipe and Pregnancy?')",
         ),
         "public.explain_context": tuple(
-            f"select * from explain_context('{agent}', '<words>', '{options}')"
+            f"select * from explain_context('{agent}', '<words>', {user}, '{options}')"
             for agent in ("alice", "_shared")
+            for user in USERS
             for options in CONTEXT_OPTIONS
         ),
         "public.erase_user_memory": tuple(f"select erase_user_memory({user})" for user in USERS),
@@ -270,6 +272,10 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             for source, table in SOURCES.items()
             for scope in _EACH_SCOPE
         ),
+        "memoryd.context_space": ("select memoryd.context_space(null)", "select memoryd.context_space(100)"),
+        "memoryd.may_ask_about": tuple(
+            f"select memoryd.may_ask_about(memoryd.current_caller(), {user})" for user in USERS
+        ),
         "memoryd.choose_lines": ("select * from memoryd.choose_lines('{}', 1000)",),
         "memoryd.gather_lines": tuple(
             f"select * from memoryd.gather_lines('alice', '<words>', {user}, {only}, <vector>, '{{task}}', '{{}}', 2000, "
@@ -329,8 +335,8 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "memoryd.stood": (
             (
-                "select i.id, memoryd.stood(row(null, null, null, null, null, null, now(), null, null), 'memory', i.id, true, "
-                "now(), null) "
+                "select i.id, memoryd.stood(row(null, null, null, null, null, null, now(), null, null, null), 'memory', i.id, "
+                "true, now(), null) "
                 "from unnest(<agent_memory>) as i(id) order by 1"
             ),
         ),

@@ -35,7 +35,7 @@ values ($1, coalesce($2, memoryd.caller_id()), $3, $4, $5::jsonb, $6)
 returning id, expires_at, pg_current_xact_id()::text as transaction
 """
 STORED = "select exists (select from agent_memory where id = $1)"
-CONTEXT = "select build_context($2, $3, $1::jsonb)"
+CONTEXT = "select build_context($2, $3, user_id => $4, options => $1::jsonb)"
 JUDGE = "select mark_useful($1, $2)"
 JUDGE_AS_SERVICE = """
 select mark_useful(q.id, $2)
@@ -174,15 +174,20 @@ class Memory(Connected):
         exclude_session: UUID | str | None = None,
         exclude_last: int | None = None,
         asked_at: datetime | None = None,
+        words: int | None = None,
     ) -> str:
-        """What to know before a task, as one block of text; empty where nothing fits, and for small talk."""
+        """What to know before a task, as one block of text; empty where nothing fits, and for small talk.
+
+        Of the agent, and of the user if there is one; at most `words` words (500 unless the daemon is set otherwise).
+        """
         options = values.options(
             project=None if project is None else values.plain("project", project),
             exclude_session=None if exclude_session is None else str(id_of(exclude_session)),
             exclude_last=None if exclude_last is None else values.number("exclude_last", exclude_last, 1),
             asked_at=values.moment("asked_at", asked_at),
+            words=None if words is None else values.number("words", words, 100, 10_000),
         )
-        arguments = (options, self._who.agent, values.plain("message", message))
+        arguments = (options, self._who.agent, values.plain("message", message), self._who.named_user)
 
         block = await self._database.read(
             self._who, lambda c: c.fetchval(CONTEXT, *arguments), payload=[options, message]
