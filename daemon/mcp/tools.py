@@ -17,14 +17,12 @@ from daemon.mcp.identity import Identity
 from handlers.shared.ports import AnyConnection
 
 REMEMBER = """
-insert into agent_memory (agent_id, user_id, kind, content, metadata)
-values ($1, $2, $3, $4, $5::jsonb)
-returning id, expires_at
+select id, what, expires_at
+from remember($4, agent_id => $1, user_id => $2, kind => $3, metadata => $5::jsonb)
 """
 REMEMBER_FOR = """
-insert into agent_memory (agent_id, user_id, kind, content, metadata, ttl_hours)
-values ($1, $2, $3, $4, $5::jsonb, $6)
-returning id, expires_at
+select id, what, expires_at
+from remember($4, agent_id => $1, user_id => $2, kind => $3, metadata => $5::jsonb, ttl_hours => $6)
 """
 RECALL = """
 select r.source, r.id, r.content, r.score, r.metadata, r.created_at
@@ -178,7 +176,7 @@ TOOLS: Sequence[ToolOf] = (
         "remember",
         "Remember",
         "Store one thing for later conversations: a fact, a preference, what was decided or came out. Use it when "
-        "something will matter again; recall finds it at once. Not for secrets, and not for what is remembered already.",
+        "something will matter again; recall finds it at once. The same text again strengthens what stands. Not for secrets.",
         args.Remember,
         remember,
     ),

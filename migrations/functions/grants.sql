@@ -17,7 +17,7 @@ declare
         'public.load_context, '
         'public.mark_useful, public.match_memory, public.memory_as_of, public.names_said, '
         'public.note_knowledge, '
-        'public.recall, public.last_recall, '
+        'public.recall, public.last_recall, public.remember, '
         'public.reset_session, public.resolve_knowledge, '
         'public.search_shared_knowledge, public.secrets_key, public.supersede_memory, public.touch_knowledge';
     client text;
@@ -42,7 +42,7 @@ grant execute on function
     public.explain_recall,
     public.extract_keywords, public.load_context, public.reset_session, public.match_memory,
     public.export_user_memory, public.erase_user_memory, public.forget, public.index_state,
-    public.last_recall, public.mark_useful,
+    public.last_recall, public.mark_useful, public.remember,
     public.memory_as_of, public.names_said, public.secrets_key, public.supersede_memory
     to memoryd_user;
 
@@ -106,6 +106,7 @@ grant execute on function
     memoryd.trust_of_insight, memoryd.trust_of_knowledge, memoryd.trust_of_passage, memoryd.origin_mark,
     memoryd.quoted, memoryd.named, memoryd.passage_line, memoryd.says_same, memoryd.repeats,
     memoryd.choose_lines, memoryd.gather_lines, memoryd.context_space, memoryd.may_ask_about,
+    memoryd.said_key,
     memoryd.context_part, memoryd.log_context, memoryd.explain_lines,
     memoryd.named_knowledge
     to memoryd_service, memoryd_user;

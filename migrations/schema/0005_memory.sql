@@ -89,6 +89,7 @@ create table public.agent_memory (
     valid_to timestamptz,
     superseded_by uuid,
     text_changed_at timestamptz,
+    said_key uuid,
     constraint agent_memory_content_size check (memoryd.text_fits('content', content, 10000000)),
     constraint agent_memory_source_size check (memoryd.text_fits('source', source, 10000)),
     constraint agent_memory_metadata_size check (memoryd.json_fits('metadata', metadata)),
@@ -118,6 +119,9 @@ comment on column public.agent_memory.superseded_by is
     'one that replaced it is deleted.';
 comment on column public.agent_memory.text_changed_at is
     'When the text was changed last; null: at updated_at.';
+comment on column public.agent_memory.said_key is
+    'What remember() was given, as a hash: by it the same text is not stored again. Null: the row was '
+    'written in another way, or was changed.';
 
 -- The newest memories of an agent. Those without a user have an index of their own: within an index that
 -- begins with user_id, `user_id is null` does not keep the order.
@@ -131,6 +135,9 @@ create index agent_memory_agent on public.agent_memory (agent_id, user_id, creat
 create index agent_memory_created on public.agent_memory ((created_at at time zone 'utc'), id);
 create index agent_memory_user on public.agent_memory (user_id, memory_type) where user_id is not null;
 create index agent_memory_expiring on public.agent_memory (expires_at) where expires_at is not null;
+-- By this remember() finds, also while others write, what says the same.
+create unique index agent_memory_said on public.agent_memory (scope, agent_id, said_key)
+    where said_key is not null;
 create unique index agent_memory_command on public.agent_memory (command_id) where command_id is not null;
 
 create table public.memory_associations (

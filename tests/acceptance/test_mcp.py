@@ -114,6 +114,13 @@ async def test_the_same_note_said_twice_at_once_is_stored_once(alice: Client, db
     assert [row["created_by"] for row in by] == ["alice"]
 
 
+async def test_what_is_remembered_again_is_stored_once(alice: Client, db: asyncpg.Connection) -> None:
+    told = await asyncio.gather(*(done(alice, "remember", text="Bertha needs descaling") for _ in range(3)))
+    assert sorted(each["what"] for each in told) == ["stored", "strengthened", "strengthened"]
+    assert len({each["id"] for each in told}) == 1
+    assert await db.fetchval("select count(*) from agent_memory where content ~ 'descaling'") == 1
+
+
 async def test_a_long_memory_is_cut_in_recall_and_whole_as_a_resource(alice: Client) -> None:
     text = "zeppelin " * 1_000
     made = await done(alice, "remember", text=text)

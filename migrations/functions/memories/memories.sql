@@ -79,10 +79,70 @@ begin
     else
         new.text_changed_at := coalesce(old.text_changed_at, old.updated_at);
     end if;
+    -- It no longer is what remember() was given.
+    if (new.content, new.agent_id, new.kind, new.superseded_by, new.valid_to)
+       is distinct from (old.content, old.agent_id, old.kind, old.superseded_by, old.valid_to) then
+        new.said_key := null;
+    end if;
     new.updated_at := clock_timestamp();
     return new;
 end
 $$;
+
+-- A text without what does not make it another: capital letters, white space, and marks between its words.
+-- A question mark and a minus do.
+create or replace function memoryd.said_key(p_kind text, p_project text, p_text text) returns uuid
+language sql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+    select md5(concat_ws(E'\n', p_kind, p_project, btrim(regexp_replace(
+        lower(p_text), '[\s.,;:!…"“”„‘’«»()]+', ' ', 'g'))))::uuid
+$$;
+
+-- Stores a memory. If the same agent has remembered the same of the same user before, of this kind and in
+-- this project, that memory is strengthened instead: it counts how often it was said (metadata.said_again),
+-- and lives on as long as a new one would. No row: the user has switched memory off.
+create or replace function public.remember(
+    content text,
+    agent_id text default null,
+    user_id uuid default null,
+    kind text default 'fact',
+    metadata jsonb default '{}',
+    ttl_hours integer default -2147483648
+) returns table (id uuid, what text, expires_at timestamptz)
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    given constant jsonb := coalesce(remember.metadata, '{}');
+begin
+    if remember.content is null then
+        raise exception 'remember needs a text'
+            using errcode = 'null_value_not_allowed', hint = 'select remember(''what it is'', ''agent'').';
+    end if;
+    return query
+    insert into public.agent_memory as m (agent_id, user_id, kind, content, metadata, ttl_hours, said_key)
+    values (remember.agent_id, coalesce(remember.user_id, memoryd.caller_id()), remember.kind,
+            remember.content, given, remember.ttl_hours,
+            memoryd.said_key(remember.kind, given ->> 'project', remember.content))
+    on conflict (scope, agent_id, said_key) where said_key is not null do update
+    set metadata = m.metadata || excluded.metadata || jsonb_build_object(
+            'said_again', 1 + case when jsonb_typeof(m.metadata -> 'said_again') = 'number'
+                                   then (m.metadata ->> 'said_again')::numeric else 0 end),
+        expires_at = case when m.expires_at is not null and excluded.expires_at is not null
+                          then greatest(m.expires_at, excluded.expires_at) end,
+        ttl_hours = case when m.ttl_hours is not null and excluded.ttl_hours is not null
+                         then greatest(m.ttl_hours, excluded.ttl_hours) end
+    returning m.id,
+              case when m.xmax = 0 then 'stored' else 'strengthened' end,
+              m.expires_at;
+end
+$$;
+comment on function public.remember is
+    'Stores a memory; of the same text (but for case, white space and punctuation) of the same agent, user, '
+    'kind and project, it strengthens the memory that stands instead, and says so: what is stored or '
+    'strengthened. No row: the user has switched memory off.';
 
 -- Registers the agents of new memories.
 create or replace function memoryd.memories_inserted() returns trigger

@@ -109,7 +109,7 @@ create policy own_session on public.agent_commands as restrictive for insert to 
 grant
     select,
     insert (agent_id, user_id, session_id, kind, memory_type, content, embedding, metadata, source,
-            ttl_hours, expires_at, valid_from, valid_to, superseded_by),
+            ttl_hours, expires_at, valid_from, valid_to, superseded_by, said_key),
     update (session_id, kind, memory_type, content, embedding, metadata, source, ttl_hours, expires_at,
             valid_from, valid_to, superseded_by)
     on public.agent_memory to memoryd_user;

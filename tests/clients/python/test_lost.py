@@ -59,7 +59,7 @@ async def wired(
 
 @pytest.mark.parametrize(
     ("at", "after"),
-    [(b"begin", False), (b"insert", False), (b"insert", True), (b"commit", False), (b"commit", True)],
+    [(b"begin", False), (b"remember", False), (b"remember", True), (b"commit", False), (b"commit", True)],
 )
 async def test_a_memory_whose_connection_is_cut_is_stored_once(
     client_url: str, owner: asyncpg.Connection, agent: str, at: bytes, after: bool

@@ -57,6 +57,14 @@ async def test_what_an_agent_remembers_is_found_judged_and_forgotten(
         await memory.wait_indexed(stored.id)
 
 
+async def test_what_is_remembered_again_is_known(db: Database, owner: asyncpg.Connection, agent: str) -> None:
+    memory = Memory(db, agent=agent)
+    first = await memory.remember("The heron nests in the old willow")
+    again = await memory.remember("the heron nests in the old willow.")
+    assert (first.known, again.known, again.id) == (False, True, first.id)
+    assert await owner.fetchval("select count(*) from agent_memory where agent_id = $1", agent) == 1
+
+
 async def test_recall_has_the_options_of_recall_in_sql(
     db: Database, client_daemon: DaemonProcess, agent: str
 ) -> None:

@@ -122,7 +122,7 @@ if sys.argv[3] == "close":
     sys.stdin.readline()
 elif sys.argv[3] == "fork":
     child = os.fork()
-    memory.remember("heron of both")
+    memory.remember("heron of both, the parent" if child else "heron of both, the child")
     assert len(memory.recall("heron")) >= 2
     if not child:
         os._exit(0)
@@ -152,8 +152,8 @@ async def test_parent_and_child_both_go_on_after_a_fork(
     stored = await owner.fetch("select content from agent_memory where agent_id = $1 order by 1", agent)
     assert [r["content"] for r in stored] == [
         "heron at the end",
-        "heron of both",
-        "heron of both",
+        "heron of both, the child",
+        "heron of both, the parent",
         "heron of the parent",
     ]
 
@@ -182,11 +182,11 @@ from memoryd_client import Database, Memory
 database = Database(sys.argv[1])
 memory = Memory(database, agent=sys.argv[2])
 
-async def twice():
-    await asyncio.gather(memory.remember("one"), memory.remember("two"))
+async def twice(number):
+    await asyncio.gather(memory.remember(f"one {number}"), memory.remember(f"two {number}"))
 
-for _ in range(3):
-    asyncio.run(twice())
+for number in range(3):
+    asyncio.run(twice(number))
 print("done", flush=True)
 sys.stdin.readline()
 asyncio.run(database.close())

@@ -56,7 +56,7 @@ OTHER = {
 }
 INTERNAL = {
     "memory_associations": {"strength", "automatic", "rested_at"},
-    "agent_memory": {"embedding", "command_id", "last_modified_human", "text_changed_at"},
+    "agent_memory": {"embedding", "command_id", "last_modified_human", "text_changed_at", "said_key"},
     "shared_knowledge": {
         "embedding",
         "accessed_count",

@@ -91,6 +91,9 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             for user in USERS
             for options in CONTEXT_OPTIONS
         ),
+        "public.remember": tuple(
+            f"select what from remember('<words>', 'alice', {user})" for user in ("'<me>'", "null")
+        ),
         "public.names_said": (
             "select * from names_said()",
             *(f"select * from names_said({user})" for user in USERS),
@@ -276,6 +279,7 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "memoryd.may_ask_about": tuple(
             f"select memoryd.may_ask_about(memoryd.current_caller(), {user})" for user in USERS
         ),
+        "memoryd.said_key": ("select memoryd.said_key('fact', null, '<words>')",),
         "memoryd.choose_lines": ("select * from memoryd.choose_lines('{}', 1000)",),
         "memoryd.gather_lines": tuple(
             f"select * from memoryd.gather_lines('alice', '<words>', {user}, {only}, <vector>, '{{task}}', '{{}}', 2000, "

@@ -16,10 +16,14 @@ State = Literal["indexed", "words", "waiting", "empty", "failed"]
 
 @dataclass(frozen=True)
 class Remembered:
-    """A memory that was stored. `expires_at` is None for one that stays."""
+    """A memory that was stored. `expires_at` is None for one that stays.
+
+    `known`: the same agent has remembered the same before, of the same user; that memory was strengthened.
+    """
 
     id: UUID
     expires_at: datetime | None
+    known: bool = False
 
 
 @dataclass(frozen=True)

@@ -25,14 +25,12 @@ if TYPE_CHECKING:
     from memoryd_client._connections import Connection
 
 REMEMBER = """
-insert into agent_memory (agent_id, user_id, kind, content, metadata)
-values ($1, coalesce($2, memoryd.caller_id()), $3, $4, $5::jsonb)
-returning id, expires_at, pg_current_xact_id()::text as transaction
+select id, what, expires_at, pg_current_xact_id()::text as transaction
+from remember($4, agent_id => $1, user_id => $2, kind => $3, metadata => $5::jsonb)
 """
 REMEMBER_FOR = """
-insert into agent_memory (agent_id, user_id, kind, content, metadata, ttl_hours)
-values ($1, coalesce($2, memoryd.caller_id()), $3, $4, $5::jsonb, $6)
-returning id, expires_at, pg_current_xact_id()::text as transaction
+select id, what, expires_at, pg_current_xact_id()::text as transaction
+from remember($4, agent_id => $1, user_id => $2, kind => $3, metadata => $5::jsonb, ttl_hours => $6)
 """
 STORED = "select exists (select from agent_memory where id = $1)"
 CONTEXT = "select build_context($2, $3, user_id => $4, options => $1::jsonb)"
@@ -88,7 +86,7 @@ class Memory(Connected):
         project: str | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> Remembered:
-        """Stores a memory.
+        """Stores a memory; if it stands already, that one is strengthened, and `known` says so.
 
         `ttl_hours`: hours until it is forgotten, at most 876,000; None for never; left out, what its kind has. `project` is the
         project or channel that it belongs to. Raises MemorydError; Refused also if the user has switched memory off.
@@ -113,7 +111,7 @@ class Memory(Connected):
             row = await connection.fetchrow(REMEMBER if ttl_hours == DEFAULT else REMEMBER_FOR, *arguments)
             if row is None:
                 return Written(None, "0", "select true", ())
-            stored = Remembered(id_of(row["id"]), row["expires_at"])
+            stored = Remembered(id_of(row["id"]), row["expires_at"], row["what"] == "strengthened")
             return Written(stored, row["transaction"], STORED, [stored.id], [stored.id])
 
         stored = await self._database.write(self._who, work, payload=values.strings(arguments[3:]))
