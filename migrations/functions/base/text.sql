@@ -68,13 +68,13 @@ begin
         flat := regexp_replace(flat, memoryd.unseen(), '', 'g');
     end if;
     flat := btrim(regexp_replace(flat, '\s+', ' ', 'g'));
-    if flat ~ memoryd.styled_letters() then
+    if octet_length(flat) > length(flat) and flat ~ memoryd.styled_letters() then
         form := memoryd.looks_like(flat);
         if form ~* marker then
             flat := form;
         end if;
     end if;
-    if flat ~* 'context' then
+    if strpos(lower(flat), 'context') > 0 then
         flat := regexp_replace(flat, marker, '[no marker] \3\7', 'gi');
     end if;
     return flat;

@@ -214,7 +214,8 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     return memoryd.core_time_words() ?| regexp_split_to_array(lower(p_text), '[^a-zà-öø-ÿœß]+')
-        or p_text ~ '(19|20)\d\d|\d[./-]\d|[月日号天周年]|昨|星期|礼拜|圣诞|[春夏秋冬]季';
+        or (octet_length(p_text) > length(p_text) or translate(p_text, '0123456789', '') <> p_text)
+        and p_text ~ '(19|20)\d\d|\d[./-]\d|[月日号天周年]|昨|星期|礼拜|圣诞|[春夏秋冬]季';
 end
 $$;
 

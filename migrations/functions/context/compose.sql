@@ -144,9 +144,7 @@ language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 declare
-    named constant text := '\m(' || (
-        select string_agg(replace(regexp_replace(n, '([^[:alnum:] ])', '\\\1', 'g'), ' ', '\s+'), '|')
-        from unnest(p_names) n) || ')\M';
+    named text;
     lines memoryd.context_line[] := '{}';
 begin
     if p_user is not null then
@@ -172,6 +170,11 @@ begin
                   and not exists (select from public.conversation_messages m
                                   where m.id = l.id and l.source = 'conversation'
                                     and m.access_level is not null offset 0));
+    end if;
+    if exists (select from unnest(lines) l where l.source = 'knowledge') then
+        named := '\m(' || (
+            select string_agg(replace(regexp_replace(n, '([^[:alnum:] ])', '\\\1', 'g'), ' ', '\s+'), '|')
+            from unnest(p_names) n) || ')\M';
     end if;
     return query
     select c.*

@@ -12,16 +12,27 @@ create or replace function memoryd.trust_classes() returns text[]
 language sql immutable parallel safe
 return array['own', 'agent', 'person', 'document', 'web'];
 
+-- What a row's source says of where it came from: 'person', 'document' or 'web'; null where it says nothing of
+-- these. One pattern for all, since Postgres keeps 32 compiled ones. Inlined.
+create or replace function memoryd.trust_of_source(p_source text) returns text
+language sql immutable parallel safe
+return case left(lower(substring(
+        p_source, '(?i)^\s*(https?://|(?:web|url|document|file|pdf|drive|upload|user|human|person|customer'
+                  '|client)\M)')), 3)
+    when 'htt' then 'web' when 'web' then 'web' when 'url' then 'web'
+    when 'doc' then 'document' when 'fil' then 'document' when 'pdf' then 'document'
+    when 'dri' then 'document' when 'upl' then 'document'
+    when 'use' then 'person' when 'hum' then 'person' when 'per' then 'person' when 'cus' then 'person'
+    when 'cli' then 'person' end;
+
 -- The class that a row's source claims: 'person', 'document' or 'web'; null where it claims none of these.
 create or replace function memoryd.claimed_trust(p_source text, p_metadata jsonb) returns text
 language sql immutable parallel safe
 return case
-    when p_source ~* '^\s*(https?://|web\M|url\M)' or p_metadata ->> 'trust' = 'web'
+    when memoryd.trust_of_source(p_source) = 'web' or p_metadata ->> 'trust' = 'web'
         or p_metadata ->> 'url' is not null then 'web'
-    when p_source ~* '^\s*(document|file|pdf|drive|upload)\M' or p_metadata ->> 'trust' = 'document'
-        then 'document'
-    when p_source ~* '^\s*(user|human|person|customer|client)\M' or p_metadata ->> 'trust' = 'person'
-        then 'person'
+    when memoryd.trust_of_source(p_source) = 'document' or p_metadata ->> 'trust' = 'document' then 'document'
+    when memoryd.trust_of_source(p_source) = 'person' or p_metadata ->> 'trust' = 'person' then 'person'
     when p_metadata ->> 'trust' = 'agent' then 'agent' end;
 
 -- The least trusted of these classes; nulls are left out. Null: there is none.
@@ -108,27 +119,48 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     flat text := memoryd.one_line(left(p_text, 2000));
+    packed text;
+    names_role boolean;
     roles constant text := '\s*[/|!_]?\s*(system|developer|user|assistant|tool|inst|sys|im_start|im_end)\M';
     -- All that open something, but for those of sentences.
     brackets constant text := '<{\[\u00ab\u2039\u2045\u207d\u208d\u2308\u230a\u2329\u2768-\u2774\u27e6-\u27ee'
         '\u2983-\u2997\u29d8\u29da\u29fc\u2e02-\u2e28\u3008-\u3010\u3014-\u301a\ufe35-\ufe47\ufe59-\ufe5d';
 begin
-    if flat ~ memoryd.styled_letters() and memoryd.looks_like(flat) ~* ('[' || brackets || ']' || roles) then
+    if octet_length(flat) > length(flat) and flat ~ memoryd.styled_letters()
+       and memoryd.looks_like(flat) ~* ('[' || brackets || ']' || roles) then
         flat := memoryd.looks_like(flat);
     end if;
-    -- Nearly all texts have none of these.
+    -- Nearly all texts have none of these. Postgres keeps 32 compiled patterns, fewer than a context has: so
+    -- each is applied only where a text has what it is for. (Between words there is one space at most.)
     if flat ~ ('[]`|' || brackets || ']') then
-        flat := regexp_replace(flat, '([' || brackets || '])(?=' || roles || ')', '\1 ', 'gi');
-        flat := regexp_replace(flat, '\]\s*([(\[:])', '] \1', 'g');
-        flat := regexp_replace(flat, '!\s*\[', '! [', 'g');
-        flat := regexp_replace(flat, '<(?=[/|!<_[:alpha:]])', '< ', 'g');
-        flat := regexp_replace(flat, '\|\s*>', '| >', 'g');
-        flat := regexp_replace(
-            flat, '\[\s*(/?)\s*(INST|SYS|SYSTEM|USER|ASSISTANT|TOOL)\s*\]', '(\1\2)', 'gi');
-        flat := regexp_replace(flat, '`{3,}', '''''''', 'g');
-        flat := regexp_replace(flat, '\{\{|\}\}', ' ', 'g');
+        packed := replace(flat, ' ', '');
+        names_role := lower(flat) like any (
+            '{%developer%,%user%,%assistant%,%tool%,%inst%,%sys%,%im_start%,%im_end%}'::text[]);
+        if names_role then
+            flat := regexp_replace(flat, '([' || brackets || '])(?=' || roles || ')', '\1 ', 'gi');
+        end if;
+        if packed like any ('{"%](%","%][%","%]:%"}'::text[]) then
+            flat := regexp_replace(flat, '\]\s*([(\[:])', '] \1', 'g');
+        end if;
+        if strpos(packed, '![') > 0 then
+            flat := regexp_replace(flat, '!\s*\[', '! [', 'g');
+        end if;
+        if strpos(packed, '<') > 0 then
+            flat := regexp_replace(flat, '<(?=[/|!<_[:alpha:]])', '< ', 'g');
+        end if;
+        if strpos(packed, '|>') > 0 then
+            flat := regexp_replace(flat, '\|\s*>', '| >', 'g');
+        end if;
+        if names_role then
+            flat := regexp_replace(
+                flat, '\[\s*(/?)\s*(INST|SYS|SYSTEM|USER|ASSISTANT|TOOL)\s*\]', '(\1\2)', 'gi');
+        end if;
+        if strpos(flat, '```') > 0 then
+            flat := regexp_replace(flat, '`{3,}', '''''''', 'g');
+        end if;
+        flat := replace(replace(flat, '{{', ' '), '}}', ' ');
     end if;
-    if flat ~ '\S{81}' then
+    if length(flat) > 80 and flat ~ '\S{81}' then
         flat := regexp_replace(flat, '(\S{40})\S{41,}', '\1…', 'g');
     end if;
     return case when length(flat) > p_length then left(flat, p_length - 1) || '…' else flat end;

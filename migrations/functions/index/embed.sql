@@ -19,7 +19,11 @@ begin
     if p_text = '' then
         return '{}';
     end if;
-    if p_text !~ '<(s|/s|unk)>' then
+    if strpos(p_text, '<') = 0 or p_text !~ '<(s|/s|unk)>' then
+        -- Where single spaces part the words, no pattern is needed.
+        if strpos(p_text, '  ') = 0 and p_text not like ' %' and strpos(p_text, '▁') = 0 then
+            return array(select '▁' || w from string_to_table(p_text, ' ') w);
+        end if;
         return array(select w[1] from regexp_matches(
             '▁' || replace(p_text, ' ', '▁'), '▁*[^▁]+|▁+', 'g') w);
     end if;

@@ -345,7 +345,7 @@ begin
         form := regexp_replace(
             form, '[\u0640\u064b-\u0655\u0670\u200b\u00ad\ufeff\u2060]+', '', 'g');
     end if;
-    return regexp_replace(form, '[/\\_.:@=#]', ' ', 'g');
+    return translate(form, '/\_.:@=#', '        ');
 end
 $$;
 
@@ -417,7 +417,7 @@ begin
     if p_text is null then
         return null;
     elsif memoryd.is_ascii(p_text) then
-        return to_tsvector(configuration, regexp_replace(left(p_text, 32768), '[/\\_.:@=#]', ' ', 'g'));
+        return to_tsvector(configuration, translate(left(p_text, 32768), '/\_.:@=#', '        '));
     end if;
     form := memoryd.one_form(p_text);
     if form ~ unspaced then
@@ -439,7 +439,7 @@ create or replace function memoryd.lexemes_in(p_text text, p_language text) retu
 language sql immutable parallel safe
 return case when p_language = 'english' and memoryd.is_ascii(p_text)
             then to_tsvector('pg_catalog.english'::regconfig,
-                             regexp_replace(left(p_text, 32768), '[/\\_.:@=#]', ' ', 'g'))
+                             translate(left(p_text, 32768), '/\_.:@=#', '        '))
             else memoryd.lexemes_of_any(p_text, p_language) end;
 
 -- The lexemes of a question in each of these languages.

@@ -10,7 +10,8 @@ begin
         select array_agg(r.run)
         from (select t.word, t.word || ' ' || lead(t.word) over w as two,
                      t.word || ' ' || lead(t.word) over w || ' ' || lead(t.word, 2) over w as three
-              from string_to_table(regexp_replace(p_plain, '''s? ', ' ', 'g'), ' ')
+              from string_to_table(case when strpos(p_plain, '''') = 0 then p_plain
+                                        else regexp_replace(p_plain, '''s? ', ' ', 'g') end, ' ')
                    with ordinality as t(word, nth)
               where t.nth <= 100 and t.word <> ''
               window w as (order by t.nth)) w
@@ -118,13 +119,18 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
-    common constant text[] := memoryd.common_words(array(select r from unnest(p_runs) r where r !~ ' '));
-    asked constant text[] := array(
+    common text[];
+    asked text[];
+begin
+    if not exists (select from public.shared_knowledge) then
+        return '{}';
+    end if;
+    common := memoryd.common_words(array(select r from unnest(p_runs) r where strpos(r, ' ') = 0));
+    asked := array(
         select distinct r from unnest(p_runs) r
         where r ~ '^[[:alnum:]][[:alnum:] -]+$'
           and not string_to_array(r, ' ') && '{the,a,an,of,to,in,on,at,is,it,we,i,for,and,or}'::text[]
           and not string_to_array(r, ' ') <@ common);
-begin
     return array(
         select distinct r.run
         from (select k.title, k.content, lower(regexp_replace(left(k.title, 300), '\s+', ' ', 'g')) as plain
@@ -203,7 +209,8 @@ as $$
 declare
     caller constant memoryd.caller := memoryd.current_caller();
     -- German writes every noun as others write names; so there is nothing to see in capital letters.
-    capitals constant boolean := p_plain !~ ' (der|die|das|und|ist|nicht|ich|wir|ein|eine|dem|den|zu) ';
+    capitals constant boolean := not string_to_array(p_plain, ' ')
+        && '{der,die,das,und,ist,nicht,ich,wir,ein,eine,dem,den,zu}'::text[];
     whose constant uuid := case when caller.privileged then p_user else caller.user_id end;
     scopes bigint[];
     written text[];

@@ -25,13 +25,13 @@ declare
     said text := case when length(p_message) <= 3000 then p_message
                       else left(p_message, 2000) || ' … ' || right(p_message, 1000) end;
 begin
-    if said ~ '`|^ *>|\n *>' then
+    if strpos(said, '`') > 0 or strpos(said, '>') > 0 then
         said := regexp_replace(said, '```.*?(```|$)|`[^`\n]*`', ' ', 'g');
         said := regexp_replace(said, '(^|\n) *>[^\n]*', ' ', 'g');
     end if;
     said := translate(lower(said), '’‘´', '''''''');
     -- A long s, ligatures, letters of full width, accents of their own: as the letters that they stand for.
-    if said ~ '[\u017f\ufb00-\ufb06\uff01-\uff5e\u0300-\u036f]' then
+    if octet_length(said) > length(said) and said ~ '[\u017f\ufb00-\ufb06\uff01-\uff5e\u0300-\u036f]' then
         said := normalize(said, nfkc);
     end if;
     return regexp_replace(
@@ -56,7 +56,7 @@ begin
     if length(p_plain) > 120 or p_plain ~ ('([.!?;:] |\mand )' || named || '\M[^.!?;:,]*[?]') then
         return false;
     end if;
-    taken := regexp_replace(regexp_replace(rest, '[.,;:!?…¿¡()"“”]', ' ', 'g'), '\s+', ' ', 'g');
+    taken := regexp_replace(translate(rest, '.,;:!?…¿¡()"“”', repeat(' ', 14)), '\s+', ' ', 'g');
     rest := regexp_replace(taken, memoryd.phrases_of('small talk'), '', 'g');
     if rest <> taken and p_names <> '{}' then
         rest := regexp_replace(rest, '\m' || named || '\M', '', 'g');

@@ -80,6 +80,26 @@ begin
 end
 $$;
 
+-- Whether there is nothing in these scopes: so a question need not be read. Not asked of what is shared with
+-- an end user, which would tell whether others share anything.
+create or replace function memoryd.is_empty(p_request memoryd.search_request) returns boolean
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    scopes constant bigint[] := p_request.scopes;
+begin
+    return scopes is not null
+        and ((p_request.reader).privileged or 0 <> all (scopes))
+        and not exists (select from unnest(scopes) as s(scope)
+                        cross join lateral (
+                            select from memoryd.entries e where e.scope = s.scope limit 1) e)
+        and not exists (select from unnest(scopes) as s(scope)
+                        cross join lateral (
+                            select from memoryd.unindexed u where u.scope = s.scope limit 1) u);
+end
+$$;
+
 -- The rows that answer a request, best first, with the parts of their scores and without their contents. The
 -- only function of the search that runs with the owner's rights: of a row it gives back its id, its score and
 -- its time, and only of rows that the caller may read.
@@ -102,7 +122,7 @@ declare
     request memoryd.search_request := memoryd.open_request(p_request);
     question memoryd.question;
 begin
-    if (request.reader).privileged is null then
+    if (request.reader).privileged is null or memoryd.is_empty(request) then
         return;
     end if;
     question := memoryd.question(

@@ -38,7 +38,7 @@ PURE = frozenset(
         "planning_phrases", "small_talk_phrases",
         "is_small_talk", "least_trusted", "named", "origin_mark", "passage_line", "phrases_of",
         "plain", "quoted", "says_same", "pattern_phrases", "pattern_scopes", "trust_classes", "trust_of_knowledge",
-        "trust_of_memory", "trust_of_passage", "words_of",
+        "trust_of_memory", "trust_of_passage", "trust_of_source", "words_of",
     )
 ) | {"public.extract_keywords"}  # fmt: skip
 """Computed only from the arguments."""
