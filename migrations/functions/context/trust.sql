@@ -12,8 +12,8 @@ create or replace function memoryd.trust_classes() returns text[]
 language sql immutable parallel safe
 return array['own', 'agent', 'person', 'document', 'web'];
 
--- What a row's source says of where it came from: 'person', 'document' or 'web'; null where it says nothing of
--- these. One pattern for all, since Postgres keeps 32 compiled ones. Inlined.
+-- What a row's source says of where it came from: 'person', 'document' or 'web'; null where it says none
+-- of these. One pattern for all, since Postgres keeps 32 compiled ones. Inlined.
 create or replace function memoryd.trust_of_source(p_source text) returns text
 language sql immutable parallel safe
 return case left(lower(substring(
