@@ -92,10 +92,11 @@ ATTRIBUTES: Mapping[str, _Attribute] = {
         name: _Attribute(name)
         for name in (
             "name", "age", "birthday", "marital status", "home", "origin", "employer", "job", "study", "speaks", "diet",
-            "drives", "phone number", "email",
+            "drives",
         )
     },
-    **{who: _Attribute(f"{who}:name") for who in ("wife", "husband", "partner", "mother", "father")},
+    **{name: _Attribute(f"attribute:{name}") for name in ("phone number", "email")},
+    **{who: _Attribute(f"person:{who}: name") for who in ("wife", "husband", "partner", "mother", "father")},
     **{
         name: _Attribute(name, normalised)
         for name in ("lived", "past job", "learning", "allergy", "health", "medicine", "goal", "decision", "plan")
