@@ -1,6 +1,6 @@
 """Which facts the rules find in what people say: precision and recall on labelled turns.
 
-    python -m benchmarks.talk.facts [--show] [--chats FILE [--sentences FILE]]
+    python -m benchmarks.talk.facts [--show] [--model] [--chats FILE [--sentences FILE]]
 
 fact_turns_elsewhere.json has 60 turns in German, French, Spanish and Chinese, written after the rules for these languages.
 fact_turns_tuned.json was looked at while the rules were written; fact_turns_held_out.json was written before them, and looked
@@ -8,6 +8,8 @@ at once after the rules were tried on it. fact_turns_messy.json has 367 as peopl
 state nothing: each batch was written before it was tried, then looked at. fact_chats.json is for --chats.
 Each turn has the facts that it states, each as words that the sentence of the fact contains. A fact that is found and not
 labelled counts against precision, also where it is true.
+
+--model: what a language model would be asked about the messy turns; none is called.
 
 --chats: conversations of several sessions, replayed through the finder and the comparison with what is known that the daemon
 uses. A JSON list of {user, sessions: [[[speaker or null, message]]], expect, superseded, never}: pairs of a label and a regular
@@ -29,6 +31,8 @@ from uuid import UUID, uuid4
 from benchmarks.harness import arguments, report
 from memory.facts.find import find_facts
 from memory.facts.merge import Known, Source, compared, merge
+from memory.facts.stated import personal
+from providers.openai_language_model import FACTS
 
 CHATS_AT = datetime(2026, 11, 9, 10, tzinfo=UTC)
 """When the first session of a conversation is: a Monday. The others are a week apart."""
@@ -43,8 +47,16 @@ def main() -> None:
     )
     parser.add_argument("--chats", type=Path, help="conversations, replayed session by session")
     parser.add_argument("--sentences", type=Path, help="sentences that state something, or nothing")
+    parser.add_argument(
+        "--model",
+        action="store_true",
+        help="print what a language model would be asked about the messy turns",
+    )
     options = parser.parse_args()
     figures: dict[str, object] = {}
+    if options.model:
+        report("turns shown to a language model", _asked(), options.json)
+        return
     if options.chats is not None:
         chats = json.loads(options.chats.read_text(encoding="utf-8"))
         report("facts at the end of conversations", replayed(chats, show=options.show), options.json)
@@ -86,6 +98,14 @@ def _count(turns: list[tuple[str, list[str]]], *, show: bool) -> tuple[int, int,
         if show and left:
             print(f"missed: {text!r}: {left}")
     return right, wrong, missed
+
+
+def _asked() -> dict[str, object]:
+    """Prints the instructions and each message as it is shown; no model is called."""
+    turns = json.loads(Path(__file__).with_name("fact_turns_messy.json").read_text(encoding="utf-8"))
+    shown = [text for text in (personal(text) for text, _ in turns) if text]
+    print(FACTS, *shown, sep="\n\n")
+    return {"turns": len(turns), "shown": len(shown)}
 
 
 @dataclass(slots=True)

@@ -48,6 +48,8 @@ def _tells(sentence: str) -> bool:
         return any(
             _FIRST_PERSON.match(part) and len(part.split()) > _FEW_WORDS for part in parts[:-1] or parts
         )
+    if "\u6211" in sentence:  # Chinese has no blanks between words
+        return not sentence.endswith("\uff1f")
     return len(sentence.split()) > _FEW_WORDS and _FIRST_PERSON.search(sentence) is not None
 
 
