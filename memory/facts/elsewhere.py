@@ -264,8 +264,8 @@ _PATTERNS: tuple[tuple[str, Callable[..., Sequence[Draft]]], ...] = (
     ((r"(?:me he comprado|hemos comprado|j['\u2019]ai achet\u00e9|nous avons achet\u00e9|ich habe mir|wir haben uns)"
         r" (?P<v>(?:une?|una|eine?n?) .+?)(?: gekauft)?"),
      _says("own", "I bought {}", many=True)),
-    (rf"(?:mein geburtstag ist am|mon anniversaire est le|mi cumplea\u00f1os es el) {_DATE}", _on("birthday", "my birthday"
-        " is {}{}")),
+    (rf"(?:mein geburtstag ist am|mon anniversaire est le|mi cumplea\u00f1os es el) {_DATE}", _on("birthday", "my birthday is"
+        " {}{}")),
     (rf"ich (?:mag|liebe) (?!kein|nicht|dich|es\b){_ARTICLE}{_ANY}", _LIKES),
     (rf"ich (?:mag keine?n?|hasse) {_ARTICLE}{_ANY}", _DISLIKES),
     (rf"(?:j['\u2019]aime (?:beaucoup |bien )?|j['\u2019]adore ){_ARTICLE}{_ANY}", _LIKES),
@@ -299,9 +299,8 @@ _NEGATED = re.compile(
     r"\b(?:nicht mehr|ya no|ne|plus|mehr|keine?n?)(?: |$)|\bn['\u2019]|不再|了$", re.IGNORECASE
 )
 _OVER = re.compile(
-    r"(?:\b(?:in|bei|für|en|à|chez|pour|para|a|mag|liebe|aime|gusta|bin|soy|suis)\b|我(?:在|喜欢|是)) ?"
-    r"(?:der |dem |el |la |le )?"
-    r"(?P<v>\S.*?)(?:工作|上班)?$",
+    r"(?:\b(?:in|bei|für|en|à|chez|pour|para|a|mag|liebe|aime|gusta|bin|soy|suis)\b|我(?:在|喜欢|是)) ?(?:der |dem |el |la |le"
+    r" )?(?P<v>\S.*?)(?:工作|上班)?$",
     re.IGNORECASE,
 )
 _POSSESSIVE = r"\b(?:meine?|unsere?|ma|mon|notre|mi|nuestr[oa]|我的?)\s?"

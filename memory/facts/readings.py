@@ -8,18 +8,8 @@ from collections.abc import Sequence
 from memory.facts.dates import MONTHS, WEEKDAYS, names_a_date
 from memory.facts.draft import CAPITALISED, NAME, Build, Draft, cut, cut_long, upto
 from memory.facts.wording import normalised, says_something
-from memory.facts.words import (
-    FICTION,
-    LANGUAGES,
-    NATIONALITIES,
-    NO_NAMES,
-    NO_OCCUPATION,
-    OCCUPATION,
-    POSSESSIONS,
-    RELATIVES,
-)
+from memory.facts.words import FICTION, KIN, LANGUAGES, NATIONALITIES, NO_NAMES, POSSESSIONS, is_occupation
 
-KIN = "|".join(sorted(RELATIVES, key=len, reverse=True))
 DAYS = "|".join((*WEEKDAYS, *MONTHS))
 WHEN = rf"(?:on|at|in|next|this|tomorrow|today|tonight|to|until|from|the \d+\w*|\d+\w*|{DAYS})\b"
 MOVED = (
@@ -122,7 +112,7 @@ def occupation(match: re.Match[str]) -> Sequence[Draft]:
     head = re.split(
         r"\s+(?:at|for|from|in|with|of|on|by|to|up|down|over|out|here|who|since|now|and|again)\b", text
     )[0]
-    if not OCCUPATION.search(head) or NO_OCCUPATION.search(head) or len(head.split()) > 4:
+    if not is_occupation(head):
         return ()
     past = match["past"] is not None
     slot = f"past job:{normalised(head)}" if past else "job"
@@ -182,106 +172,6 @@ def abstains(match: re.Match[str]) -> Sequence[Draft]:
     return (Draft(f"food:{key}", "not", upto(match) + said, 0.85, preference=True, past=True),)
 
 
-_ABOUT_THEM = (
-    r"(?:(?:lives?|lived|works?|moved|hates?|loves?|likes?|dislikes?|prefers?|eats?|can't (?:eat|stand|have)|doesn't (?:eat"
-    r"|like|drink)|broke|died|passed|got (?:into|married|engaged|a job|divorced)|goes to|go to|plays?|speaks?|teach(?:es)?"
-    r"|stud(?:y|ies|ied)|turns?|turned|just (?:got|turned|moved|started)|(?:just )?had (?:a baby|twins)|started|retired"
-    r"|graduated|was born"
-    r"|used to)\b|(?:is|are|'s) (?:called|named|from|\d|allergic|vegan|vegetarian|pescatarian|c?o?eliac|diabetic|pregnant"
-    r"|married|divorced|single|retired|both|in (?:first|second|third|fourth|\w+ grade|\d)|(?:getting|expecting|studying"
-    r"|learning|training|working|moving|living|turning)\b|(?:really )?(?:into|obsessed with|afraid of|scared of|mad about)"
-    r"|due\b|(?:coming|visiting|flying|leaving|retiring|graduating)\b(?=.*\b(?:on|next|in|for|tomorrow)\b))|(?:has|have|'s"
-    r"|'ve) (?:just )?(?:been (?:made|diagnosed|promoted)|gone off|got a|moved|an?|two|three|diabetes|asthma|died|(?:\w+"
-    r" ){0,2}allerg)|(?:'s)? ?(?:name is|names are|name's|birthday is)\b)"
-)
-_NOBODY = frozenset({
-    "her", "his", "their", "she", "he", "they", "it", "this", "that", "there", "who", "one", "some", "someone", "everyone",
-    "nobody", "everything", "something", "what", "which", "these", "those", "all", "people", "life",
-})  # fmt: skip
-_TOPIC = re.compile(
-    r"(?:is|are|'s|has|have|just|been|\d+|a|an|the) |name|birthday|'s ?(?=name|birthday|called|named)",
-    re.IGNORECASE,
-)
-
-
-def somebody(match: re.Match[str]) -> Sequence[Draft]:
-    """ "My daughter Emma is 4"; of a name alone, who must be known."""
-    groups = match.groupdict()
-    relative = (groups.get("who") or "").lower()
-    name = re.sub(r"^,? |'s$", "", groups.get("name") or "")
-    rest = match["rest"] or ""
-    text = rest if re.search(r", it's .* now$", rest) else cut_long(rest, words=18)
-    if name.lower() in NO_NAMES | _NOBODY or (relative and name and not name[0].isupper()):
-        return ()
-    said = re.match(rf"\s*{_ABOUT_THEM}", text, re.IGNORECASE)
-    job = re.match(r"\s*(?:is|'s) an? (?P<job>[\w -]+)", text)
-    works = job is not None and OCCUPATION.search(cut(job["job"])) and not NO_OCCUPATION.search(job["job"])
-    called = re.search(
-        rf"(?:called|named|name is|names are|name's|^\s*(?:is|are|'s)) (?-i:({NAME}(?:(?:,| and|,? &) {NAME})*))\b",
-        text,
-    )
-    if called and called[1].split()[0].lower() in NO_NAMES | NATIONALITIES:
-        called = None
-    alone = relative and name and (not text or groups.get("lead"))
-    if said is None and not (called or alone or works):
-        return ()
-    if (
-        said is not None
-        and re.search(r"coming|visiting|flying|leaving|retiring", said[0])
-        and not names_a_date(text)
-    ):
-        return ()
-    if said is not None and (
-        ("name" in said[0] and not called) or (not name and re.match(r"turned|just turned", text))
-    ):
-        return ()
-    who = normalised(name) if name else relative
-    about = "name" if called or not text else normalised(text)
-    if said is not None and not called:
-        verb = re.sub("^moved?$", "live", normalised(_TOPIC.sub("", said[0]).strip()).split(" ")[0])
-        about = (
-            "birthday" if "birthday" in said[0] else "age" if re.match(r"turn|\d", verb) else verb
-            if verb in ("live", "work", "study", "go") else about
-        )  # fmt: skip
-    value = f"{name} {text}".strip() if not called else called[1]
-    clause = match.string[: match.start("rest")] + (" " if match["rest"].startswith(" ") else "") + text.strip() if text else (
-        f"my {groups.get('lead') or ''}{relative} is {name}")  # fmt: skip
-    if called:
-        clause = cut(clause)
-    clause = re.sub(r"^(my [\w -]+?|[A-Z]\w+)'s (?=(?:been|gone|got|just|moved|died)\b)", r"\1 has ", clause)
-    clause = re.sub(
-        rf"^(my (?:{KIN})|[A-Z]\w+)'s (?=called|named|getting|\w+ing\b)",
-        r"\1 is ",
-        clause,
-        flags=re.IGNORECASE,
-    )
-    return (
-        Draft(f"person:{who}: {about}", value, clause, 0.8, lasting=True, past=bool(re.match(r"moved|died|passed|got|turned"
-            r"|just", text)), needs="" if relative else name,
-              over=name if re.match(r"\s*(?:died|passed away)", text) else "", ends=frozenset({"have"})),
-    )  # fmt: skip
-
-
-COUNTS = r"(?:an?|one|two|three|four|five|six|seven|\d+|twin|several)"
-
-
-def has(match: re.Match[str]) -> Sequence[Draft]:
-    text = cut_long(match.string, words=20)
-    if re.search(r"\bin (?:this|the) (?:fight|race|hunt)\b", text):
-        return ()
-    verb = match["verb"].lower()
-    kind = normalised(match["kind"])
-    clause = "I have" + text[match.start("count") :] if verb == "have" else text
-    return (
-        Draft(
-            f"have:{kind}",
-            f"{match['count']} {match['kind']}{text[match.end('kind') :]}",
-            clause,
-            past=verb != "have",
-        ),
-    )
-
-
 def possession(match: re.Match[str]) -> Sequence[Draft]:
     value, verb = cut(match["v"]), match["verb"].lower()
     clause = upto(match) + value
@@ -306,9 +196,8 @@ _NO_TASTE = (
     r"(?:i|they|we|it|this|that|these|those|you|your|yours|him|her|his|them|their|how|what|when|where|why|who|which|the"
     r" (?:way|idea|fact|part|one|first|second|new|look|sound|thought|last|third|other|same)|to (?:hear|see|know|ask|say|be"
     r"|think|have|thank|get|make|do|help|tell)|to$|not|seeing|hearing|having to|one|both|everything|nothing|anything|all"
-    r"|being"
-    r"|our|my (?!morning)|in|on|as|for|so|everyone|a lot|the|doing|every|some|each|was|were|is|are|to (?:just|sound)|using"
-    r"|stuff|people like)\b"
+    r"|being|our|my (?!morning)|in|on|as|for|so|everyone|a lot|the|doing|every|some|each|was|were|is|are|to (?:just|sound)"
+    r"|using|stuff|people like)\b"
 )
 
 
@@ -325,14 +214,7 @@ def taste(match: re.Match[str]) -> Sequence[Draft]:
         return ()
     if before.endswith("not a ") and not re.match(r"(?:\w+ )?person\b", value):
         return ()
-    against = (
-        re.search(r"hate|dislike|n't|not|detest|despise|afraid|scared|terrified|dreading", before) is not None
-    )
-    if against and not re.search(
-        r"like|enjoy|into|fan|not a|hate$|hate |dis|det|desp|stand|afraid|scared|terrified|dread",
-        before,
-    ):
-        return ()
+    against = re.search(r"hate|dislike|n't|not |detest|despise|afraid|scared|terrified|dreading", before)
     over = (
         re.split(r"\s+(?:over|to|rather than|instead of)\s+", value, maxsplit=1)
         if "prefer" in before
@@ -474,8 +356,7 @@ def ends(families: str = "", *, if_said: str = "") -> Build:
 
     def ended(match: re.Match[str]) -> Sequence[Draft]:
         what = re.sub(
-            r"\s+(?:last|this|today|yesterday|on|in|since|for good|again|at"
-            r"|ages)\b.*",
+            r"\s+(?:last|this|today|yesterday|on|in|since|for good|again|at|ages)\b.*",
             "",
             cut(match["v"], words=7),
         )

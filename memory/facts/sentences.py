@@ -116,8 +116,7 @@ _CLAUSE = re.compile(
 )
 _DOING = re.compile(
     r"^(?:starting|going|flying|travell?ing|moving|studying|working|living|learning|training|heading|joining)\s(?!.*\b(?:is"
-    r"|are|was|were|has|have|can|will|would|helps?|makes?|takes?|sets?|requires?|sounds?|seems?|means?|feels?|gives?"
-    r"|from)\b)",
+    r"|are|was|were|has|have|can|will|would|helps?|makes?|takes?|sets?|requires?|sounds?|seems?|means?|feels?|gives?|from)\b)",
     re.IGNORECASE,
 )
 _DONE = re.compile(

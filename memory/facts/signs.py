@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 
+from memory.facts import people
 from memory.facts import readings as read
 from memory.facts.dates import names_a_date
 from memory.facts.draft import CAPITALISED, NAME, Draft, Sign, cut, cut_long, sign
 from memory.facts.wording import normalised
-from memory.facts.words import CONDITIONS, DIETS, ILLNESSES, LANGUAGES, LIVING
+from memory.facts.words import CONDITIONS, DIETS, ILLNESSES, KIN, LANGUAGES, LIVING
 
 _V = r"(?P<v>.+)$"
 _NO_LONGER = r"no longer|any ?more"
@@ -28,10 +29,9 @@ SIGNS: tuple[Sign, ...] = (
          rf"|it is|its|it's|i meant|i mean|make (?:it|that)|I moved it to)(?: now)?\s+{_V}", read.correction),
     sign("", r"(?P<v>(?:on )?the \d{1,2}(?:st|nd|rd|th)(?: of \w+)?)$", read.correction),
     sign("", r"(?:no more|forget(?: about)?|scratch) (?!than\b)" + _V, read.ends()),
-    sign("", r"(?:my |the |our )?(?P<v>[\w' -]{2,50}?)(?: trip| plan)? (?:fell through|(?:is not|isn't) happening|didn't"
-        r" work out"
-         r"|(?:is|are|was|got|has been|have been|'s|'s been) (?:just )?(?:cancell?ed|called off|off(?=$| now)|no longer"
-         r" happening))\b",
+    sign("", r"(?:my |the |our )?(?P<v>[\w' -]{2,50}?)(?: trip| plan)? (?:fell through|(?:is not|isn't) happening|didn't work"
+        r" out|(?:is|are|was|got|has been|have been|'s|'s been) (?:just )?(?:cancell?ed|called off|off(?=$| now)|no longer"
+        r" happening))\b",
          read.ends(_PLANNED)),
     sign("", r"I (?:have )?(?:cancell?ed|called off) (?:my |the |our )?" + _V, read.ends(_PLANNED)),
     sign("", r"my (?P<v>[\w' -]{2,40}?) (?:is|are) (?:fine|better|healed|ok|okay|back to normal|all good) (?:again|now)",
@@ -44,11 +44,10 @@ SIGNS: tuple[Sign, ...] = (
     sign("", r"(?:I am )?(?:no longer|not) (?:(?:live|living|based) )?(?:in|at|near|on|with) (?P<v>[^,]+?)(?: any ?more\b|$)",
          read.ends("home,employer,study,medicine", if_said=_NO_LONGER)),
     sign("", r"I (?:no longer|do not|don't) (?:live|work|study|play|teach|train|go|volunteer) (?:at |for |in |with |to"
-        r" )?(?:the )?"
-         r"(?P<v>[^,]+?)(?: any"
-         r" ?more)?(?:,.*)?$", read.ends("home,employer,job,study,hobby,routine,learning", if_said=_NO_LONGER)),
-    sign("", r"I (?:no longer|do not|don't) (?:really )?(?:like|love|enjoy|use|take|have|own|drive|want|need) (?P<v>[^,]+?)"
-         r"(?: any ?more)?(?:,.*)?$", read.ends(_HAD, if_said=_NO_LONGER)),
+        r" )?(?:the )?(?P<v>[^,]+?)(?: any"
+        r" ?more)?(?:,.*)?$", read.ends("home,employer,job,study,hobby,routine,learning", if_said=_NO_LONGER)),
+    sign("", r"I (?:no longer|do not|don't) (?:really )?(?:like|love|enjoy|use|take|have|own|drive|want|need)"
+         r" (?P<v>[^,]+?)(?: any ?more)?(?:,.*)?$", read.ends(_HAD, if_said=_NO_LONGER)),
     sign("", r"I am (?:no longer|not) (?!allergic)(?:an? )?(?P<v>[\w -]{3,30}?)(?: any ?more)?$",
          read.ends("diet,job,medicine,health,marital status,study,learning", if_said=_NO_LONGER)),
     sign("use", r"I (?:have )?(?:switched|changed|moved|migrated) from (?P<old>[\w .'+#-]{1,40}?) to " + _V, read.instead),
@@ -149,9 +148,9 @@ SIGNS: tuple[Sign, ...] = (
     sign("attribute", rf"(?:my (?:new |current |own )?|new )(?P<name>{'|'.join(read.ATTRIBUTES)})"
          r"(?:'s| is| are|:| (?:has )?changed,? (?:it's|it is|to) (?P<changed>.+)|(?=$)) ?(?P<v>.*)$", read.attribute),
     sign("person", r"my (?P<lead>(?:older |younger |little |big |eldest |youngest |twin |elder |late |best |newborn )?)"
-         rf"(?P<who>{read.KIN})(?P<name>,? {CAPITALISED}?(?='s |\s|,|$))?,?(?P<rest>(?:'s| ).*)?$", read.somebody),
-    sign("have", rf"I (?P<verb>have|adopted|got|have adopted|have got|own)(?P<count> {read.COUNTS}) (?:[\w-]+"
-        rf" ){{0,3}}?(?P<kind>{'|'.join(LIVING)})\b(?! in )", read.has),
+         rf"(?P<who>{KIN})(?P<name>,? {CAPITALISED}?(?='s |\s|,|$))?,?(?P<rest>(?:'s| ).*)?$", people.somebody),
+    sign("have", rf"I (?P<verb>have|adopted|got|have adopted|have got|own)(?P<count> {people.COUNTS}) (?:[\w-]+"
+        rf" ){{0,3}}?(?P<kind>{'|'.join(LIVING)})\b(?! in )", people.has),
     sign("attribute", rf"my (?P<name>(?!name\b)[\w -]{{2,30}}?)(?:'s| is) (?:called|named) (?P<v>{NAME})", lambda m: (
         Draft(f"attribute:{normalised(m['name'])} name", m["v"], f"my {m['name']} is called {m['v']}"),)),
     sign("own", r"I (?:have )?(?P<verb>own|drive|ride|bought|got|adopted|purchased|inherited|sold|crashed|have)(?: myself|"
@@ -163,15 +162,13 @@ SIGNS: tuple[Sign, ...] = (
     sign("plan", rf"(?:my|the|our) (?P<topic>(?:[\w'-]+ ){{0,4}}?{read.APPOINTMENTS}(?: (?:with|to|for|at|about|in)"
         rf" (?!(?:{read.DAYS})\b)(?:the |my |a )?[\w'-]+(?: [A-Z][\w'-]+)?)??)(?: appointment| meeting)?(?:'s| is| are| was|"
         rf" leaves| starts| begins| got| has been| has)? {read.MOVED}(?:to |for )?{read.WHEN}", read.plan),
-    sign("plan", rf"(?P<topic>(?:[\w'-]+ ){{0,2}}{read.APPOINTMENTS})(?:'s| is| has been)"
-        rf" {read.MOVED}{read.WHEN}", read.plan),
+    sign("plan", rf"(?P<topic>(?:[\w'-]+ ){{0,2}}{read.APPOINTMENTS})(?:'s| is| has been) {read.MOVED}{read.WHEN}", read.plan),
     sign("plan", rf"(?:(?P<when>(?:on |next |this )?(?:tomorrow|today|tonight|{read.DAYS})(?: (?:morning|afternoon"
         rf"|evening))?),? )?(?P<body>I have (?:got )?(?:my |an? |the |another )?(?P<topic>(?:[\w'-]+"
         rf" ){{0,2}}?{read.APPOINTMENTS}\b(?: (?:with|to|for|at|about|in) (?!(?:{read.DAYS})\b)(?:the |my |a |an"
         rf" )?[A-Za-z][\w'-]*(?: [A-Z][\w'-]+)?)?).*)$", read.plan),
-    sign("plan", r"I am (?:running|seeing|meeting|giving|hosting|attending|presenting|performing|leaving|having (?=(?:an?"
-        r"|my|our) ))"
-         r"(?!.*\b(?:today|yesterday|tonight|this)\b) ?(?P<topic>.+)$", read.plan),
+    sign("plan", r"I am (?:running|seeing|meeting|giving|hosting|attending|presenting|performing|leaving|having (?=(?:an?|my"
+        r"|our) ))(?!.*\b(?:today|yesterday|tonight|this)\b) ?(?P<topic>.+)$", read.plan),
     sign("plan", r"I am (?P<topic>getting married)(?P<lasting>.*)$",
          lambda m: (Draft("plan:wedding", m.string, cut_long(m.string), topic="wedding", lasting=True),)
          if names_a_date(m.string) else ()),
@@ -217,5 +214,5 @@ SIGNS: tuple[Sign, ...] = (
         r"|my|our)|trying to (?!\w+ (?:it|this|that)\b)\w+ (?:more|less)|writing (?:a|my) (?:book|novel|thesis|dissertation))"
         r" ?.*)$", many=True),
     sign("job", rf"I (?:am|(?P<past>was)) (?:now )?(?:an? ){_V}", read.occupation),
-    sign("person", r"(?P<name>(?-i:[A-Z\u00c0-\u00de][a-z\u00c0-\u017f]+))(?P<rest>(?:'s| ).+)$", read.somebody),
+    sign("person", r"(?P<name>(?-i:[A-Z\u00c0-\u00de][a-z\u00c0-\u017f]+))(?P<rest>(?:'s| ).+)$", people.somebody),
 )  # fmt: skip

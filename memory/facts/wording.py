@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from memory.facts.words import RELATIVES
+from memory.facts.words import KIN
 
 _SWAPS = (
     (re.compile(r"\bmy\b", re.IGNORECASE), "their"),
@@ -36,7 +36,7 @@ _THIRD = {
 
 
 _THEIRS = re.compile(
-    rf"(?:my|our) (?P<who>(?:older |younger |little |big |eldest |youngest |twin |late |best )?(?:{'|'.join(RELATIVES)})),?"
+    rf"(?:my|our) (?P<who>(?:older |younger |little |big |eldest |youngest |twin |late |best )?(?:{KIN})),?"
     r" (?P<name>(?-i:[A-Z\u00c0-\u00de])[\w-]+),? (?P<rest>(?!and\b|(?:is|are) (?:called|named)\b)[a-z].*)$",
     re.IGNORECASE,
 )
