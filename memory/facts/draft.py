@@ -25,6 +25,9 @@ _LONG_STOP = re.compile(
 )
 
 
+_TO_YOU = re.compile(r"\b(?:you|your|yours)\b", re.IGNORECASE)
+
+
 @dataclass(frozen=True, slots=True)
 class Draft:
     """A fact before its dates are resolved. `clause` begins with I, my, or a name."""
@@ -90,7 +93,7 @@ def sign(
 
     def fact(match: re.Match[str]) -> Sequence[Draft]:
         said = cut(match["v"])
-        if not said or not wanted.search(said):
+        if not said or not wanted.search(said) or _TO_YOU.search(said):
             return ()
         clause = say.format(v=said) if say else upto(match) + said
         return (

@@ -29,7 +29,7 @@ def name(match: re.Match[str]) -> Sequence[Draft]:
     shouted = name.isupper() and len(name) > 3
     if (
         shouted
-        or words & (NO_NAMES | {"around", "mud"})
+        or words & (NO_NAMES | {"around", "mud", "nobody", "legion", "trouble"})
         or first in NATIONALITIES | FICTION
         or name.lower() in FICTION
     ):
@@ -93,7 +93,11 @@ def employer(match: re.Match[str]) -> Sequence[Draft]:
     said = cut(re.split(r",? as (?=\w)", text)[0])
     place = said if begins else re.sub(_WORK_ENDS, "", said)
     drafts: list[Draft] = []
-    if place and not _NO_WORK.match(place):
+    # "For peanuts".
+    paid = upto(match).endswith(" for ") and not re.match(
+        r"(?:an?|the|my|our)\b|[A-Z0-9\u00c0-\u00de]", place
+    )
+    if place and not paid and not _NO_WORK.match(place):
         drafts.append(Draft("employer", place, upto(match) + place, 0.9, past=begins and not
                             re.match(r"I am", match.string)))  # fmt: skip
     if drafts and role:
@@ -156,9 +160,10 @@ def abstains(match: re.Match[str]) -> Sequence[Draft]:
     """ "I don't drink alcohol any more": the slot is the same however it is said."""
     said = cut(match["v"], words=9)
     if re.match(
-        r"(?:\w+ (?:it|that|this|them|anything|here|now|another|much|while|enough|until|too)|(?:eat|drink) (?:after|before"
+        r"(?:\w+ (?:it|that|this|them|anything|here|now|another|much|while|enough|until|too)|(?:eat|drink|smoke) (?:after"
+        r"|before"
         r"|during|at|in|on|and))\b",
-        said,
+        match["v"],
     ):
         return ()
     what = re.sub(
@@ -175,14 +180,17 @@ def abstains(match: re.Match[str]) -> Sequence[Draft]:
 def possession(match: re.Match[str]) -> Sequence[Draft]:
     value, verb = cut(match["v"]), match["verb"].lower()
     clause = upto(match) + value
-    head = POSSESSIONS.search(re.split(r" (?:from|at|in|for|with|to) ", value)[0])
+    made = re.split(r" (?:from|at|in|for|with|to) ", value)[0]
+    head = POSSESSIONS.search(made)
+    if verb == "drive" and not head and not re.search(r"[A-Z0-9]", made):
+        return ()
     if verb == "drive":
         return (Draft("drives", re.sub(r"\s+now$", "", value), clause),)
     gone = verb in ("sold", "crashed", "lost")
     if (
         head is None
         and verb != "adopted"
-        and (verb in ("got", "have") or not re.search(r"(?<!^)\b[A-Z]\w+", value))
+        and (verb in ("got", "have") or not re.search(r"(?<!^)\b[A-Z]\w+", made))
     ):
         return ()
     if verb == "have" and not re.search(r"\b[A-Z]", value):
@@ -195,7 +203,8 @@ def possession(match: re.Match[str]) -> Sequence[Draft]:
 _NO_TASTE = (
     r"(?:i|they|we|it|this|that|these|those|you|your|yours|him|her|his|them|their|how|what|when|where|why|who|which|the"
     r" (?:way|idea|fact|part|one|first|second|new|look|sound|thought|last|third|other|same)|to (?:hear|see|know|ask|say|be"
-    r"|think|have|thank|get|make|do|help|tell)|to$|not|seeing|hearing|having to|one|both|everything|nothing|anything|all"
+    r"|think|have|thank|get|make|do|help|tell)|to$|up|here|there|around|still|to wait|to stay|not|seeing|hearing|having to"
+    r"|one|both|everything|nothing|anything|all"
     r"|being|our|my (?!morning)|in|on|as|for|so|everyone|a lot|the|doing|every|some|each|was|were|is|are|to (?:just|sound)"
     r"|using|stuff|people like)\b"
 )
@@ -230,7 +239,9 @@ def taste(match: re.Match[str]) -> Sequence[Draft]:
 def favourite(match: re.Match[str]) -> Sequence[Draft]:
     now = re.search(r"now (?:it's|it is)\s+(.+)", match["v"])
     value = cut(now[1] if now else match["v"], words=8)
-    if not value or re.match(r"(?:when|how|that|to|not|the one|it|used to be)\b", value, re.IGNORECASE):
+    if not value or re.match(
+        r"(?:when|how|that|to|not|the one|it|no|yes|now|never|used to be)\b", value, re.IGNORECASE
+    ):
         return ()
     thing = match["name"].lower()
     if thing in ("part", "bit", "thing", "moment", "one"):
@@ -329,7 +340,8 @@ def correction(match: re.Match[str]) -> Sequence[Draft]:
 def decision(match: re.Match[str]) -> Sequence[Draft]:
     value = cut_long(match["v"], words=16)
     if len(value) < 3 or re.match(
-        rf"(?:{_PRONOUN}|what|where|which|yet|between|to$|care|a look|notes?|the wrong|a fight|some|my|our|friends|the flow"
+        rf"(?:{_PRONOUN}|what|where|which|yet|between|to$|care|a look|notes?|the wrong|wait|a bad|a good|a fight|some|my"
+        rf"|our|friends|the flow"
         rf"|you|your)",
         value,
         re.IGNORECASE,
@@ -344,6 +356,8 @@ def instead(match: re.Match[str]) -> Sequence[Draft]:
     """ "I switched from biology to law": in what is known, law stands for biology; else it says this."""
     old, new = cut(match["old"], words=5), _PLACE_ENDS.sub("", cut(match["v"], words=5))
     if not old or not new or re.match(_PRONOUN + r"|the (?:next|last|first|other)\b", new, re.IGNORECASE):
+        return ()
+    if old.endswith("ing") and new.endswith("ing"):
         return ()
     clause = upto(match) + cut(match["v"])
     return (Draft(f"use:{normalised(new)}", new, clause, past=True, over=old, instead=(old, new)),)

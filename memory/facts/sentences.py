@@ -34,7 +34,8 @@ _CODE_LINE = re.compile(
 )
 # The whole message speaks in another voice, or is no talk at all.
 _OTHER_VOICE = re.compile(
-    r"\b(?:pretend|role-?play|imagine|suppose|let'?s (?:say|play|pretend)|said (?:no \w+ ever|everyone|nobody)|would say|my"
+    r"\b(?:pretend|role-?play|imagine|suppose|let'?s (?:say|play|pretend)|said (?:no \w+ ever|everyone|nobody)|would say"
+    r"|(?:speaking |just )?as an? [\w ]{2,30} (?:would|might)|my"
     r" motto|the saying goes|as they say|spiel(?:en)? wir|tu(?:n wir)? so als|rollenspiel|stell dir vor|juguemos|jugamos a"
     r"|finge|imagina que|faisons semblant|on dirait que|jeu de r\u00f4le|nur spa\u00df|kleiner scherz|era broma|es broma|je"
     r" plaisante|je rigole|star sign|act as|in the (?:voice|style) of|narrator|character|once upon a time|translate|proofread"
@@ -116,7 +117,8 @@ _CLAUSE = re.compile(
 )
 _DOING = re.compile(
     r"^(?:starting|going|flying|travell?ing|moving|studying|working|living|learning|training|heading|joining)\s(?!.*\b(?:is"
-    r"|are|was|were|has|have|can|will|would|helps?|makes?|takes?|sets?|requires?|sounds?|seems?|means?|feels?|gives?|from)\b)",
+    r"|are|was|were|has|have|can|will|would|helps?|makes?|takes?|sets?|requires?|sounds?|seems?|means?|feels?|gives?"
+    r"|from)\b)",
     re.IGNORECASE,
 )
 _DONE = re.compile(

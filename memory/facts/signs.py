@@ -100,7 +100,8 @@ SIGNS: tuple[Sign, ...] = (
     sign("speaks", rf"I (?:can )?speak (?:fluent |some |a (?:little|bit of) |native )?(?P<v>(?:{'|'.join(LANGUAGES)})\b.*)$"),
     sign("study", r"I am doing (?P<v>(?:an?|my) (?:phd|masters?|master's|degree|bachelor'?s?|apprenticeship|msc|ma"
         r"|bsc)\b.*)$"),
-    sign("learning", r"I (?:am|have been) (?P<v>learning (?!how|from|a lot|about|so much|that|more|this).+)$", many=True),
+    sign("learning", r"I (?:am|have been) (?P<v>learning (?!how|the |as |from|a lot|about|so much|that|more"
+        r"|this).+)$", many=True),
     # Health and food.
     sign("diet", rf"I have been (?P<v>(?:a )?(?:{_DIETS}) .*)$"),
     sign("diet", rf"(?:I am )?(?:an? )?(?:strict )?(?P<v>{_DIETS})(?=$|, not|\s(?:now|since|and|but|these|again|for)\b|,|"
@@ -109,7 +110,8 @@ SIGNS: tuple[Sign, ...] = (
     sign("allergy", r"I (?:do )?have (?:an? )?(?:severe |bad |mild |serious |strong )?(?P<v>[\w-]+(?: [\w-]+)?) allerg(?:y"
         r"|ies)\b", read.allergy),
     sign("health", r"I (?:am|have been) (?P<v>(?:sober|teetotal|clean) (?:for|since).*)$"),
-    sign("health", rf"I am (?:an? )?(?P<v>(?:type [12] )?(?P<kind>{'|'.join(CONDITIONS)})\b.*)$", many=True),
+    sign("health", rf"I am (?:an? )?(?P<v>(?:type [12] )?(?P<kind>{'|'.join(CONDITIONS)})\b(?! (?:to|without|by"
+        rf"|from)\b).*)$", many=True),
     sign("health", r"I (?:(?:do )?have|suffer from|was (?:just |recently )?diagnosed with|have been diagnosed with|have had) "
          rf"(?P<v>(?:an? )?(?:chronic |severe |mild |type [12] |bad )?(?P<kind>{'|'.join(ILLNESSES)})\b.*)$", many=True),
     sign("health", r"I (?:have )?(?:broke|broken|fractured|sprained|tore|twisted|injured|dislocated) my (?P<v>(?:\w+"
@@ -123,7 +125,8 @@ SIGNS: tuple[Sign, ...] = (
          lambda m: () if re.match(r"(?:holidays?|vacation|leave|fire|call|duty|board|track|time|hold|it|strike|course|my|the"
          r"|a|top|page|air|stage|foot|medication|sale|target|site|line|mute|edge|break)\b", m["v"])
          else (Draft(f"medicine:{normalised(m['v'])}", m["v"], m.string, 0.7),)),
-    sign("food", r"I (?:can't|cannot|can not) (?P<v>(?:eat|tolerate|drink|digest|have) (?!it|that|this|them|anything|any"
+    sign("food", r"I (?:can't|cannot|can not) (?P<v>(?:eat|tolerate|drink|digest|have) (?!and |from |it|that|this|them"
+        r"|anything|any"
         r" ?more|here|now|another|much|while|enough|until|too|you|both).+)$", many=True),
     sign("food", r"I (?:can't|cannot|can not) do (?P<v>(?!it|that|this|them|anything|any|much|mondays?|tues|wednes|thurs|fri"
         r"|satur|sun|tomorrow|today|tonight|maths|this|both|more|what|so|with|my|the|all|a )[a-z]+(?: [a-z]+)?)(?=$"
@@ -162,7 +165,8 @@ SIGNS: tuple[Sign, ...] = (
     sign("plan", rf"(?:my|the|our) (?P<topic>(?:[\w'-]+ ){{0,4}}?{read.APPOINTMENTS}(?: (?:with|to|for|at|about|in)"
         rf" (?!(?:{read.DAYS})\b)(?:the |my |a )?[\w'-]+(?: [A-Z][\w'-]+)?)??)(?: appointment| meeting)?(?:'s| is| are| was|"
         rf" leaves| starts| begins| got| has been| has)? {read.MOVED}(?:to |for )?{read.WHEN}", read.plan),
-    sign("plan", rf"(?P<topic>(?:[\w'-]+ ){{0,2}}{read.APPOINTMENTS})(?:'s| is| has been) {read.MOVED}{read.WHEN}", read.plan),
+    sign("plan", rf"(?P<topic>(?:[\w'-]+ ){{0,2}}{read.APPOINTMENTS})(?:'s| is| has been)"
+        rf" {read.MOVED}{read.WHEN}", read.plan),
     sign("plan", rf"(?:(?P<when>(?:on |next |this )?(?:tomorrow|today|tonight|{read.DAYS})(?: (?:morning|afternoon"
         rf"|evening))?),? )?(?P<body>I have (?:got )?(?:my |an? |the |another )?(?P<topic>(?:[\w'-]+"
         rf" ){{0,2}}?{read.APPOINTMENTS}\b(?: (?:with|to|for|at|about|in) (?!(?:{read.DAYS})\b)(?:the |my |a |an"
@@ -196,18 +200,19 @@ SIGNS: tuple[Sign, ...] = (
          preference=True),
     sign("hobby", r"I (?:often )?(?P<v>(?:(?:play|practise|practice|collect)|do (?=yoga|pilates|karate|judo|crossfit|ballet"
         r"|pottery|boxing)) (?!it\b|with|around|that|this|them|my|not|the same|a lot|so|along|dumb|devil|games? with|along"
-        r"|fair|safe|dead|down|hard)[\w' -]{3,40})(?=$|,)",
+        r"|fair|safe|for\b|by\b|second|hooky|possum|cupid|catch|nice|cool|dead|down|hard)[\w' -]{3,40})(?=$|,)",
          many=True),
     sign("routine", r"I (?P<v>(?:live (?:alone|with (?:my|an?|two|three))|work (?:nights|shifts|remotely|weekends|from"
         r" home(?=$))|volunteer|coach|sing in|commute|foster|wear (?:\w+ )?(?:glasses|contacts|lenses|hearing aids?|braces"
         r"|dentures))\b.*)$", many=True),
-    sign("event", r"I (?:have )?(?P<v>(?:passed|failed) my .+)$", many=True, past=True),
+    sign("event", r"I (?:have )?(?P<v>(?:passed|failed) my (?:[\w-]+ ){0,2}(?:test|exams?|finals?|course|thesis|viva"
+        r"|a.levels|boards|licen[cs]e)\b.*)$", many=True, past=True),
     sign("routine", r"I (?P<v>(?:have|go to|attend|take) (?:an? |my )?[\w' -]{3,40} every (?:\w+day|week|morning|month"
         r"|evening)s?\b.*)$", many=True),
     sign("decision", r"I (?:have )?(?:finally )?(?:decided|agreed|made up my minds?)(?P<lead>:?) (?P<v>(?:to|on|against|that"
         r"|not to|for|in favou?r of) .+)$",
          many=True, past=True, say="I have decided {v}"),
-    sign("decision", rf"(?:let's go (?:with|for)|I will (?:go (?:with|for)|use(?= (?-i:[A-Z])))|I (?:have )?(?:chose|chosen"
+    sign("decision", rf"(?:let's go with|I will (?:go (?:with|for)|use(?= (?-i:[A-Z])))|I (?:have )?(?:chose|chosen"
         rf"|picked|went with)|I am going with) {_V}", read.decision),
     sign("decision", r"I (?:have )?(?:switched|moved|migrated) to (?P<v>(?-i:[A-Z])\w+.*)$", past=True, many=True),
     sign("goal", r"I (?:am|have been) (?:currently )?(?P<v>(?:training for|saving (?:up )?for|preparing for|planning (?:a|an"

@@ -38,7 +38,8 @@ _NO_OCCUPATION = re.compile(
     r"|human|person|man|woman|owner|vampire|speaker|never|other|non-\w+|shopper|procrastinator|\w*keeper of|owl|fan|genius"
     r"|god|president of|elephant|cancer|starter|quitter|complainer|traveller|traveler|explorer|pleaser|vegetarian|listener"
     r"|learner|fast \w+|slow \w+|good \w+|bad \w+|great \w+|terrible \w+|horrible \w+|big \w+|early \w+|late \w+|heavy \w+"
-    r"|light \w+|little \w+|failure|teenager|toddler|youngster|mess|prisoner|slave|christian|dancer at heart|different"
+    r"|light \w+|little \w+|failure|computer|language model|server|robot|teenager|toddler|youngster|mess|prisoner|slave"
+    r"|christian|dancer at heart|different"
     r"|independent|confident|moment|argument|important)\b",
     re.IGNORECASE,
 )
@@ -98,7 +99,8 @@ NO_NAMES = frozenset({
 }) | set(WEEKDAYS) | set(MONTHS)  # fmt: skip
 FICTION = frozenset({
     "batman", "superman", "spiderman", "spider-man", "santa", "god", "jesus", "elvis", "napoleon", "dracula", "sherlock",
-    "gandalf", "spartacus", "groot", "barbie", "rambo", "godot", "yoda", "darth vader", "tarzan", "hamlet", "cinderella",
-    "shakespeare", "einstein", "voldemort", "frodo", "robin hood", "zorro", "godzilla",
+    "gandalf", "spartacus", "iron man", "inigo montoya", "thor", "hulk", "wonder woman", "james bond", "neo", "spock",
+    "harry potter", "peter pan", "groot", "barbie", "rambo", "godot", "yoda", "darth vader", "tarzan", "hamlet",
+    "cinderella", "shakespeare", "einstein", "voldemort", "frodo", "robin hood", "zorro", "godzilla",
 })  # fmt: skip
 """Whom one is only in jest."""
