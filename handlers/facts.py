@@ -25,7 +25,7 @@ import asyncpg
 from handlers.shared.fact_finders import FactFinder, Found, RuleFinder, found_names
 from handlers.shared.ports import AnyConnection, Commit, Job, Reader, RowsLocked
 from memory.facts.find import Fact
-from memory.facts.merge import Changes, Known, Source, family, merge
+from memory.facts.merge import Changes, Known, Source, compared, family, merge
 
 SUBJECT = "The user"
 
@@ -102,9 +102,9 @@ WRITE = """
 with said as materialized (
     insert into public.agent_memory
         (id, agent_id, user_id, session_id, kind, memory_type, content, metadata, source, ttl_hours, expires_at, created_at,
-         valid_from)
+         valid_from, valid_to)
     select n.id, n.agent_id, n.user_id, n.session_id, n.kind, n.memory_type, n.content, n.metadata, 'conversation', null,
-           n.expires_at, least(n.said_at, now()), n.said_at
+           n.expires_at, least(n.said_at, now()), n.said_at, case when n.id = any($14::uuid[]) then n.said_at end
     from unnest($1::uuid[], $2::text[], $3::uuid[], $4::uuid[], $5::text[], $6::text[], $7::text[], $8::jsonb[],
                 $9::timestamptz[], $10::timestamptz[])
          as n(id, agent_id, user_id, session_id, kind, memory_type, content, metadata, expires_at, said_at)
@@ -219,13 +219,22 @@ async def _write(
     for message in sorted(outdated):
         await connection.execute(FORGET, [message], [memory for i, memory in kept if i == message])
     done = {(r["message_id"], r["slot"], r["value"]) for r in said}
-    new = [(s, f) for s, f in stated if f.corrects or (s.message_id, f.slot, f.value) not in done]
+    # What stood for something else was given its slot.
+    put = {(r["message_id"], r["value"]) for r in said}
+    new = [
+        (s, f)
+        for s, f in stated
+        if f.corrects
+        or (
+            (s.message_id, f.slot, f.value) not in done and not (f.instead and (s.message_id, f.value) in put)
+        )
+    ]
     # A correction has the slot of the plan that it corrected: the message said one already.
     corrected = {r["message_id"] for r in said if r["slot"].startswith("plan:")}
     new = [(s, f) for s, f in new if not (f.corrects and s.message_id in corrected)]
     if not new:
         return
-    families = {(s.user_id, "plan" if f.corrects else family(f.slot)) for s, f in new}
+    families = {(s.user_id, one) for s, f in new for one in compared([f])}
     known = await connection.fetch(KNOWN, [u for u, _ in families], [f for _, f in families])
     await _apply(
         connection,
@@ -260,6 +269,7 @@ def _still_said(said: Sequence[Any], stated: Sequence[tuple[Source, Fact]]) -> s
         and any(
             (f.slot, f.value) == (r["slot"], r["value"])
             or (f.corrects and r["slot"].startswith("plan:") and f.value == r["value"])
+            or (f.instead and f.value == r["value"])
             for f in now[r["message_id"]]
         )
     }
@@ -283,6 +293,7 @@ async def _apply(connection: AnyConnection, changes: Changes, *, users: Sequence
             [family(n.fact.slot) for n in new],
             [n.fact.slot for n in new],
             [n.fact.value for n in new],
+            changes.ended,
         )
     sources = [(n.memory_id, n.source) for n in new] + changes.again
     await connection.execute(

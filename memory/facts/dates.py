@@ -133,6 +133,18 @@ def _day_of_month(match: re.Match[str], today: date, past: bool) -> tuple[str, d
     return f"on {day_name(day)}", day
 
 
+def _next_such_day(match: re.Match[str], today: date, past: bool) -> tuple[str, date]:
+    number = int(match["day"])
+    step = -1 if past else 1
+    for months in range(3):
+        month = _months_later(today.replace(day=1), step * months)
+        if number <= monthrange(month.year, month.month)[1]:
+            day = month.replace(day=number)
+            if day == today or (day < today) == past:
+                return f"on {day_name(day)}", day
+    raise ValueError(number)
+
+
 def _month(match: re.Match[str], today: date, past: bool) -> tuple[str, date]:
     month = _month_of(match["month"])
     year = int(match["year"]) if match["year"] else today.year
@@ -166,6 +178,10 @@ _FORMS: tuple[tuple[str, _Resolver], ...] = (
     (rf"(?:the )?(?P<word>day after tomorrow|today|tonight|tomorrow|yesterday){_PART}", _relative_day),
     (rf"(?:on )?(?:the )?{_DAY_OF_MONTH} (?:of )?(?P<month>{_MONTH}){_YEAR}", _day_of_month),
     (rf"(?:on )?(?P<month>{_MONTH}) (?:the )?{_DAY_OF_MONTH}{_YEAR}(?! ?(?:am|pm|:))", _day_of_month),
+    (
+        r"(?:on )?the (?P<day>[0-3]?\d)(?:st|nd|rd|th)(?! (?:of|time|floor|birthday|century|grade|of)\b)",
+        _next_such_day,
+    ),
     (rf"(?<!every )(?:on )?(?:(?P<which>this|next|last|coming) )?{_DAY}{_PART}", _weekday),
     (r"(?:the )?(?P<which>next|last|this) (?P<span>weekend|week|month|year)", _named_span),
     (rf"in {_COUNT} (?P<unit>days?|weeks?|months?|years?)(?:'? time)?", _ahead),

@@ -1,4 +1,4 @@
-"""What a rule is, and what rules share: drafts of facts, and where a clause ends."""
+"""What a sign is: how a clause shows that its writer says something lasting of themselves, and what it is about."""
 
 from __future__ import annotations
 
@@ -6,103 +6,100 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from memory.facts.dates import MONTHS, WEEKDAYS
 from memory.facts.wording import normalised
+
+CAPITALISED = r"(?-i:[A-Z\u00c0-\u00de])[\w'\u00c0-\u017f-]*"
+NAME = rf"{CAPITALISED}(?: (?:{CAPITALISED}|de|la|van|von|der|den|al|bin|ben|Le)){{0,3}}"
+_STOP = re.compile(
+    r"\s*(?:,(?! type \d)|[;:(]|\s-\s|\s\u2013\s|\s\u2014\s|\b(?:because|but|although|though|while|which|myself|thats"
+    r"|that's|'?cause|cuz"
+    r"|honestly|it's great|i (?:find|think|know|guess)|who|where|by the way|btw|please|can you|if)\b|\bso\b(?! far)|\band"
+    r" (?:i|i'm|my|we|it|he|she|they|the|have|that|this|am|need|want|wanted|was|run|love|can|will|would|has|so|now|been"
+    r"|then)\b|!|\. )",
+    re.IGNORECASE,
+)
+_LONG_STOP = re.compile(
+    r",\s+(?:used to|but|so|and|can|which|please|i|my|we|it|any|do|how|what|not|need|and)\b|\s+(?:so|because|but|and"
+    r"|btw)\s+(?:i|my|we|it|he|she|they|the|have|need|want|whatever|might)\b|\s+(?:btw|because)\b|!|;",
+    re.IGNORECASE,
+)
+
+
+_TO_YOU = re.compile(r"\b(?:you|your|yours)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A fact before its dates are resolved. `clause` begins with I, we, my or our."""
+    """A fact before its dates are resolved. `clause` begins with I, my, or a name."""
 
-    rule: str
     slot: str
     value: str
     clause: str
-    confidence: float = 0.9
+    confidence: float = 0.8
     preference: bool = False
     topic: str | None = None
     past: bool = False
     lasting: bool = False
     corrects: bool = False
-    yearly: bool = False
-    """Its day comes again each year: it is not given a year."""
+    needs: str = ""
+    """Whom it is about, who must be known from elsewhere."""
+    over: str = ""
+    """The words of what has ended."""
+    ends: frozenset[str] = frozenset()
+    """The families of what may have ended by it. Empty: nearly all."""
+    instead: tuple[str, str] | None = None
+    """What is replaced, and by what."""
+
+
+Build = Callable[[re.Match[str]], Sequence[Draft]]
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class Sign:
     """A pattern, and what makes drafts of its match."""
 
     pattern: re.Pattern[str]
-    build: Callable[[re.Match[str]], Sequence[Draft]]
-
-
-I_AM = r"(?:I'm|I am|im|we're|we are)"
-
-
-I_HAVE = r"(?:I've got|I have got|I've|I have|we've got|we've|we have|I got)"
-
-
-# None twice: of a word that two alternatives fit, each repetition doubles the time that a clause takes that does not fit.
-ADVERBS = (
-    r"(?:(?:really|absolutely|also|actually|just|still|now|currently|only|mostly|finally|recently|already|definitely"
-    r"|totally|both"
-    r"|personally|generally|usually|truly|severely|very|quite|mainly|originally|officially|kind of|so|a bit) )*"
-)
-
-
-_STOP = re.compile(
-    r"\s*(?:[,;:(]|\s-\s|\s\u2013\s|\s\u2014\s|\bbecause\b|\bso\b(?! far)|\bbut\b|\balthough\b|\bthough\b|\bwhile\b"
-    r"|\bwhich\b|\bmyself\b"
-    r"|\b(?:thats|that's|'?cause|cuz|honestly|it's great|i (?:find|think|know|guess))\b|\bwho\b|\bwhere\b|\bby the way\b"
-    r"|\bbtw\b|\bplease\b|\band (?:i|i'm|my|we|it|he|she|they|the|have|that|this|am|need|want"
-    r"|wanted|was|run|love|can|will|would|has|so|now|been|then)\b|\bcan you\b|\bif\b|!|\. )",
-    re.IGNORECASE,
-)
-
-
-CAPITALISED = r"(?-i:[A-Z\u00c0-\u00de])[\w'\u00c0-\u017f-]*"
-
-
-NAME = rf"{CAPITALISED}(?: (?:{CAPITALISED}|de|la|van|von|der|den|al|bin|ben|Le)){{0,3}}"
-
-
-NO_NAMES = frozenset({
-    "not", "sorry", "ok", "okay", "fine", "back", "here", "so", "very", "too", "just", "also", "still", "good", "great",
-    "sure", "happy", "sad", "glad", "tired", "in", "on", "at", "a", "an", "the", "i", "mr", "mrs", "ready", "done",
-    "new", "old", "home", "late", "off", "out", "up", "down", "well",
-}) | set(WEEKDAYS) | set(MONTHS)  # fmt: skip  # fmt: skip
+    build: Build
 
 
 def cut(text: str, *, words: int = 12) -> str:
     """The text up to where another thought begins."""
     stop = _STOP.search(text)
-    text = text[: stop.start()] if stop else text
-    return " ".join(text.split()[:words]).strip(" ,.!-")
+    said = " ".join((text[: stop.start()] if stop else text).split()[:words]).strip(" ,.!-")
+    return re.sub(r"(?:\s+(?:what|which|for|of|to|in|by|and|the|an?|with|from|or|as|that))+$", "", said)
 
 
-def rule(pattern: str, build: Callable[[re.Match[str]], Sequence[Draft]], *, case: bool = False) -> Rule:
-    return Rule(re.compile(pattern, 0 if case else re.IGNORECASE), build)
+def cut_long(text: str, *, words: int = 24) -> str:
+    """The text with what is said beside it, up to where the speaker goes on to something else."""
+    stop = _LONG_STOP.search(text)
+    return " ".join((text[: stop.start()] if stop else text).split()[:words]).strip(" ,.!-")
 
 
-def whole(match: re.Match[str], group: str, *, words: int = 12) -> tuple[str, str]:
-    """The value of a group, cut, and the clause up to its end."""
-    value = cut(match[group], words=words)
-    space = " " if match[group].startswith(" ") else ""
-    return value, match.string[: match.start(group)] + space + value
+def upto(match: re.Match[str]) -> str:
+    """The clause before its value."""
+    return match.string[: match.start("v")]
 
 
-def value_fact(
-    rule: str, slot: str, *, many: bool = False, confidence: float = 0.9, past: bool = False, words: int = 12,
-    preference: bool = False, no: str = r"$^",
-) -> Callable[[re.Match[str]], Sequence[Draft]]:  # fmt: skip
-    """A fact whose value is a group `v`, not one that `no` fits. `many`: the value is in the slot."""
-    refused = re.compile(no, re.IGNORECASE)
+def sign(
+    slot: str, pattern: str, build: Build | None = None, *, many: bool = False, past: bool = False, preference: bool = False,
+    must: str = "", say: str = "",
+) -> Sign:  # fmt: skip
+    """By default the fact is the clause up to the end of its value, the group `v`.
 
-    def build(match: re.Match[str]) -> Sequence[Draft]:
-        value, clause = whole(match, "v", words=words)
-        if not value or refused.match(value):
+    `many`: the value, or its `kind`, is in the slot, which has several at once. `must`: what the value has. `say`: the
+    clause, where it does not have the speaker's words.
+    """
+    wanted = re.compile(must)
+
+    def fact(match: re.Match[str]) -> Sequence[Draft]:
+        said = cut(match["v"])
+        if not said or not wanted.search(said) or _TO_YOU.search(said):
             return ()
-        key = f"{slot}:{normalised(value)}" if many else slot
-        return (Draft(rule, key, value, clause, confidence, preference, past=past),)
+        clause = say.format(v=said) if say else upto(match) + said
+        return (
+            Draft(
+                f"{slot}:{normalised(said)}" if many else slot, said, clause, preference=preference, past=past
+            ),
+        )
 
-    return build
+    return Sign(re.compile(pattern, re.IGNORECASE), build or fact)

@@ -13,9 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from memory.facts.draft import NO_NAMES
 from memory.facts.sentences import spoken
-from memory.facts.words import LANGUAGES, NATIONALITIES, RELATIVES
+from memory.facts.words import LANGUAGES, NATIONALITIES, NO_NAMES, RELATIVES
 
 Kind = Literal["person", "animal", "organisation", "project", "place", "thing"]
 
@@ -60,8 +59,10 @@ _CUES: tuple[tuple[Kind, str], ...] = (
     ("person", rf"\b(?:my name is|call me|je m'appelle|me llamo|ich hei\u00dfe|mein name ist) {_NAME}"),
     (
         "person",
-        (rf"\b(?:meine?|ma|mon|mi) (?:mutter|vater|schwester|bruder|frau|mann|tochter|sohn|freundin|freund|chefin|chef|kollegin"
-        rf"|kollege|femme|mari|s\u0153ur|fr\u00e8re|m\u00e8re|p\u00e8re|fille|fils|amie?|hermana|hermano|madre|padre|hija|hijo"
+        (rf"\b(?:meine?|ma|mon|mi) (?:mutter|vater|schwester|bruder|frau|mann|tochter|sohn|freundin|freund|chefin|chef"
+            rf"|kollegin"
+        rf"|kollege|femme|mari|s\u0153ur|fr\u00e8re|m\u00e8re|p\u00e8re|fille|fils|amie?|hermana|hermano|madre|padre|hija"
+        rf"|hijo"
         rf"|esposa|esposo|amiga|amigo|jefe|jefa),? (?:hei\u00dft |s'appelle |se llama )?{_NAME}"),
     ),
     ("person", rf"\b(?:mr|mrs|ms|dr|prof|herr|frau|madame|monsieur|se\u00f1ora?)\.? {_NAME}"),

@@ -1,187 +1,106 @@
-"""Rules for who one is and whom one has: names, age, birthday, family, animals."""
+"""What is said of relatives, friends and animals, and of those of them who are known by name."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
-from memory.facts.dates import MONTHS, names_a_month
-from memory.facts.draft import (
-    ADVERBS,
-    CAPITALISED,
-    I_AM,
-    I_HAVE,
-    NAME,
-    NO_NAMES,
-    Draft,
-    cut,
-    rule,
-    value_fact,
-    whole,
-)
+from memory.facts.dates import names_a_date
+from memory.facts.draft import NAME, Draft, cut, cut_long
 from memory.facts.wording import normalised
-from memory.facts.words import LIVING, NATIONALITIES, RELATIVES, STATUS
+from memory.facts.words import KIN, NATIONALITIES, NO_NAMES, is_occupation
 
-
-def _named(match: re.Match[str]) -> Sequence[Draft]:
-    name = match["v"].strip()
-    first = name.split()[0]
-    if first.lower() in NO_NAMES or first.lower() in NATIONALITIES or (name.isupper() and len(name) > 3):
-        return ()
-    return (Draft("name", "name", name, f"my name is {name}"),)
-
-
-_NO_NICKNAMES = frozenset({
-    "later", "back", "crazy", "when", "tomorrow", "if", "old", "maybe", "a", "an", "at", "on", "by", "the", "stupid",
-    "today", "tonight", "and", "to", "in", "about", "weird", "again", "or",
+_ABOUT_THEM = re.compile(
+    r"\s*(?:(?:lives?|lived|works?|moved|hates?|loves?|likes?|dislikes?|prefers?|eats?|can't (?:eat|stand|have)|doesn't"
+    r" (?:eat|like|drink)|broke|died|passed|got (?:into|married|engaged|a job|divorced)|goes to|go to|plays?|speaks?"
+    r"|teach(?:es)?|stud(?:y|ies|ied)|turns?|turned|just (?:got|turned|moved|started)|(?:just )?had (?:a baby|twins)|started"
+    r"|retired|graduated|was born|used to)\b|(?:is|are|'s) (?:called|named|from|\d|allergic|vegan|vegetarian|pescatarian"
+    r"|c?o?eliac|diabetic|pregnant|married|divorced|single|retired|both|in (?:first|second|third|fourth|\w+ grade|\d)"
+    r"|(?:getting|expecting|studying|learning|training|working|moving|living|turning)\b|(?:really )?(?:into|obsessed with"
+    r"|afraid of|scared of|mad about)|due\b|(?:coming|visiting|flying|leaving|retiring|graduating)\b(?=.*\b(?:on|next|in|for"
+    r"|tomorrow)\b))|(?:has|have|'s|'ve) (?:just )?(?:been (?:made|diagnosed|promoted)|gone off|got a|moved|an?|two|three"
+    r"|diabetes|asthma|died|(?:\w+ ){0,2}allerg)|(?:'s)? ?(?:name is|names are|name's|birthday is)\b)",
+    re.IGNORECASE,
+)
+_CALLED = re.compile(
+    rf"(?:called|named|name is|names are|name's|^\s*(?:is|are|'s)) (?-i:({NAME}(?:(?:,| and|,? &) {NAME})*))\b"
+)
+_HAS = re.compile(r"^(my [\w -]+?|[A-Z]\w+)'s (?=(?:been|gone|got|just|moved|died)\b)")
+_IS = re.compile(rf"^(my (?:{KIN})|[A-Z]\w+)'s (?=called|named|getting|\w+ing\b)", re.IGNORECASE)
+_NOBODY = frozenset({
+    "her", "his", "their", "she", "he", "they", "it", "this", "that", "there", "who", "one", "some", "someone", "everyone",
+    "nobody", "everything", "something", "what", "which", "these", "those", "all", "people", "life",
 })  # fmt: skip
+_TOPIC = re.compile(
+    r"(?:is|are|'s|has|have|just|been|\d+|a|an|the) |name|birthday|'s ?(?=name|birthday|called|named)",
+    re.IGNORECASE,
+)
 
 
-def _nickname(match: re.Match[str]) -> Sequence[Draft]:
-    name = match["v"]
-    if name.lower() in _NO_NICKNAMES:
+def somebody(match: re.Match[str]) -> Sequence[Draft]:
+    """ "My daughter Emma is 4"; of a name alone, who must be known."""
+    groups, rest = match.groupdict(), match["rest"] or ""
+    relative, lead = (groups.get("who") or "").lower(), groups.get("lead") or ""
+    name = re.sub(r"^,? |'s$", "", groups.get("name") or "")
+    if name.lower() in NO_NAMES | _NOBODY or (relative and name and not name[0].isupper()):
         return ()
-    return (Draft("nickname", "nickname", name, f"I like to be called {name}", preference=True),)
-
-
-def _age(match: re.Match[str]) -> Sequence[Draft]:
+    text = rest if re.search(r", it's .* now$", rest) else cut_long(rest, words=18)
+    called = _CALLED.search(text)
+    if called and called[1].split()[0].lower() in NO_NAMES | NATIONALITIES:
+        called = None
+    said = _ABOUT_THEM.match(text)
+    if said and (
+        ("name" in said[0] and not called)
+        or (not name and re.match(r"turned|just turned", text))
+        or (
+            re.search(r"coming|visiting|flying|leaving|retiring|graduating", said[0])
+            and not names_a_date(text)
+        )
+    ):
+        return ()
+    works = re.match(r"\s*(?:is|'s) an? (.+)", text)
+    alone = relative and name and (not text or lead)
+    if not (said or called or alone or (works and is_occupation(cut(works[1])))):
+        return ()
+    about = "name" if called or not text else normalised(text)
+    if said and not called:
+        # "Lives in Oslo", "moved to Bonn": one may replace the other.
+        verb = re.sub("^moved?$", "live", normalised(_TOPIC.sub("", said[0]).strip()).split(" ")[0])
+        if "birthday" in said[0]:
+            about = "birthday"
+        elif re.match(r"turn|\d", verb):
+            about = "age"
+        elif verb in ("live", "work", "study", "go"):
+            about = verb
+    clause = f"my {lead}{relative} is {name}"
+    if text:
+        clause = match.string[: match.start("rest")] + (" " if rest.startswith(" ") else "") + text.strip()
+    clause = _HAS.sub(r"\1 has ", _IS.sub(r"\1 is ", cut(clause) if called else clause))
+    slot = f"person:{normalised(name) if name else relative}: {about}"
+    value = called[1] if called else f"{name} {text}".strip()
+    past = re.match(r"\s*(?:moved|died|passed|got|turned|just)\b", text) is not None
+    gone = name if re.match(r"\s*(?:died|passed away)", text) else ""
+    needs = "" if relative else name
     return (
-        (Draft("age", "age", match["v"], f"I am {match['v']} years old"),)
-        if 8 <= int(match["v"]) <= 110
-        else ()
+        Draft(slot, value, clause, lasting=True, past=past, needs=needs, over=gone, ends=frozenset({"have"})),
     )
 
 
-def _born(match: re.Match[str]) -> Sequence[Draft]:
-    value, clause = whole(match, "v")
-    if not re.search(rf"\d|{CAPITALISED}", value):
+COUNTS = r"(?:an?|one|two|three|four|five|six|seven|\d+|twin|several)"
+
+
+def has(match: re.Match[str]) -> Sequence[Draft]:
+    text = cut_long(match.string, words=20)
+    if re.search(r"\bin (?:this|the) (?:fight|race|hunt)\b", text):
         return ()
-    return (Draft("born", "born", value, clause, past=True),)
-
-
-def _birthday(match: re.Match[str]) -> Sequence[Draft]:
-    value = cut(match["v"], words=7)
-    if not re.search(r"\d|" + "|".join(m[:3] for m in MONTHS), value, re.IGNORECASE):
-        return ()
-    return (Draft("birthday", "birthday", value, f"my birthday is {value}", yearly=names_a_month(value)),)
-
-
-_ONE_OF_A_KIND = frozenset({
-    "wife", "husband", "partner", "spouse", "fiance", "fiancé", "fiancee", "fiancée", "girlfriend", "boyfriend",
-    "mother", "mom", "mum", "father", "dad",
-})  # fmt: skip
-
-
-_ABOUT_THEM = (
-    r"(?:lives?|works?|moved|is (?:from|called|an?(?! (?:little|bit|lot|great|good))|\d|allergic|vegan|vegetarian|married"
-    r"|pregnant|getting married|expecting|in"
-    r" (?:first|second|third|fourth|\w+ grade|\d))|are (?:from|called|both|\d)|'s name is|name is|names are|turns?|turned"
-    r"|was born"
-    r"|died|passed away|studies|study|just had|had a baby|plays|speaks|teaches|has (?:a|an|two|three)|is studying|is coming"
-    r"|is visiting"
-    r"|are coming|are visiting|got married|got engaged|is retired|are retired|goes to|started (?:at|university|college)"
-    r"|is learning)\b"
-)
-
-
-def _spaced(before: str, text: str) -> str:
-    return text if before.startswith("'") else f" {text}"
-
-
-def _relative(match: re.Match[str]) -> Sequence[Draft]:
-    relative, name, text = (
-        match["who"].lower(),
-        (match["name"] or "").strip(),
-        cut(match["rest"] or "", words=14),
-    )
-    if name and (name.lower() in NO_NAMES or not name[0].isupper()):
-        return ()
-    said = re.match(_ABOUT_THEM, text, re.IGNORECASE)
-    if said is None and not (name and (not text or match["lead"])):
-        return ()
-    called = re.search(rf"(?:called|named|name is|names are) ({NAME})", text)
-    named = called[1] if called else name
-    if said is not None and "name" in said[0] and not named:
-        return ()
-    who = relative if relative in _ONE_OF_A_KIND or not named or called else f"{relative} {normalised(named)}"
-    about = "name" if called or said is None else said[0].split()[0].lower()
-    if about in ("is", "are"):
-        about = "age" if re.match(r"(?:is|are) \d", text) else normalised(text)
-    clause = (
-        match.string[: match.start("rest")].rstrip() + _spaced(match["rest"], text)
-        if match["rest"]
-        else match.string[: match.end("name")]
-    )
-    value = named if called or said is None else f"{named} {text}"
-    return (Draft("relative", f"{who}:{about}", value, clause, 0.85, past=bool(re.match(r"moved|died|passed|got|turned"
-    "|just", text)),
-                  lasting=True),)  # fmt: skip
-
-
-_COUNTS = r"(?:an?|one|two|three|four|five|six|seven|\d+|twin)"
-
-
-def _has_living(match: re.Match[str]) -> Sequence[Draft]:
+    verb = match["verb"].lower()
     kind = normalised(match["kind"])
-    text = _cut_names(match["rest"])
-    return (Draft("has", f"have:{kind}", f"{match['count']} {match['kind']}{text}",
-                  f"I have {match['count']} {match['adjectives']}{match['kind']}{text}"),)  # fmt: skip
-
-
-def _cut_names(text: str) -> str:
-    """What follows "two cats": their names, or nothing."""
-    names = re.match(rf"[,:]?\s*(?:(?:called|named|-)\s+)?({NAME}(?:(?:,| and|, and|&) {NAME})*)", text)
-    if names:
-        return f", {names[1]}"
-    more = re.match(
-        r"\s+(?:called|named|aged|who (?:is|are)|and (?:an?|one|two|three)) [^,.;]{1,60}", text, re.IGNORECASE
+    clause = "I have" + text[match.start("count") :] if verb == "have" else text
+    return (
+        Draft(
+            f"have:{kind}",
+            f"{match['count']} {match['kind']}{text[match.end('kind') :]}",
+            clause,
+            past=verb != "have",
+        ),
     )
-    return more[0] if more else ""
-
-
-_ANY_NAME = NAME.replace("(?-i:", "(?i:")
-_LIKE = (
-    r"(?:(?:lovely|little|small|big|young|older|younger|old|new|adopted|rescue|grown|black|white|beautiful|teenage|adult|golden"
-    r"|german|\w+-(?:year|month)-old) )*"
-)
-
-WHO_ONE_IS = (
-    rule(rf"my (?:first |full |last |real )?name(?:'s| is) (?P<v>{_ANY_NAME})(?=$|\W|\sand)", _named),
-    rule(
-        rf"(?:[Ii]'m|[Ii] am|[Tt]his is) (?P<v>{NAME})(?=$|,| and | by the way| from | here\b| -)",
-        _named,
-        case=True,
-    ),
-    rule(
-        r"(?:please |you can |just |everyone calls me |people )?call me (?P<v>[\w'-]+)"
-        r"(?=$|\W*$|,| everybody| everyone| instead| from now)",
-        _nickname,
-    ),
-    rule(
-        rf"{I_AM} {ADVERBS}(?P<v>\d{{1,3}})(?: years old| years of age| yrs old| y/?o)?(?=$|,| and\b| but\b| now\b| so\b)",
-        _age,
-    ),
-    rule(r"I (?:just )?turned (?P<v>\d{1,3})\b", _age),
-    rule(r"my (?:birthday|bday|b-day)(?:'s| is)(?: on)?(?: the)? (?P<v>.+)$", _birthday),
-    rule(r"I was born (?:and raised )?(?P<v>(?:on|in) .+)$", _born),
-)
-
-FAMILY = (
-    rule(
-        rf"{I_AM} {ADVERBS}(?P<v>(?:{'|'.join(STATUS)})\b(?!-| (?:in|with|by|from|to (?:my|the|this|a))\b)(?: to {NAME})?)",
-        value_fact("status", "marital status", words=6),
-    ),
-    rule(
-        r"(?:I|we)(?:'ve| have)? (?:just |finally |recently )?got (?P<v>(?:married|engaged|divorced)\b.*)$",
-        value_fact("status", "marital status", past=True, words=9),
-    ),
-    rule(
-        r"my (?P<lead>(?:older |younger |little |big |eldest |youngest |twin |elder |late |best )?)"
-        rf"(?P<who>{'|'.join(RELATIVES)})(?P<name>,? {CAPITALISED})?,?(?P<rest>(?:'s name is| ).*)?$",
-        _relative,
-    ),
-    rule(
-        rf"{I_HAVE} {ADVERBS}(?P<count>{_COUNTS}) (?P<adjectives>{_LIKE})(?P<kind>{'|'.join(LIVING)})\b(?P<rest>.*)$",
-        _has_living,
-    ),
-)

@@ -48,6 +48,8 @@ def _tells(sentence: str) -> bool:
         return any(
             _FIRST_PERSON.match(part) and len(part.split()) > _FEW_WORDS for part in parts[:-1] or parts
         )
+    if "\u6211" in sentence:  # Chinese has no blanks between words
+        return not sentence.endswith("\uff1f")
     return len(sentence.split()) > _FEW_WORDS and _FIRST_PERSON.search(sentence) is not None
 
 
@@ -92,10 +94,11 @@ ATTRIBUTES: Mapping[str, _Attribute] = {
         name: _Attribute(name)
         for name in (
             "name", "age", "birthday", "marital status", "home", "origin", "employer", "job", "study", "speaks", "diet",
-            "drives", "phone number", "email",
+            "drives",
         )
     },
-    **{who: _Attribute(f"{who}:name") for who in ("wife", "husband", "partner", "mother", "father")},
+    **{name: _Attribute(f"attribute:{name}") for name in ("phone number", "email")},
+    **{who: _Attribute(f"person:{who}: name") for who in ("wife", "husband", "partner", "mother", "father")},
     **{
         name: _Attribute(name, normalised)
         for name in ("lived", "past job", "learning", "allergy", "health", "medicine", "goal", "decision", "plan")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from memory.facts.words import KIN
+
 _SWAPS = (
     (re.compile(r"\bmy\b", re.IGNORECASE), "their"),
     (re.compile(r"\bour\b", re.IGNORECASE), "their"),
@@ -15,13 +17,9 @@ _SWAPS = (
     (re.compile(r"\bI've\b|\bI have\b", re.IGNORECASE), "they have"),
     (re.compile(r"\bI\b"), "they"),
 )
-_ADVERB = (
-    r"(?:really|absolutely|also|actually|just|still|now|currently|only|usually|always|often|mostly|mainly|finally|recently"
-    r"|definitely|totally|especially|strongly|much|personally|never|both|generally|normally|already|even|sometimes|simply"
-    r"|originally|basically|kind of|sort of|quite|deeply|genuinely|truly|live and)"
-)
 _FIRST = re.compile(
-    rf"^(?P<who>I|we)(?P<short>'m|'re|'ve|'ll)?\s+(?P<adverbs>(?:{_ADVERB}\s+){{0,3}})(?P<verb>[\w']+)(?P<rest>.*)$",
+    r"^I (?P<adverbs>(?:(?:no longer|never|always|usually|often|sometimes|simply|especially|only|even|quite|live and) ){0,3})"
+    r"(?P<verb>[\w']+)(?P<rest>.*)$",
     re.IGNORECASE | re.DOTALL,
 )
 _PAST = frozenset({
@@ -33,29 +31,31 @@ _PAST = frozenset({
 })  # fmt: skip
 _THIRD = {
     "am": "is", "are": "is", "have": "has", "haven't": "hasn't", "do": "does", "don't": "doesn't", "go": "goes", "'m": "is",
-    "were": "was", "weren't": "wasn't",
+    "no": "no", "were": "was", "weren't": "wasn't",
 }  # fmt: skip
 
 
+_THEIRS = re.compile(
+    rf"(?:my|our) (?P<who>(?:older |younger |little |big |eldest |youngest |twin |late |best )?(?:{KIN})),?"
+    r" (?P<name>(?-i:[A-Z\u00c0-\u00de])[\w-]+),? (?P<rest>(?!and\b|(?:is|are) (?:called|named)\b)[a-z].*)$",
+    re.IGNORECASE,
+)
+
+
 def about(subject: str, clause: str) -> str:
-    """The clause, which begins with I, we, my or our, as a sentence about the subject."""
-    owner = re.match(r"(?:my|our)\s+", clause, re.IGNORECASE)
+    """The clause, which begins with I, my or a name, as a sentence about the subject, or about whom it names."""
+    theirs = _THEIRS.match(clause)
+    if theirs is not None:
+        whose = f"the {subject[4:]}" if subject.startswith("The ") else subject
+        return _sentence(f"{theirs['name']}, {possessive(whose)} {theirs['who']}, {_swapped(theirs['rest'])}")
+    owner = re.match(r"my ", clause, re.IGNORECASE)
     if owner is not None:
         return _sentence(f"{possessive(subject)} {_swapped(clause[owner.end() :])}")
     parts = _FIRST.match(clause)
     if parts is None:
-        return _sentence(f"{subject} said: {clause}")
-    short = (parts["short"] or "").lower()
-    adverbs, verb, rest = parts["adverbs"], parts["verb"], _swapped(parts["rest"])
-    if short in ("'m", "'re"):
-        verb = f"is {adverbs}{verb}"
-    elif short == "'ve":
-        verb = f"has {adverbs}{verb}"
-    elif short == "'ll":
-        verb = f"will {adverbs}{verb}"
-    else:
-        verb = f"{adverbs}{_third(verb)}"
-    return _sentence(f"{subject} {_swapped(verb)}{rest}")
+        return _sentence(_swapped(clause))
+    verb = f"{parts['adverbs']}{_third(parts['verb'])}"
+    return _sentence(f"{subject} {verb}{_swapped(parts['rest'])}")
 
 
 def possessive(subject: str) -> str:

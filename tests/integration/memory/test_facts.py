@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
 import asyncpg
@@ -67,6 +67,7 @@ async def test_an_obvious_chatbot_remembers(chat: Chat) -> None:
     assert set(await chat.known()) == {
         "The user's name is Marta.",
         "The user lives in Lyon.",
+        "The user is allergic to peanuts.",
         "The user's wife's name is Aylin.",
         "The user has a dentist appointment on Tuesday, 17 November 2026 at 9.",
     }
@@ -249,10 +250,14 @@ async def test_a_message_that_is_read_again_changes_nothing(chat: Chat) -> None:
         "I'm allergic to nuts",
         "my meeting is on Friday",
         "actually it's Monday",
+        "I'm flying to Turin on 3 April",
+        "Turin is cancelled",
+        "I study law in Ghent",
+        "I switched from law to botany",
     )
     facts = (
-        "select m.id, m.content, m.metadata, m.superseded_by, s.message_id from agent_memory m "
-        "join memoryd.fact_sources s on s.memory_id = m.id where m.user_id = $1 order by 1, 5"
+        "select m.id, m.content, m.metadata, m.superseded_by, m.valid_to, s.message_id from agent_memory m "
+        "join memoryd.fact_sources s on s.memory_id = m.id where m.user_id = $1 order by 1, 6"
     )
     before = await chat.connection.fetch(facts, chat.user)
     await chat.connection.execute(
@@ -305,7 +310,31 @@ async def test_an_erasure_takes_the_facts_and_an_import_brings_them_back(chat: C
     await until(chat.connection, IDLE)
     assert len(await chat.known()) == 2
     await chat.say("I moved to Galway", session_id=uuid4())
-    assert set(await chat.known()) == {"The user lives in Galway (moved there).", "The user has a dog, Rex."}
+    assert set(await chat.known()) == {
+        "The user lives in Galway (moved there).",
+        "The user has a dog called Rex.",
+    }
+
+
+async def test_what_is_over_is_history_from_then_on_and_says_what_ended_it(chat: Chat) -> None:
+    first = datetime(2025, 11, 12, 10, tzinfo=UTC)
+    later = first + timedelta(days=7)
+    await chat.say("I'm flying to Turin on 3 April", "I work at Corvid Ltd", created_at=first)
+    [message] = await chat.say("ugh, Turin is cancelled", created_at=later, session_id=uuid4())
+    await chat.say("I no longer work at Heron Ltd", created_at=later, session_id=uuid4())
+    row = await chat.connection.fetchrow(
+        "select o.valid_to as ended, n.content, n.metadata -> 'message_ids' ->> 0 as said from agent_memory o "
+        "join agent_memory n on n.id = o.superseded_by where o.user_id = $1",
+        chat.user,
+    )
+    assert row is not None
+    assert (row["ended"], row["content"], row["said"]) == (later, "Turin is cancelled.", str(message))
+    current = (
+        "select content from agent_memory where user_id = $1 and memoryd.is_current(superseded_by, valid_to)"
+    )
+    assert await column(chat.connection, current, chat.user) == ["The user works at Corvid Ltd."]
+    # An ending without what it ends is nothing.
+    assert not await column(chat.connection, "select 1 from agent_memory where content like '%Heron%'")
 
 
 async def test_what_was_said_before_a_change_stands_below_what_is_true_now(chat: Chat) -> None:
