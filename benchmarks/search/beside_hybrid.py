@@ -1,4 +1,4 @@
-"""recall() beside the hybrid search that Supabase documents: what each finds, how long it takes, and how quickly rows come in.
+"""recall() and contexts beside the hybrid search that Supabase documents: what is found, how quickly, and how rows come in.
 
     python -m benchmarks.search.beside_hybrid --data FILE...
 
@@ -82,6 +82,7 @@ insert into plain.documents (id, user_id, content, embedding)
 select * from unnest($1::uuid[], $2::uuid[], $3::text[], $4::vector[])
 """
 RECALL = "select id from recall($1, user_id => $2)"
+CONTEXT = "select build_context('reader', $1, $2)"
 
 BATCH, SESSION, CLIENTS = 100, 20, 4
 LONGEST = 1_000
@@ -249,12 +250,13 @@ async def take_times(url: str, questions: Sequence[str], users: int) -> dict[str
     """Seconds of each search, taking turns; and of the client's embedding."""
     connection = await connect(url)
     embedder = LocalEmbedder()
-    recall = await connection.prepare(RECALL)
+    recall, context = await connection.prepare(RECALL), await connection.prepare(CONTEXT)
     hybrid = {
         title: await connection.prepare(f"select id from plain.{function}($1, $2, 10, $3)")
         for function, title in HYBRID.items()
     }
-    seconds: dict[str, list[float]] = {"recall()": [], **{t: [] for t in hybrid}, "embedding": []}
+    seconds: dict[str, list[float]] = {"recall()": [], "build_context()": [], **{t: [] for t in hybrid}}
+    seconds["embedding"] = []
 
     async def timed(title: str, work: Awaitable[Any]) -> Any:
         began = time.perf_counter()
@@ -266,6 +268,7 @@ async def take_times(url: str, questions: Sequence[str], users: int) -> dict[str
         user = uuid.UUID(int=number % users + 1)
         (vector,) = await timed("embedding", embedder.embed([question]))
         await timed("recall()", recall.fetch(question, user))
+        await timed("build_context()", context.fetch(question, user))
         for title, statement in hybrid.items():
             await timed(title, statement.fetch(question, Vector(vector), user))
     await embedder.close()

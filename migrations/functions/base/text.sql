@@ -59,12 +59,14 @@ declare
 begin
     -- Nearly all texts have no such character.
     if flat ~ memoryd.unseen() then
-        flat := regexp_replace(
-            flat,
-            '\x1b(\[[0-?]*[ -/]*[@-~]?|[\]PX^_][^\x07\x1b\x9c\n]*(\x07|\x1b\\|\x9c)?|[ -/]*[0-~]?)'
+        if strpos(flat, E'\x1b') + strpos(flat, E'\u009b') + strpos(flat, E'\u009d') > 0 then
+            flat := regexp_replace(
+                flat,
+                '\x1b(\[[0-?]*[ -/]*[@-~]?|[\]PX^_][^\x07\x1b\x9c\n]*(\x07|\x1b\\|\x9c)?|[ -/]*[0-~]?)'
                 '|\x9b[0-?]*[ -/]*[@-~]?|\x9d[^\x07\x1b\x9c\n]*(\x07|\x1b\\|\x9c)?',
-            '', 'g');
-        flat := regexp_replace(flat, '[\x09-\x0d\x85\u2028\u2029]', ' ', 'g');
+                '', 'g');
+        end if;
+        flat := translate(flat, E'\x09\x0a\x0b\x0c\x0d\u0085\u2028\u2029', repeat(' ', 8));
         flat := regexp_replace(flat, memoryd.unseen(), '', 'g');
     end if;
     flat := btrim(regexp_replace(flat, '\s+', ' ', 'g'));

@@ -129,16 +129,19 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     words constant jsonb := memoryd.time_words();
+    ascii constant boolean := octet_length(p_text) = length(p_text);
     word text := '\d+(?:[./-]\d+){0,2}\.?(?:st|nd|rd|th|er)?|[a-zà-öø-ÿœß]+|[^\s,.''’-]';
 begin
-    if p_text ~ '[一-鿿]' then
+    if not ascii and p_text ~ '[一-鿿]' then
         word := '[\d一二三四五六七八九十两]+(?:月份?|[日号年]|)|' || memoryd.time_characters()
             || '|' || word;
     end if;
     return (
         select ' ' || string_agg(coalesce(
             words ->> m[1],
-            case when m[1] ~ '^[\d一二三四五六七八九十两]' then memoryd.number_sign(m[1]) else '_' end),
+            case when left(m[1], 1) collate "C" between '0' and '9'
+                      or not ascii and m[1] ~ '^[\d一二三四五六七八九十两]'
+                 then memoryd.number_sign(m[1]) else '_' end),
             ' ' order by nth) || ' '
         from regexp_matches(
             replace(replace(replace(lower(p_text), 'il y a', 'hace'), 'avant-hier', 'vorgestern'),
@@ -275,7 +278,9 @@ begin
             line, '\m(in|since|until|before|after|between|m\d+|s\d+|m\d+ n\d+|n\d+) y(\d+)', '\1 Y\2', 'g');
         line := regexp_replace(line, '\m(Y\d+ (?:and|to|until)) y(\d+)', '\1 Y\2', 'g');
     end if;
-    line := regexp_replace(line, '\m(Y\d+) in (?=n\d+ m|m|s)', '\1 ', 'g');
+    if line like '%Y% in %' then
+        line := regexp_replace(line, '\m(Y\d+) in (?=n\d+ m|m|s)', '\1 ', 'g');
+    end if;
     -- What stands behind in one language, before in another.
     if line like '% u%' or line like '% last %' or line like '% next %' then
         line := regexp_replace(line, '\m((?:[nk]\d+ )?u[demwy]|[mws]\d+) (last|next)\M', '\2 \1', 'g');
@@ -408,6 +413,7 @@ begin
     end loop;
     loop
         -- Between March and May.
+        exit when not line like any ('{% and X%,% to X%,% until X%}');
         m := regexp_match(line, '\m(?:between X(\d+) (?:and|to|until)|X(\d+) (?:to|until)) X(\d+)\M');
         exit when m is null;
         n := coalesce(m[1], m[2])::integer;
@@ -429,6 +435,7 @@ begin
     end loop;
     loop
         -- Two days before Christmas; since March.
+        exit when not line like any ('{%since X%,%after X%,%before X%,%until X%}');
         m := regexp_match(line, '\m(?:[nk](\d+) u([demwy]) )?(since|after|before|until) X(\d+)\M');
         exit when m is null;
         n := m[4]::integer;

@@ -590,7 +590,8 @@ begin
     made.times := memoryd.times_in(text, coalesce(memoryd.day_of(p_asked_at), memoryd.day_of(now())), false);
     made.near_times := memoryd.near_times(made.times);
     made.role := case when speakers is not null then null
-                      when p_query ~* '\m(you|your|yours)\M|你|您' then 'assistant'
+                      when lower(p_query) like any ('{%you%,%你%,%您%}')
+                           and p_query ~* '\m(you|your|yours)\M|你|您' then 'assistant'
                       when p_query ~* '\m(i|my|me|mine|myself)\M|我' then 'user' end;
     return made;
 end

@@ -162,7 +162,8 @@ return least(0.3, 0.9 / greatest(1, cardinality((p_question).tops)));
 
 -- The candidates that meet the conditions, with how well each fits the question: 0 to 1, the mean of the part
 -- of the question that it has and of its similarity. timed_fit: the same, where the time that the question
--- names is a part of it.
+-- names is a part of it. tid, weights: of rows that stand alone, whose words are asked for once more. The
+-- less a candidate brings along, the quicker it is sorted.
 create or replace function memoryd.fit_passages(
     p_request memoryd.search_request, p_question memoryd.question, p_tids tid[])
 returns table (number bigint, tid tid, source text, id uuid, weights sparsevec, rare boolean,
@@ -195,8 +196,9 @@ begin
         cross join lateral memoryd.lexical_scores(
             p_question, c.numbers, c.weights, c.lengths, c.row_lengths, c.sessions, c.positions) l
     )
-    select r.number, r.tid, r.source, r.id, r.weights, r.rare, r.similarity, r.near, r.length, r.row_length,
-           r.asks, r.session_id, r.speaker, r.role, r.created_at, r.weight, w.lexical, f.fit, t.fit,
+    select r.number, case when r.session_id is null then r.tid end, r.source, r.id,
+           case when r.session_id is null then r.weights end, r.rare, r.similarity, r.near, r.length,
+           r.row_length, r.asks, r.session_id, r.speaker, r.role, r.created_at, r.weight, w.lexical, f.fit, t.fit,
            f.fit + time_part * t.fit
     from read r
     left join lexical l using (number)
@@ -244,7 +246,9 @@ begin
             select p.tid from parts p where p.session_id is null and p.lexical > 0
             order by p.part + p.dense_part desc limit 3)) as words
     ), passages as (
-        select p.*, p.part + coalesce(0.3 * m.more / nullif(max(m.more) over (), 0), 0) as lexical_part,
+        select p.id, p.source, p.session_id, p.created_at, p.similarity, p.weight, p.rare, p.lexical,
+               p.timed_fit, p.best_fit, p.best_timed_fit, p.dense_part,
+               p.part + coalesce(0.3 * m.more / nullif(max(m.more) over (), 0), 0) as lexical_part,
                memoryd.prior(p.row_length, p.asks, p.near) as prior_part,
                case when p.speaker = any(speakers) or p.role = asked_role then 0.5 else 0 end as named_part,
                0.8 * p.time_fit as timed_part
