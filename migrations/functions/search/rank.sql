@@ -198,8 +198,8 @@ begin
     )
     select r.number, case when r.session_id is null then r.tid end, r.source, r.id,
            case when r.session_id is null then r.weights end, r.rare, r.similarity, r.near, r.length,
-           r.row_length, r.asks, r.session_id, r.speaker, r.role, r.created_at, r.weight, w.lexical, f.fit, t.fit,
-           f.fit + time_part * t.fit
+           r.row_length, r.asks, r.session_id, r.speaker, r.role, r.created_at, r.weight, w.lexical, f.fit,
+           t.fit, f.fit + time_part * t.fit
     from read r
     left join lexical l using (number)
     cross join lateral (select coalesce(l.lexical, 0) as lexical) w
