@@ -1,27 +1,43 @@
 """memoryd demo: two days of three agents' work in under a minute, from the first task to the last one's context.
 
-Promise: nothing is staged. The daemon runs, remembers, links and dreams about real commands, and the demo ends with
-exit code 0 only if all of it happened. It leaves nothing behind.
+Promise: nothing is staged. The daemon runs, remembers, links and dreams about real commands, and the demo ends with exit code
+0 only if all of it happened. However it ends, short of kill -9, the daemon and its Postgres are stopped, the folder is gone.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+import typer
+
+from daemon.cli.demo.script import AGENTS, EXECUTOR, NEXT, STEPS, Step, make_workspace
 from daemon.cli.failure import Failure, sentences
+from daemon.cli.output import age, number, say, table
+from memory.text import one_line
 
 if TYPE_CHECKING:
     import asyncpg
 
-    from daemon.cli.demo.script import Step
-    from daemon.cli.demo.show import Show
-    from daemon.cli.demo.world import World
-
+START_SECONDS = 60.0
+STOP_SECONDS = 15.0
 WAIT_SECONDS = 30.0
 POLL_SECONDS = 0.02
+SHOWN_OF_TYPE = {"causal": 4, "similar": 3, "sequential": 2, "related": 2}
+"""Associations of each type that are shown, the strongest."""
 
 INTRODUCE = "insert into agents (agent_id, identity) select * from unnest($1::text[], $2::text[])"
 GIVE = "insert into agent_commands (agent_id, message) values ($1, $2) returning id"
@@ -75,55 +91,116 @@ order by confidence desc, category, insight
 
 def demo() -> None:
     """See it at work: real commands in a temporary folder, a past of two days, a dream. Takes a few seconds."""
-    from daemon.cli.demo.show import Show
-    from daemon.cli.demo.world import demo_world, run_interruptibly, tail
-
-    show = Show()
+    for other in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(other, lambda _number, _frame: signal.raise_signal(signal.SIGINT))
+    folder = Path(tempfile.mkdtemp(prefix="memoryd-demo-")).resolve()
+    began = time.monotonic()
     with sentences():
-        show.step("Starting a Postgres and a daemon in a temporary folder, only for this demo")
-        with demo_world() as world:
-            show.started(world)
-            try:
-                run_interruptibly(_play(world, show))
-            except TimeoutError:
-                raise Failure(
-                    f"The daemon did not get it done. Its log ends: {tail(world.daemon_log)}"
-                ) from None
-            show.step("Stopping both and removing the folder")
-        if world.folder.exists():
-            raise Failure(f"{world.folder} could not be removed: remove it.")
-    show.ended()
+        try:
+            _step(1, f"Starting a daemon and its Postgres in {folder}, only for this demo")
+            with _daemon(folder) as (url, log):
+                try:
+                    asyncio.run(_play(url))
+                except TimeoutError:
+                    raise Failure(f"The daemon did not get it done. Its log ends: {_tail(log)}") from None
+                _step(7, "Stopping both and removing the folder")
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        if folder.exists():
+            raise Failure(f"{folder} could not be removed: remove it.")
+    say(f"\nThat was all of it, in {time.monotonic() - began:.0f} s. Nothing is left of it here.")
+    say("For your own agents: make run (or memoryd run), and in another terminal: make psql")
 
 
-async def _play(world: World, show: Show) -> None:
+@contextmanager
+def _daemon(folder: Path) -> Iterator[tuple[str, Path]]:
+    """A daemon that runs in this folder, with a Postgres of its own: the URL of that, and the daemon's log."""
+    from daemon.embedded.ports import socket_folder
+    from daemon.embedded.server import EmbeddedPostgres
+
+    make_workspace(folder / "work")
+    data, log = folder / "data", folder / "memoryd.log"
+    with log.open("wb") as out:
+        # In a session of its own: Ctrl-C is for the demo, which then stops the daemon in good order.
+        process = subprocess.Popen(
+            [sys.executable, "-m", "daemon", "run"],
+            cwd=folder / "work",
+            env=_environment(folder, data),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
+        )
+    try:
+        deadline = time.monotonic() + START_SECONDS
+        while "daemon_started" not in log.read_text("utf-8", "replace"):
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise Failure(f"The daemon did not start: {_tail(log)}")
+            time.sleep(POLL_SECONDS)
+        yield EmbeddedPostgres(data).socket_url, log
+    finally:
+        # A second Ctrl-C must not leave a server behind.
+        for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(ending, signal.SIG_IGN)
+        process.terminate()
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        EmbeddedPostgres(data).stop()
+        shutil.rmtree(socket_folder(data), ignore_errors=True)  # it may be outside of the folder
+
+
+def _tail(log: Path) -> str:
+    """The last lines of a log."""
+    return " | ".join(log.read_text("utf-8", "replace").splitlines()[-3:]) or "it said nothing"
+
+
+def _environment(folder: Path, data: Path) -> dict[str, str]:
+    """None of the caller's settings: the demo is the same everywhere."""
+    ours = ("MEMORYD_", "DATABASE_URL", "OPENAI_", "PG", "GIT_")
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    package = str(Path(__file__).resolve().parents[3])
+    return clean | {
+        "MEMORYD_DATA_DIR": str(data),
+        "MEMORYD_EXECUTOR_COMMAND": EXECUTOR,
+        "MEMORYD_EXECUTOR_PARALLEL": "1",
+        "MEMORYD_EXECUTOR_DIR": str(folder / "work"),
+        "MEMORYD_EXECUTOR_ENVIRONMENT": "PYTHONDONTWRITEBYTECODE,GIT_CEILING_DIRECTORIES",
+        # The demo's own commands are all that it runs.
+        **({"MEMORYD_EXECUTOR_USER": "root"} if os.geteuid() == 0 else {}),
+        "MEMORYD_LOG_FORMAT": "json",
+        # No fact about an anchor comes between what is shown.
+        "MEMORYD_TRAIL_SECONDS": "3600",
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+        "PYTHONPATH": os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH")))),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "LC_ALL": "C",
+        # A repository around the temporary folder would make `git status` succeed.
+        "GIT_CEILING_DIRECTORIES": str(folder),
+    }
+
+
+async def _play(url: str) -> None:
     import asyncpg
 
-    connection = await asyncpg.connect(world.url)
+    connection = await asyncpg.connect(url)
     try:
-        history = await _work(world, show)
-        await _as_a_past(connection, show, history)
-        await _dream(connection, show)
-        await _next_task(connection, show)
+        _step(2, f"{len(AGENTS)} agents do {len(STEPS)} tasks: real shell commands, some of which fail")
+        # Each agent does its tasks, one after the other; the agents work at the same time.
+        done = await asyncio.gather(*(_work(url, [one for one in STEPS if one.agent == a]) for a in AGENTS))
+        await _as_a_past(connection, [one for agents in done for one in agents])
+        await _dream(connection)
+        await _next_task(connection)
     finally:
         await connection.close()
 
 
-async def _work(world: World, show: Show) -> list[tuple[Step, UUID]]:
-    """Each agent does its tasks, one after the other; the agents work at the same time."""
-    from daemon.cli.demo.script import AGENTS, STEPS
-
-    show.step(f"{len(AGENTS)} agents do {len(STEPS)} tasks: real shell commands, some of which fail")
-    by_agent = [[step for step in STEPS if step.agent == agent] for agent in AGENTS]
-    done = await asyncio.gather(*(_work_of_one(world, show, steps) for steps in by_agent))
-    return [one for agents in done for one in agents]
-
-
-async def _work_of_one(world: World, show: Show, steps: Sequence[Step]) -> list[tuple[Step, UUID]]:
+async def _work(url: str, steps: Sequence[Step]) -> list[tuple[Step, UUID]]:
     import asyncpg
 
-    from daemon.cli.demo.script import AGENTS
-
-    connection = await asyncpg.connect(world.url)
+    connection = await asyncpg.connect(url)
     try:
         agent = steps[0].agent
         await connection.execute(INTRODUCE, [agent], [AGENTS[agent]])
@@ -133,29 +210,24 @@ async def _work_of_one(world: World, show: Show, steps: Sequence[Step]) -> list[
             row = await _until(connection, ENDED, command)
             if (row["exit_code"] == 0) != step.succeeds:
                 raise Failure(f"`{step.command}` ended with exit code {row['exit_code']}: {row['output']}")
-            show.command(step, exit_code=row["exit_code"], output=row["output"] or "")
+            _show_command(step, row)
             done.append((step, command))
         return done
     finally:
         await connection.close()
 
 
-async def _as_a_past(connection: asyncpg.Connection, show: Show, history: list[tuple[Step, UUID]]) -> None:
+async def _as_a_past(connection: asyncpg.Connection, history: list[tuple[Step, UUID]]) -> None:
     """Plays the outcomes as if they had come over the last two days; shows what is remembered and linked."""
-    show.step("The same work, played as the last two days")
+    _step(3, "The same work, played as the last two days")
     await _until(connection, IDLE)
     rows = await connection.fetch(READ_HISTORY, [command for _, command in history])
+    columns = [
+        [row[name] for row in rows] for name in ("agent_id", "message", "output", "exit_code", "status")
+    ]
     async with connection.transaction():
         await connection.execute(FORGET)
-        await connection.execute(
-            PLAY,
-            [row["agent_id"] for row in rows],
-            [row["message"] for row in rows],
-            [row["output"] for row in rows],
-            [row["exit_code"] for row in rows],
-            [row["status"] for row in rows],
-            [step.hours_ago for step, _ in history],
-        )
+        await connection.execute(PLAY, *columns, [step.hours_ago for step, _ in history])
     await _until(connection, IDLE)
     memories = await connection.fetch(MEMORIES)
     links = await connection.fetch(LINKS)
@@ -163,33 +235,78 @@ async def _as_a_past(connection: asyncpg.Connection, show: Show, history: list[t
     _require(
         any(link["association_type"] == "causal" for link in links), "No success was linked to its failure."
     )
-    show.memories(memories)
-    show.step("Each memory is linked to what came before it")
-    show.links(links)
+    now = datetime.now(UTC)
+    table(
+        ["when", "agent", "kind", "task and outcome"],
+        [
+            [
+                f"{age((now - m['created_at']).total_seconds())} ago",
+                m["agent_id"],
+                m["kind"],
+                _told(m["content"]),
+            ]
+            for m in memories
+        ],
+    )
+    _step(4, "Each memory is linked to what came before it")
+    counts = Counter(link["association_type"] for link in links)
+    told = ", ".join(f"{counts[kind]} {kind}" for kind in SHOWN_OF_TYPE if counts[kind])
+    say(f"{number(len(links), 'association')}: {told}. The strongest of each type:")
+    for kind, most in SHOWN_OF_TYPE.items():
+        for link in [one for one in links if one["association_type"] == kind][:most]:
+            say(f"  {link['strength']:.2f} {kind}: {link['agent_id']} {_told(link['memory'])}")
+            say(f"       {age(link['seconds'])} after {_told(link['earlier'])}")
 
 
-async def _dream(connection: asyncpg.Connection, show: Show) -> None:
-    show.step("A dream: what do the memories say together?")
+async def _dream(connection: asyncpg.Connection) -> None:
+    _step(5, "A dream: what do the memories say together?")
     request = await connection.fetchval(DREAM)
     answer = await _until(connection, ANSWER, request)
     _require(answer["status"] == "done", f"The dream failed: {answer['error']}")
     insights = await connection.fetch(INSIGHTS)
     _require(bool(insights), "The dream wrote no insight.")
     (session,) = await connection.fetch(SESSION)
-    show.dream(session, insights)
+    say(
+        f"{number(session['memories_scanned'], 'memory', 'memories')} looked over,"
+        f" {number(session['clusters_found'], 'cluster')} found, {number(len(insights), 'insight')} written."
+    )
+    for one in insights:
+        about = f"{one['category']}, confidence {one['confidence']:.2f}, from {one['memories']} memories of"
+        typer.secho(f"{about} {one['agent_id']}", fg="cyan")
+        say(f"  {one_line(one['insight'], 1000)}")
 
 
-async def _next_task(connection: asyncpg.Connection, show: Show) -> None:
-    from daemon.cli.demo.script import NEXT
-
-    show.step(f"The next task for {NEXT.agent}, and what it is told before it starts")
+async def _next_task(connection: asyncpg.Connection) -> None:
+    _step(6, f"The next task for {NEXT.agent}, and what it is told before it starts")
     command = await connection.fetchval(GIVE, NEXT.agent, NEXT.message)
     context = (await _until(connection, READY, command))["context"]
     _require("Insights:" in context and "★" in context, "The context has neither insight nor memory.")
-    show.context(NEXT, context)
+    for line in context.splitlines():
+        say(one_line(line, 1000))
     row = await _until(connection, ENDED, command)
-    show.command(NEXT, exit_code=row["exit_code"], output=row["output"] or "")
+    _show_command(NEXT, row)
     _require(row["exit_code"] == 0, "The last task failed.")
+
+
+def _step(nth: int, title: str) -> None:
+    typer.secho(f"\n{nth}. {title}", bold=True)
+    sys.stdout.flush()
+
+
+def _show_command(step: Step, row: Any) -> None:
+    """A task that has ended, with the last line of its output."""
+    good, output = row["exit_code"] == 0, row["output"] or ""
+    said = one_line(
+        next((line for line in reversed(output.splitlines()) if line.strip()), "(no output)"), 200
+    )
+    typer.secho(f"{'✓' if good else '✗'} {step.agent:<8}{step.task}", fg="green" if good else "red")
+    say(f"          $ {step.command}")
+    say(f"          {said}" if good else f"          exit {row['exit_code']}: {said}")
+
+
+def _told(content: str) -> str:
+    """The first line of a summary: the task and its outcome."""
+    return one_line(content.partition("\n")[0].removeprefix("Task: "), 120)
 
 
 async def _until(connection: asyncpg.Connection, sql: str, *args: object) -> Any:
