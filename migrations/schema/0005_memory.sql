@@ -47,6 +47,16 @@ return case when p_user is not null then hashtextextended('user ' || p_user::tex
             when p_agent is not null then hashtextextended('agent ' || p_agent, 0)
             else 0 end;
 
+-- A text without what does not make it another: capital letters, white space, and marks between its words.
+-- A question mark and a minus do.
+create function memoryd.said_key(p_kind text, p_project text, p_text text) returns uuid
+language sql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+    select md5(concat_ws(E'\n', p_kind, p_project, btrim(regexp_replace(
+        lower(p_text), '[\s.,;:!…"“”„‘’«»()]+', ' ', 'g'))))::uuid
+$$;
+
 -- A writer may give an embedding, with any number of dimensions: a trigger (memoryd.check_embedding) compares
 -- it with the model that recall uses.
 -- toast_tuple_target: rows stay inline up to a page. To fetch an embedding from the TOAST table costs ten
@@ -89,7 +99,7 @@ create table public.agent_memory (
     valid_to timestamptz,
     superseded_by uuid,
     text_changed_at timestamptz,
-    said_key uuid,
+    said_key uuid check (said_key = memoryd.said_key(kind, metadata ->> 'project', content)),
     constraint agent_memory_content_size check (memoryd.text_fits('content', content, 10000000)),
     constraint agent_memory_source_size check (memoryd.text_fits('source', source, 10000)),
     constraint agent_memory_metadata_size check (memoryd.json_fits('metadata', metadata)),

@@ -80,23 +80,14 @@ begin
         new.text_changed_at := coalesce(old.text_changed_at, old.updated_at);
     end if;
     -- It no longer is what remember() was given.
-    if (new.content, new.agent_id, new.kind, new.superseded_by, new.valid_to)
-       is distinct from (old.content, old.agent_id, old.kind, old.superseded_by, old.valid_to) then
+    if (new.content, new.agent_id, new.kind, new.metadata -> 'project', new.superseded_by, new.valid_to)
+       is distinct from
+       (old.content, old.agent_id, old.kind, old.metadata -> 'project', old.superseded_by, old.valid_to) then
         new.said_key := null;
     end if;
     new.updated_at := clock_timestamp();
     return new;
 end
-$$;
-
--- A text without what does not make it another: capital letters, white space, and marks between its words.
--- A question mark and a minus do.
-create or replace function memoryd.said_key(p_kind text, p_project text, p_text text) returns uuid
-language sql immutable parallel safe
-set search_path = pg_catalog, pg_temp
-as $$
-    select md5(concat_ws(E'\n', p_kind, p_project, btrim(regexp_replace(
-        lower(p_text), '[\s.,;:!…"“”„‘’«»()]+', ' ', 'g'))))::uuid
 $$;
 
 -- Stores a memory. If the same agent has remembered the same of the same user before, of this kind and in

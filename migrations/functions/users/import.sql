@@ -106,6 +106,8 @@ as $$
         when p_table = 'shared_knowledge' and p_column = 'created_by' then '$2::text'
         -- In a file of an earlier memoryd.
         when p_table = 'memory_requests' and p_column = 'result' then 'null'
+        -- Such a row stands beside what says the same: nothing that is imported is left out.
+        when p_column = 'said_key' then 'null::uuid'
         when p_column = 'chat_id' then '(select c.id from public.chat_groups c where c.id = t.chat_id)'
         when p_column = 'dream_id' then '(select d.id from public.dream_sessions d where d.id = t.dream_id)'
         when p_column = 'command_id' then

@@ -99,6 +99,7 @@ async def test_said_again_it_lives_on(scratch: asyncpg.Connection) -> None:
         "update agent_memory set content = 'The staging server restarts at noon.'",
         "update agent_memory set valid_to = now()",
         "update agent_memory set kind = 'goal'",
+        """update agent_memory set metadata = '{"project": "x"}'""",
         "delete from agent_memory",
     ],
 )
@@ -112,7 +113,8 @@ async def test_a_memory_that_was_changed_is_not_what_was_said(
     assert row is not None
     assert row["what"] == "stored"
     assert TEXT in await column(
-        scratch, "select content from agent_memory where valid_to is null and kind = 'fact'"
+        scratch,
+        "select content from agent_memory where valid_to is null and kind = 'fact' and not metadata ? 'project'",
     )
 
 
@@ -127,6 +129,28 @@ async def test_the_same_text_in_many_processes_at_once_is_stored_once(database_u
     assert sorted(said) == ["stored", *["strengthened"] * 7]
     async with connected(database_url) as connection:
         assert await connection.fetchval("select metadata ->> 'said_again' from agent_memory") == "7"
+
+
+async def test_nobody_gives_a_memory_the_key_of_another_text(scratch: asyncpg.Connection) -> None:
+    """Else that text would strengthen it, and be lost."""
+    forged = "insert into agent_memory (agent_id, user_id, content, said_key) values ('alice', $1, 'x', gen_random_uuid())"
+    async with acting_as(scratch, ANN):
+        assert (await refused(scratch, forged, ANN))[0] == "23514"
+    assert (await refused(scratch, forged, ANN))[0] == "23514"
+
+
+async def test_what_is_imported_is_not_left_out(scratch: asyncpg.Connection) -> None:
+    """Though its user has remembered the same since."""
+    await scratch.fetchrow(FOR_USER, TEXT, ANN)
+    exported = json.loads(await scratch.fetchval("select export_user_memory($1)", ANN))
+    await scratch.execute("select erase_user_memory($1)", ANN)
+    await scratch.fetchrow(FOR_USER, TEXT, ANN)
+    rows = json.dumps(exported["tables"]["agent_memory"])
+    assert (
+        await scratch.fetchval("select memoryd.import_rows($1, $1, 'agent_memory', $2::jsonb)", ANN, rows)
+        == 1
+    )
+    assert await column(scratch, "select content from agent_memory where user_id = $1", ANN) == [TEXT, TEXT]
 
 
 async def test_nothing_is_remembered_of_a_user_who_has_switched_memory_off(
