@@ -127,6 +127,10 @@ SAMPLES: Mapping[str, Sample] = MappingProxyType(
             by_get=True,
             indexed=True,
         ),
+        "remember": Sample(
+            lambda ids: {"content": "the ferry is late", "agent_id": "alice", "user_id": ids["user"]},
+            to_others=REFUSED, tells=False,
+        ),
         "memory_as_of": Sample(lambda ids: {"as_of": "2099-01-01", "user_id": ids["user"]}),
         "names_said": Sample(lambda ids: {"user_id": ids["user"]}, tells=False),
         "last_recall": Sample(lambda _: {}, to_others=None, tells=False),
