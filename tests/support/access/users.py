@@ -98,11 +98,13 @@ async def whole_user(connection: asyncpg.Connection, user: UUID, word: str) -> d
     await add("dream_insights", mine | insight | {"category": "pattern", "confidence": 0.6})
     await add("memory_requests", mine | {"kind": "recall", "query": word, "options": said, "status": "done",
                                          "result": said, "error": word})  # fmt: skip
-    document = await add("documents", {"user_id": user, "title": word, "content": f"all of {word}", "metadata": said,
-                                       "source": word, "document_type": word, "drop_path": f"/drop/{word}-{user}.md",
-                                       "replica_path": f"/replica/{word}-{user}.md", "status": "active"})  # fmt: skip
-    await add("memory_chunks", {"document_id": document, "chunk_index": 0, "chunk_text": f"part of {word}",
-                                "context": word, "metadata": said, "visibility_tags": [word]})  # fmt: skip
+    # A daemon that runs meanwhile sees both at once: else it may cut the document before the chunk is there.
+    async with connection.transaction():
+        document = await add("documents", {"user_id": user, "title": word, "content": f"all of {word}", "metadata": said,
+                                           "source": word, "document_type": word, "drop_path": f"/drop/{word}-{user}.md",
+                                           "replica_path": f"/replica/{word}-{user}.md", "status": "active"})  # fmt: skip
+        await add("memory_chunks", {"document_id": document, "chunk_index": 0, "chunk_text": f"part of {word}",
+                                    "context": word, "metadata": said, "visibility_tags": [word]})  # fmt: skip
     await add("shared_knowledge", {"tier": "working", "category": "decision", "title": word, "content": f"we use {word}",
                                    "created_by": str(user), "created_by_name": word, "source": word,
                                    "tags": [word]})  # fmt: skip
