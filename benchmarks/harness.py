@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,11 +24,13 @@ from pathlib import Path
 import asyncpg
 
 from daemon.db.migrator import migrate
+from daemon.db.models import Model
 from daemon.db.tokens import load_tokens
 from daemon.embedded.server import EmbeddedPostgres
 
 EMBEDDER = "local/wordllama-256"
 DIMENSIONS = 256
+LOCAL = Model(EMBEDDER, DIMENSIONS)
 TICKS = 100
 
 
@@ -43,24 +45,24 @@ def arguments(description: str) -> argparse.ArgumentParser:
 
 
 @contextmanager
-def database(url: str | None) -> Iterator[str]:
-    """A migrated database, gone at the end if it was made here."""
+def database(url: str | None, model: Model = LOCAL) -> Iterator[str]:
+    """A migrated database, embedded by this model, gone at the end if it was made here."""
     if url is not None:
-        asyncio.run(_migrate(url))
+        asyncio.run(_migrate(url, model))
         yield url
         return
-    with embedded() as server:
+    with embedded(model) as server:
         yield server.socket_url
 
 
 @contextmanager
-def embedded(**options: str) -> Iterator[EmbeddedPostgres]:
+def embedded(model: Model = LOCAL, *, options: Mapping[str, str] | None = None) -> Iterator[EmbeddedPostgres]:
     """An embedded Postgres with a migrated database, gone at the end."""
     with tempfile.TemporaryDirectory(prefix="memoryd-bench-") as folder:
         server = EmbeddedPostgres(Path(folder), options=options)
         server.start()
         try:
-            asyncio.run(_migrate(server.socket_url))
+            asyncio.run(_migrate(server.socket_url, model))
             yield server
         finally:
             server.stop()
@@ -78,9 +80,11 @@ def family(pid: int) -> float:
     return cpu(pid) + sum(cpu(int(child)) for child in children)
 
 
-async def _migrate(url: str) -> None:
+async def _migrate(url: str, model: Model) -> None:
     connection = await asyncpg.connect(url)
-    await migrate(connection, dimensions=DIMENSIONS, embedder=EMBEDDER)
+    await migrate(
+        connection, dimensions=model.dimensions, embedder=model.embedder, instructions=model.instructions
+    )
     await load_tokens(connection)
     await connection.close()
 

@@ -79,7 +79,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.database_url is not None:
         parser.error("statements are counted in the server's log: this one needs the embedded Postgres")
-    with embedded(**LOG_STATEMENTS) as server:
+    with embedded(options=LOG_STATEMENTS) as server:
         figures = asyncio.run(measure(server, options.seconds, options.warm))
     report("rest", figures, options.json)
 

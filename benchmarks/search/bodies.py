@@ -110,11 +110,11 @@ def _messages(
     return rows
 
 
-async def write(url: str, found: Sequence[dict[str, Any]]) -> tuple[list[Body], float]:
-    """Writes all, and waits until a daemon has indexed them: the bodies, and the seconds that it took."""
+async def write(url: str, found: Sequence[dict[str, Any]], **settings: object) -> tuple[list[Body], float]:
+    """Writes all, and waits until a daemon with these settings has indexed them: the bodies, and the seconds that it took."""
     connection = await asyncpg.connect(url)
     written = []
-    async with daemon(url):
+    async with daemon(url, **settings):
         began = time.perf_counter()
         for one in found:
             body, columns = make_body(one)

@@ -31,6 +31,7 @@ from daemon.logs import get_logger
 from handlers.shared.embedding import Embedding
 from handlers.shared.question import Questions, search
 from providers.local_embedder import LocalEmbedder
+from providers.ports import Embedder
 
 CUTS = (5, 10, 20)
 RECALL = "select id from recall($1, user_id => $2, match_count => $3)"
@@ -134,18 +135,23 @@ async def ask_for_contexts(url: str, bodies: Sequence[Body]) -> tuple[list[float
     return asked
 
 
-async def ask_through_daemon(url: str, bodies: Sequence[Body]) -> tuple[list[float], Tally]:
-    """Asks every question as a daemon does: it embeds the question, and finds words near to those new to the lexicon."""
+async def ask_through_daemon(
+    url: str, bodies: Sequence[Body], embedder: Embedder | None = None
+) -> tuple[list[float], Tally]:
+    """Asks every question as a daemon does: it embeds the question, and finds words near to those new to the lexicon.
+
+    `embedder` is the one of the questions, None for the local one.
+    """
     database = await Database.open(url, size=3, pooled=False, logger=get_logger())
-    embedder = LocalEmbedder()
-    questions = Questions(reader=database, embedding=Embedding(embedder, database), words=embedder)
+    words = LocalEmbedder()
+    questions = Questions(reader=database, embedding=Embedding(embedder or words, database), words=words)
 
     async def one(text: str, user: uuid.UUID) -> Sequence[Any]:
         question = await questions.read(text, user=user)
         return await search(database, question, user=user, count=max(CUTS))
 
     asked = await ask(bodies, one)
-    await embedder.close()
+    await words.close()
     await database.close()
     return asked
 
