@@ -11,6 +11,9 @@ from uuid import UUID
 
 from structlog.typing import FilteringBoundLogger
 
+from daemon.backup.dump import Keys
+from daemon.backup.folder import BackupFolder
+from daemon.backup.keys import keys_of
 from daemon.db.dense_indexes import build_dense_indexes
 from daemon.db.pool import Database
 from daemon.embedded.account import server_uid
@@ -193,6 +196,16 @@ def build_schedule(
     schedule.add(Tick("trail" if trail.signs else "trail_positions", settings.trail_seconds, trail.tick))
     if delivery.ledgers:
         schedule.add(Tick("ledgers", settings.trail_seconds, delivery.tick))
+    if settings.backup_dir is not None:
+        backups = BackupFolder(
+            settings.backup_dir.expanduser(),
+            url=database.url,
+            hours=settings.backup_hours,
+            kept=settings.backups_kept,
+            keys=Keys(keys_of(settings)),
+            logger=logger,
+        )
+        schedule.add(Tick("backup", backups.tick_seconds, backups.tick))
     schedule.add(Tick("purge_documents", SWEEP_EVERY_SECONDS, upkeep.purge_documents))
     schedule.add(Tick("sweep", SWEEP_EVERY_SECONDS, upkeep.sweep))
     return schedule

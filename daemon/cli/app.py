@@ -16,19 +16,21 @@ from daemon.cli.memories.dream import dream
 from daemon.cli.memories.ingest import ingest
 from daemon.cli.memories.know import know
 from daemon.cli.memories.recall import recall
+from daemon.cli.operations.backup import backup
 from daemon.cli.operations.dead import dead
 from daemon.cli.operations.doctor import doctor
 from daemon.cli.operations.mcp import mcp
 from daemon.cli.operations.migrate import migrate
 from daemon.cli.operations.psql import psql
 from daemon.cli.operations.reembed import reembed
+from daemon.cli.operations.restore import restore
 from daemon.cli.operations.run import run
 from daemon.cli.operations.status import status
 from daemon.cli.operations.url import url
 from daemon.cli.replay.command import replay
 from daemon.cli.replica.command import replica
 from daemon.cli.replica.conflicts import conflicts
-from daemon.cli.replica.restore import restore
+from daemon.cli.replica.undelete import undelete
 from daemon.cli.trail.anchors import anchors
 from daemon.cli.trail.prove import prove
 from daemon.cli.trail.verify import verify
@@ -62,11 +64,13 @@ for command in (
     erase,
     replica,
     conflicts,
-    restore,
+    undelete,
     prove,
     verify,
     migrate,
     reembed,
+    backup,
+    restore,
     url,
 ):
     app.command()(command)

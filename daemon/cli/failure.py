@@ -58,6 +58,7 @@ def explain(error: Exception) -> str | None:
         return str(error)  # without a look at libraries, one of which may be the reason
     import asyncpg
 
+    from daemon.backup.archive import BackupError
     from daemon.db.plan import MigrationError
     from daemon.embedded.causes import EmbeddedPostgresError
     from providers.ports import Rejected, Unavailable
@@ -65,7 +66,14 @@ def explain(error: Exception) -> str | None:
     # Of a PostgresError only the message: details and hints stand on lines of their own, and may quote rows.
     said = str(error.args[0]) if isinstance(error, asyncpg.PostgresError) and error.args else str(error)
     match error:
-        case MigrationError() | EmbeddedPostgresError() | Unavailable() | Rejected() | ValueError():
+        case (
+            BackupError()
+            | MigrationError()
+            | EmbeddedPostgresError()
+            | Unavailable()
+            | Rejected()
+            | ValueError()
+        ):
             return said
         case asyncpg.InvalidPasswordError() | asyncpg.InvalidAuthorizationSpecificationError():
             return f"The database refused to let us in: {said}. Check user and password in DATABASE_URL."

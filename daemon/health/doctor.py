@@ -20,6 +20,7 @@ from daemon.db.plan import schema_trouble
 from daemon.db.pool import connect
 from daemon.db.pooler import hears_notifications
 from daemon.health import access_checks, checks
+from daemon.health.backup_check import check_backups
 from daemon.health.check import Check, Facts, split_advice
 from daemon.health.replica_check import check_replica
 from daemon.health.status import Status, read_status
@@ -170,6 +171,7 @@ async def examine(
         yield checks.check_notifications(server)
         yield checks.check_durability(server)
         yield checks.check_log(server)
+        yield check_backups(settings)
         yield checks.check_clock(await _clock_difference(connection))
         if memory is not None and status is not None:
             yield checks.check_embeddings(memory)

@@ -14,7 +14,16 @@ from pydantic import ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from daemon.settings.process import Database, Executor, Log, Mcp, Queue
-from daemon.settings.remembering import Documents, Limits, Models, Replica, SecretFields, Supabase, Upkeep
+from daemon.settings.remembering import (
+    Backups,
+    Documents,
+    Limits,
+    Models,
+    Replica,
+    SecretFields,
+    Supabase,
+    Upkeep,
+)
 from daemon.settings.trail import Ledgers, Trail
 
 PREFIX = "MEMORYD_"
@@ -31,8 +40,8 @@ class SettingsError(Exception):
 
 # The fields of the last base come first.
 class Settings(
-    Log, Mcp, Upkeep, Ledgers, Supabase, Limits, Executor, Trail, SecretFields, Replica, Documents, Models, Queue, Database,
-    BaseSettings,
+    Log, Mcp, Backups, Upkeep, Ledgers, Supabase, Limits, Executor, Trail, SecretFields, Replica, Documents, Models, Queue,
+    Database, BaseSettings,
 ):  # fmt: skip
     """The settings of one process. Units are in the names."""
 
@@ -48,7 +57,8 @@ class Settings(
 
 
 SECTIONS = (
-    Database, Queue, Models, Documents, Replica, SecretFields, Trail, Executor, Limits, Supabase, Ledgers, Upkeep, Mcp, Log,
+    Database, Queue, Models, Documents, Replica, SecretFields, Trail, Executor, Limits, Supabase, Ledgers, Upkeep, Backups, Mcp,
+    Log,
 )  # fmt: skip
 """In the order of the documents."""
 

@@ -185,6 +185,21 @@ class Supabase(BaseModel):
     )
 
 
+class Backups(BaseModel):
+    heading: ClassVar = "Backups"
+
+    backup_dir: Path | None = Field(
+        None,
+        description="Folder where the daemon writes a backup of the database at times. Empty: none. docs/backup.md",
+    )
+    backup_hours: Annotated[float, Field(gt=0, le=8760)] = Field(
+        24.0, description="How old the newest backup is when the next one is made."
+    )
+    backups_kept: Annotated[int, Field(ge=1, le=10_000)] = Field(
+        7, description="How many backups the folder keeps. Older ones are deleted."
+    )
+
+
 class Upkeep(BaseModel):
     heading: ClassVar = "Dreams, clean-up and audit trail"
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import asyncpg
 import pytest
 
+from tests.support.access.acting import ANN, BOB
+from tests.support.access.users import whole_user
 from tests.support.processes.commands import Commands
 
 
@@ -13,3 +16,15 @@ from tests.support.processes.commands import Commands
 def memoryd(database_url: str, tmp_path: Path) -> Commands:
     """Runs commands on the migrated database."""
     return Commands(database_url, tmp_path)
+
+
+@pytest.fixture
+async def backup(memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path) -> Path:
+    """A backup of a database with two users, and a table that is not memoryd's."""
+    await whole_user(connection, ANN, 'wombat ★ "quoted" 💾')
+    await whole_user(connection, BOB, "numbat")
+    await connection.execute("create table mine (id integer primary key, said text)")
+    await connection.execute("insert into mine values (1, 'kept')")
+    done = await memoryd("backup", str(tmp_path / "one.backup"))
+    assert done.code == 0, done.err
+    return tmp_path / "one.backup"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +16,6 @@ from tests.support.folders import server_folder
 from tests.support.processes.commands import Commands
 from tests.support.processes.daemons import DaemonProcess
 from tests.support.processes.paused import commit_held_up
-from tests.support.repository import ROOT
 from tests.support.waiting import until
 
 
@@ -228,20 +226,6 @@ async def test_url_prints_the_address_for_other_programs(
     running = await memoryd("url")
     assert (running.out, running.err) == (f"{postgres.socket_url}\n", "")
     assert (await memoryd("url", "--tcp")).out == f"{postgres.tcp_url}\n"
-
-
-async def test_the_dump_of_the_documents_works(memoryd: Commands, postgres: EmbeddedPostgres) -> None:
-    postgres.start()
-    (named,) = re.findall(
-        r"site-packages/(\S+/pg_dump) --file", (ROOT / "docs/operations.md").read_text("utf-8")
-    )
-    program = postgres.psql_path.with_name("pg_dump")
-    assert str(program).endswith(named)
-    address = (await memoryd("url")).out.strip()
-    dumped = await asyncio.create_subprocess_exec(program, address, stdout=asyncio.subprocess.PIPE)
-    out, _ = await dumped.communicate()
-    assert dumped.returncode == 0
-    assert b"CREATE TABLE public.agent_memory" in out
 
 
 async def test_url_prints_the_given_database_url(tmp_path: Path) -> None:

@@ -212,7 +212,7 @@ async def test_a_memory_that_a_person_deleted_comes_back_with_its_values_encrypt
     kept = "select row #>> '{metadata,api_key}' from memoryd.replica_buried where source = 'knowledge'"
     assert await connection.fetchval(kept) == SECRET
     await connection.execute("delete from memoryd.replica_buried where source = 'knowledge'")
-    assert (await memoryd("restore", str(memory))).code == 0
+    assert (await memoryd("undelete", str(memory))).code == 0
     [back] = await connection.fetch("select content, metadata from agent_memory where id = $1", memory)
     metadata, keys = json.loads(back["metadata"]), read_keys(keyed)
     assert back["content"] == "b"

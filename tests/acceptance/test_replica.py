@@ -221,9 +221,9 @@ async def test_commands_and_doctor_say_what_waits_and_do_what_a_person_decides(
     status = (await memoryd("replica", "--json")).json
     assert (status["files"], status["deleted"], status["waiting"]) == (1, 11, 0)
     one = status["deleted_documents"][0]
-    assert (await memoryd("restore", one["id"])).code == 0
+    assert (await memoryd("undelete", one["id"])).code == 0
     await appears(files / f"{one['title']}.md", with_text=one["id"])
-    again = await memoryd("restore", one["id"])
+    again = await memoryd("undelete", one["id"])
     assert again.code == 1
     assert "no deleted document" in again.err
 

@@ -55,9 +55,9 @@ async def test_people_read_and_change_what_is_remembered(
     assert (status["entries"], status["deleted_sections"]) == (3, 1)
     assert [one["id"] for one in status["deleted_entries"]] == [str(trains)]
     assert "Trains" in (await memoryd("replica")).out
-    assert (await memoryd("restore", str(trains))).code == 0
+    assert (await memoryd("undelete", str(trains))).code == 0
     await appears(core, with_text=str(trains))
-    assert "no deleted document or entry" in (await memoryd("restore", str(trains))).err
+    assert "no deleted document or entry" in (await memoryd("undelete", str(trains))).err
 
     # Both sides at once.
     await daemon.stop()

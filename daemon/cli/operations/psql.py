@@ -9,12 +9,12 @@ import os
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
-from urllib.parse import unquote, urlsplit, urlunsplit
 
 import typer
 
 from daemon.cli.common import settings_or_exit
 from daemon.cli.failure import Failure, sentences
+from daemon.db.command_line import without_password
 
 if TYPE_CHECKING:
     from daemon.settings import Settings
@@ -45,11 +45,6 @@ def _program_and_url(settings: Settings) -> tuple[Path, str]:
 
 
 def _become(program: Path, url: str, arguments: list[str]) -> NoReturn:
-    environment = dict(os.environ)
-    parts = urlsplit(url)
-    if parts.password is not None:
-        user, _, host = parts.netloc.rpartition("@")
-        url = urlunsplit(parts._replace(netloc=f"{user.partition(':')[0]}@{host}"))
-        environment["PGPASSWORD"] = unquote(parts.password)
-    command = [str(program), f"--dbname={url}", *arguments]
+    shown, environment = without_password(url)
+    command = [str(program), f"--dbname={shown}", *arguments]
     os.execve(program, command, environment)  # noqa: S606 - no shell wanted

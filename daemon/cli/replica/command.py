@@ -117,7 +117,7 @@ def replica(
         )
     elif confirm_deletions:
         both = f"{number(confirmed['documents'], 'document')} and {_entries(confirmed['entries'])}"
-        say(f"{both} will be deleted. memoryd restore brings one back, for 30 days.")
+        say(f"{both} will be deleted. memoryd undelete brings one back, for 30 days.")
     elif rewrite:
         say(
             "The daemon compares all files with their documents and entries again, and writes what is missing."

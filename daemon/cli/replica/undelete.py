@@ -1,4 +1,4 @@
-"""memoryd restore: brings a document, a memory, an insight or knowledge back that a person deleted in the replica."""
+"""memoryd undelete: brings a document, a memory, an insight or knowledge back that a person deleted in the replica."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 IS_BURIED = "select exists (select from memoryd.replica_buried b where b.row_id = $1)"
 
 
-def restore(
+def undelete(
     deleted: UUID = typer.Argument(
         ...,
         metavar="ID",

@@ -1,0 +1,87 @@
+"""A backup of many memories, and a restore until recall answers: seconds, and size of the file.
+
+    python -m benchmarks.load.backup --rows 1000000
+
+The rows are those of benchmarks.load.ingest, indexed and associated. Restored into another embedded Postgres, with all that
+`memoryd restore` does: compared, migrated, analyzed; until recall has found one of them by its own words.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from pathlib import Path
+
+import asyncpg
+
+from benchmarks.harness import arguments, embedded, report
+from benchmarks.load.ingest import measure as ingest
+from daemon.backup.archive import check_archive, read_manifest
+from daemon.backup.dump import Keys, make_backup
+from daemon.backup.prove import prove
+from daemon.backup.restore import compare, finish, restore_backup
+from daemon.cli.operations.migrate import migrate_database
+from daemon.embedded.server import EmbeddedPostgres
+from daemon.settings import load_settings
+
+SIZE = "select pg_database_size(current_database())"
+
+
+async def back_up(url: str, file: Path, rows: int) -> dict[str, object]:
+    """Fills the database and writes the backup."""
+    await ingest(url, "agent_memory", rows, 4)
+    connection = await asyncpg.connect(url)
+    size = await connection.fetchval(SIZE)
+    await connection.close()
+    began = time.perf_counter()
+    manifest = await make_backup(url, file, keys=Keys({}))
+    took = time.perf_counter() - began
+    return {
+        "memories": rows,
+        "database_mb": round(size / 1e6),
+        "file_mb": round(manifest.bytes / 1e6),
+        "backup_seconds": round(took, 1),
+    }
+
+
+async def bring_back(url: str, file: Path) -> dict[str, object]:
+    """Restores it as the command does."""
+    began = time.perf_counter()
+    manifest = read_manifest(file)
+    check_archive(file, manifest, tell=lambda _bytes: None)
+    await restore_backup(url, file, manifest)
+    restored = time.perf_counter() - began
+    unlike = await compare(url, manifest.contents)
+    await migrate_database(load_settings(), url)
+    await finish(url)
+    wrong = await prove(url)
+    return {
+        "restore_seconds": round(restored, 1),
+        "until_recall_answers_seconds": round(time.perf_counter() - began, 1),
+        "wrong": unlike + wrong,
+    }
+
+
+def main() -> None:
+    """Command line."""
+    parser = arguments(__doc__ or "")
+    parser.add_argument("--rows", type=int, default=100_000)
+    options = parser.parse_args()
+    if options.database_url is not None:
+        parser.error("it needs a database of its own: leave --database-url away")
+    with tempfile.TemporaryDirectory(prefix="memoryd-bench-") as folder:
+        file = Path(folder) / "one.backup"
+        with embedded() as server:
+            figures = asyncio.run(back_up(server.socket_url, file, options.rows))
+        other = EmbeddedPostgres(Path(folder) / "other")
+        other.start()
+        try:
+            figures |= asyncio.run(bring_back(other.socket_url, file))
+        finally:
+            other.stop("immediate")
+    report("backup", figures, options.json)
+
+
+if __name__ == "__main__":
+    main()

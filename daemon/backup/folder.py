@@ -1,0 +1,98 @@
+"""A folder with the newest backups: which are there, and one that a daemon writes when the last is old enough.
+
+Promise: a backup is deleted only after a newer one is whole on the disk, and only if its name is one that memoryd gives.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import re
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import asyncpg
+from structlog.typing import FilteringBoundLogger
+
+from daemon.backup.archive import BackupError
+from daemon.backup.dump import PART, Keys, make_backup
+from daemon.logs import describe
+
+_NAME = re.compile(r"memoryd-(\d{8}T\d{6}Z)\.backup")
+_TIME = "%Y%m%dT%H%M%SZ"
+
+
+def name_in(folder: Path) -> Path:
+    """The name of a backup that is made now, in this folder."""
+    return folder / f"memoryd-{datetime.now(UTC):{_TIME}}.backup"
+
+
+def backups_in(folder: Path) -> list[tuple[datetime, Path]]:
+    """When the backups in a folder were made, and their files, oldest first. Raises OSError."""
+    named = ((_NAME.fullmatch(path.name), path) for path in folder.iterdir())
+    return sorted(
+        (datetime.strptime(match[1], _TIME).replace(tzinfo=UTC), path) for match, path in named if match
+    )
+
+
+class BackupFolder:
+    """What the tick of a daemon with MEMORYD_BACKUP_DIR does."""
+
+    def __init__(
+        self, folder: Path, *, url: str, hours: float, kept: int, keys: Keys, logger: FilteringBoundLogger
+    ) -> None:
+        """`hours`: how old the newest backup is before the next one is made. `kept`: how many stay."""
+        self._folder = folder
+        self._url = url
+        self._every = timedelta(hours=hours)
+        self._kept = kept
+        self._keys = keys
+        self._log = logger
+
+    @property
+    def tick_seconds(self) -> float:
+        """How often to look: a backup that failed, or that a stop of the daemon cut off, is soon made after all."""
+        return min(600.0, max(1.0, self._every.total_seconds()))
+
+    async def tick(self) -> None:
+        """Writes a backup if the newest is old enough, then deletes those that are too many."""
+        began = time.perf_counter()
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            there = backups_in(self._folder)
+            if there and datetime.now(UTC) - there[-1][0] < self._every:
+                return
+            target = name_in(self._folder)
+            manifest = await make_backup(self._url, target, keys=self._keys)
+            for _, old in backups_in(self._folder)[: -self._kept]:
+                old.unlink(missing_ok=True)
+            self._remove_parts()
+        except (BackupError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            self._log.error("backup_failed", error=_reason(error))
+            return
+        self._log.info(
+            "backup_written",
+            file=target.name,
+            rows=sum(manifest.contents.rows.values()),
+            bytes=manifest.bytes,
+            ms=round((time.perf_counter() - began) * 1000),
+        )
+
+    def _remove_parts(self) -> None:
+        """What backups left that were killed: nobody has them locked."""
+        for path in self._folder.glob(f"memoryd-*{PART}"):
+            with path.open("rb") as file:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    continue
+                path.unlink(missing_ok=True)
+
+
+def _reason(error: Exception) -> str:
+    match error:
+        case BackupError():
+            return str(error)
+        case OSError(strerror=str(reason)):
+            return reason
+    return describe(error)

@@ -1,0 +1,72 @@
+"""pg_dump and pg_restore: which ones suit a server, and running them.
+
+Promise: no password stands on a command line, where others could read it, and no error shows a row.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import IO
+
+from daemon.backup.archive import BackupError
+from daemon.db.command_line import without_password
+from daemon.embedded.causes import EmbeddedPostgresError
+from daemon.embedded.programs import NEWEST, find_programs
+
+
+def find_program(name: str, server: int) -> Path:
+    """The program for a server of this major version: of the same version if memoryd brings it, else a newer one.
+
+    Raises BackupError where there is none.
+    """
+    for version in (server, NEWEST):
+        if version >= server:
+            try:
+                return find_programs(version).bin / name
+            except EmbeddedPostgresError:
+                continue
+    installed = shutil.which(name)
+    if installed is not None and _major(installed) >= server:
+        return Path(installed)
+    raise BackupError(
+        f"The server is PostgreSQL {server}, and there is no {name} here that knows it. "
+        f"Install the client programs of PostgreSQL {server}."
+    )
+
+
+def start(
+    program: Path,
+    url: str,
+    *arguments: str,
+    stdin: int = subprocess.DEVNULL,
+    stdout: int = subprocess.DEVNULL,
+    said: IO[bytes],
+) -> subprocess.Popen[bytes]:
+    """Starts a program on a database; its errors go to the file `said`. Ctrl-C is for memoryd, which then ends it."""
+    shown, environment = without_password(url)
+    return subprocess.Popen(
+        [str(program), f"--dbname={shown}", "--no-password", *arguments],
+        stdin=stdin,
+        stdout=stdout,
+        stderr=said,
+        env={**environment, "LC_ALL": "C"},
+        start_new_session=True,
+    )
+
+
+def ended(said: IO[bytes]) -> str:
+    """The first error in what a program has said. What follows it may quote rows, and is left out."""
+    said.seek(0)
+    text = said.read(100_000).decode("utf-8", "replace")
+    found = re.search(r"^pg_(?:dump|restore): error: (.+)$", text, re.MULTILINE)
+    line = found[1] if found else text.strip().partition("\n")[0]
+    return re.sub(r"^(could not execute query: )?ERROR:\s+", "", line).strip() or "it gave no reason"
+
+
+def _major(program: str) -> int:
+    told = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout
+    found = re.search(r"(\d+)", told)
+    return int(found[1]) if found else 0

@@ -1,0 +1,145 @@
+"""Restores a backup into a database that has nothing of memoryd yet.
+
+Promise: one transaction, so a restore that fails or is killed leaves nothing but empty roles.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import asyncpg
+
+from daemon.backup.archive import BLOCK, BackupError, Contents, Manifest, Role
+from daemon.backup.catalog import differences, read_contents
+from daemon.backup.programs import ended, find_program, start
+from daemon.db.pool import connect, quoted
+
+_SERVER = """
+select current_setting('server_version_num')::integer as number,
+       to_regnamespace('memoryd') is not null as has_schema,
+       coalesce((select array_agg(rolname) from pg_roles), '{}') as roles
+"""
+
+
+async def restore_backup(
+    url: str, path: Path, manifest: Manifest, *, tell: Callable[[int], None] = lambda _bytes: None
+) -> list[str]:
+    """Restores the archive; `tell` is told how many of its bytes were read. Returns the roles that could log in and now cannot.
+
+    The archive is one that check_archive() has found whole. Raises BackupError, OSError, asyncpg.PostgresError.
+    """
+    contents = manifest.contents
+    connection = await connect(url, application="memoryd restore")
+    try:
+        (server,) = await connection.fetch(_SERVER)
+        if server["has_schema"]:
+            raise BackupError(
+                "This database has a memoryd schema already. Make an empty one (createdb restored), "
+                "and name it in DATABASE_URL."
+            )
+        major, made_on = server["number"] // 10000, contents.postgres // 10000
+        if major < made_on:
+            raise BackupError(
+                f"The backup is of PostgreSQL {made_on}, and this server is older ({major}): "
+                f"restore it into {made_on} or newer."
+            )
+        made = await _make_roles(connection, contents, known=set(server["roles"]))
+        await connection.execute(f"create schema if not exists {quoted(contents.vector_schema)}")
+    finally:
+        await connection.close()
+    await _run(find_program("pg_restore", major), url, path, manifest, tell)
+    return made
+
+
+async def compare(url: str, contents: Contents) -> list[str]:
+    """In what the database differs from the one that was backed up, a line each."""
+    connection = await connect(url, application="memoryd restore")
+    try:
+        async with connection.transaction(isolation="repeatable_read", readonly=True):
+            return differences(contents, await read_contents(connection))
+    finally:
+        await connection.close()
+
+
+async def _make_roles(connection: asyncpg.Connection, contents: Contents, *, known: set[str]) -> list[str]:
+    """Those that are missing, without a right to log in: a backup has no passwords."""
+    missing = [role for role in contents.roles if role.name not in known]
+    try:
+        async with connection.transaction():
+            for role in missing:
+                await connection.execute(f"create role {quoted(role.name)} nologin")
+            for role in missing:
+                await _grant(connection, role)
+    except asyncpg.InsufficientPrivilegeError:
+        names = ", ".join(quoted(role.name) for role in missing)
+        raise BackupError(
+            f"The backup needs roles that this server lacks, and this role may not make them: {names}. "
+            "Have an administrator make them (create role ... nologin), then try again."
+        ) from None
+    return [role.name for role in missing if role.login]
+
+
+async def _grant(connection: asyncpg.Connection, role: Role) -> None:
+    for group in role.member_of:
+        await connection.execute(f"grant {quoted(group)} to {quoted(role.name)}")
+
+
+async def _run(program: Path, url: str, path: Path, manifest: Manifest, tell: Callable[[int], None]) -> None:
+    with tempfile.TemporaryFile() as said, tempfile.NamedTemporaryFile("w", suffix=".list") as wanted:
+        wanted.write(await asyncio.to_thread(_list, program, path))
+        wanted.flush()
+        process = start(
+            program,
+            url,
+            *("--single-transaction", "--exit-on-error", "--no-owner", f"--use-list={wanted.name}"),
+            stdin=subprocess.PIPE,
+            said=said,
+        )
+        feeding = asyncio.create_task(asyncio.to_thread(_feed, process, path, manifest.bytes, tell))
+        try:
+            await asyncio.shield(feeding)
+        finally:
+            # After an error, or Ctrl-C: without this process nothing is read any more, and the thread ends.
+            process.kill()
+            await asyncio.wait([feeding])
+            code = process.wait()
+        if code != 0:
+            raise BackupError(f"pg_restore failed, and nothing was restored: {ended(said)}")
+
+
+def _list(program: Path, path: Path) -> str:
+    """What the archive has, but not the schema public, which every database has."""
+    done = subprocess.run(
+        [str(program), "--list", str(path)], capture_output=True, text=True, check=False, errors="replace"
+    )
+    if done.returncode != 0:
+        raise BackupError(f"pg_restore cannot read {path}: {done.stderr.strip().partition(chr(10))[0]}")
+    lines = done.stdout.splitlines(keepends=True)
+    return "".join(line for line in lines if " SCHEMA - public " not in line or " ACL " in line)
+
+
+def _feed(process: subprocess.Popen[bytes], path: Path, size: int, tell: Callable[[int], None]) -> None:
+    """Gives the process the archive, and waits until it has ended."""
+    assert process.stdin is not None
+    try:
+        with path.open("rb") as file, process.stdin as pipe:
+            while size and (block := file.read(min(BLOCK, size))):
+                pipe.write(block)
+                size -= len(block)
+                tell(len(block))
+    except BrokenPipeError:
+        pass  # it ended early, and has said why
+    process.wait()
+
+
+async def finish(url: str) -> None:
+    """What the server does for itself only minutes later: without it the first searches read whole tables."""
+    connection = await connect(url, application="memoryd restore")
+    try:
+        await connection.execute("vacuum (analyze)", timeout=None)
+    finally:
+        await connection.close()

@@ -1,0 +1,94 @@
+"""memoryd backup: the whole database as one file; with --verify the proof that such a file can be restored."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from daemon.cli.common import postgres, settings_or_exit
+from daemon.cli.failure import Failure, Misuse, sentences
+from daemon.cli.operations.restore import checked, restored
+from daemon.cli.output import number, remark, say
+from daemon.cli.progress import bytes_done
+
+if TYPE_CHECKING:
+    from daemon.backup.archive import Manifest
+    from daemon.settings import Settings
+
+
+def backup(
+    path: Path = typer.Argument(
+        ..., metavar="FILE|DIRECTORY", help="File to write; of a directory, a new file in it."
+    ),
+    verify: bool = typer.Option(
+        False,
+        "--verify",
+        help="Write nothing: restore FILE into a temporary Postgres, compare, check the trail, and recall something.",
+    ),
+    with_keys: bool = typer.Option(
+        False,
+        "--with-keys",
+        help="Put the private keys into the file, too: of the trail, and of secret fields.",
+    ),
+) -> None:
+    """Write the whole database to a file, as of one moment, while everything runs. `memoryd restore` brings it back.
+
+    The schemas public and memoryd: also tables in public that are not memoryd's. Keys are named and left out.
+    """
+    settings = settings_or_exit(quiet=True)
+    with sentences():
+        if verify:
+            if with_keys:
+                raise Misuse("--with-keys is for writing a backup: leave --verify away.")
+            _verify(settings, path)
+        else:
+            _write(settings, path, with_keys=with_keys)
+
+
+def _write(settings: Settings, path: Path, *, with_keys: bool) -> None:
+    from daemon.backup.dump import Keys, make_backup
+    from daemon.backup.folder import name_in
+    from daemon.backup.keys import keys_of
+
+    target = name_in(path) if path.is_dir() else path
+    keys = Keys(keys_of(settings), included=with_keys)
+    with postgres(settings, existing=True) as (url, _server), bytes_done("backup", None) as tell:
+        try:
+            manifest = asyncio.run(make_backup(url, target, keys=keys, tell=tell))
+        except OSError as error:
+            raise Failure(f"{target} cannot be written: {error.strerror or error}.") from None
+    say(f"{target}: {_described(manifest)}")
+    if manifest.keys_left_out:
+        remark(
+            "Private keys are not in it, keep them elsewhere (or use --with-keys): "
+            + ", ".join(str(keys.files[name]) for name in manifest.keys_left_out)
+        )
+    remark(f"A backup counts once it was restored: memoryd backup --verify {target}")
+
+
+def _described(manifest: Manifest) -> str:
+    rows = manifest.contents.rows
+    memories = number(rows.get("public.agent_memory", 0), "memory", "memories")
+    return f"{memories}, {number(sum(rows.values()), 'row')} in {len(rows)} tables, {manifest.bytes / 1e6:,.1f} MB"
+
+
+def _verify(settings: Settings, path: Path) -> None:
+    from daemon.backup.prove import prove
+    from daemon.embedded.server import EmbeddedPostgres
+
+    manifest = checked(settings, path)
+    with tempfile.TemporaryDirectory(prefix="memoryd-verify-") as folder:
+        server = EmbeddedPostgres(Path(folder))
+        try:
+            server.start()
+            restored(settings, server.socket_url, path, manifest)
+            wrong = asyncio.run(prove(server.socket_url))
+        finally:
+            server.stop("immediate")
+    if wrong:
+        raise Failure(f"{path} can be restored, but: {'; '.join(wrong)}")
+    say(f"{path} can be restored: {_described(manifest)}. The trail is whole, and recall answers.")

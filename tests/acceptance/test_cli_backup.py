@@ -1,0 +1,295 @@
+"""memoryd backup and restore: the whole database as a file, and back."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import shutil
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+import asyncpg
+import psutil
+import pytest
+
+from daemon.embedded.server import EmbeddedPostgres
+from tests.support.access.acting import ANN, BOB, acting_as
+from tests.support.access.users import kept_of
+from tests.support.content.finished import all_done
+from tests.support.folders import server_folder
+from tests.support.processes.commands import Commands
+from tests.support.processes.daemons import Daemons
+from tests.support.rows import remember
+from tests.support.waiting import until
+
+WAITING = """
+select pid from pg_stat_activity
+where application_name = 'pg_restore' and datname = current_database() and wait_event_type = 'Lock'
+"""
+WAITS = f"select exists ({WAITING})"
+HAS_SCHEMA = "select to_regnamespace('memoryd') is not null"
+
+
+@pytest.fixture
+async def empty(database_url: str, connection: asyncpg.Connection) -> AsyncIterator[str]:
+    """The URL of an empty database on the same server."""
+    name = f"restored_{uuid.uuid4().hex}"
+    await connection.execute(f"create database {name} template template0")
+    yield urlunsplit(urlsplit(database_url)._replace(path=f"/{name}"))
+    await connection.execute(f"drop database {name} with (force)")
+
+
+def is_private(file: Path) -> bool:
+    """Whether only its owner may read a file."""
+    return file.stat().st_mode & 0o777 == 0o600
+
+
+def names_in(folder: Path, pattern: str = "*") -> list[str]:
+    """The names of the files in a folder."""
+    return sorted(file.name for file in folder.glob(pattern))
+
+
+def content_of(file: Path) -> bytes:
+    """All of a file."""
+    return file.read_bytes()
+
+
+async def fresh(url: str) -> asyncpg.Connection:
+    """A connection to another database."""
+    return await asyncpg.connect(url)
+
+
+async def test_what_is_restored_is_what_was_backed_up(
+    memoryd: Commands, connection: asyncpg.Connection, backup: Path, empty: str, tmp_path: Path
+) -> None:
+    assert is_private(backup)
+    assert names_in(tmp_path, "one.backup*") == ["one.backup"]
+    before = [await kept_of(connection, user) for user in (ANN, BOB)]
+    done = await Commands(empty, tmp_path)("restore", str(backup))
+    assert done.code == 0, done.err
+    restored = await fresh(empty)
+    try:
+        assert [await kept_of(restored, user) for user in (ANN, BOB)] == before
+        assert await restored.fetchval("select said from mine") == "kept"
+        # Policies and grants are those of before.
+        async with acting_as(restored, ANN):
+            assert await restored.fetchval("select count(distinct user_id) from agent_memory") == 1
+        assert await restored.fetchval(
+            "select bool_and(relrowsecurity and relforcerowsecurity) from pg_class where relname = 'agent_memory'"
+        )
+    finally:
+        await restored.close()
+    checked = await Commands(empty, tmp_path)("doctor", "--json")
+    assert [one["name"] for one in checked.json if one["verdict"] == "problem"] == ["daemons"]
+
+
+async def test_a_restored_database_goes_on(
+    memoryd: Commands, connection: asyncpg.Connection, empty: str, tmp_path: Path
+) -> None:
+    # The job that indexes it is in the backup, too.
+    await remember(connection, "the certificate of the staging server is purple", agent_id="alice")
+    assert (await memoryd("backup", str(tmp_path / "one"))).code == 0
+    assert (await Commands(empty, tmp_path)("restore", str(tmp_path / "one"))).code == 0
+    daemons = Daemons(empty, tmp_path)
+    restored = await fresh(empty)
+    try:
+        await daemons.start()
+        await all_done(restored)
+        found = await restored.fetchval(
+            "select content from recall('purple certificate', agent_id => 'alice')"
+        )
+        assert found == "the certificate of the staging server is purple"
+    finally:
+        await restored.close()
+        await daemons.kill_all()
+
+
+async def test_rows_are_written_meanwhile(
+    memoryd: Commands, connection: asyncpg.Connection, database_url: str, empty: str, tmp_path: Path
+) -> None:
+    """Each transaction writes two rows: a backup has both of one, or none."""
+    writer = await fresh(database_url)
+    stopped = asyncio.Event()
+
+    async def write() -> int:
+        pairs = 0
+        while not stopped.is_set():
+            async with writer.transaction():
+                await remember(writer, f"left {pairs}", agent_id="left")
+                await remember(writer, f"right {pairs}", agent_id="right")
+            pairs += 1
+        return pairs
+
+    writing = asyncio.create_task(write())
+    try:
+        done = await memoryd("backup", str(tmp_path / "one"))
+    finally:
+        stopped.set()
+        written = await writing
+        await writer.close()
+    assert done.code == 0, done.err
+    assert (await Commands(empty, tmp_path)("restore", str(tmp_path / "one"))).code == 0
+    restored = await fresh(empty)
+    try:
+        of = "select count(*) from agent_memory where agent_id = $1"
+        left, right = [await restored.fetchval(of, agent) for agent in ("left", "right")]
+    finally:
+        await restored.close()
+    assert 0 < left == right <= written
+
+
+def changed(at: int) -> Callable[[bytes], bytes]:
+    """One bit of the file is another."""
+    return lambda content: content[:at] + bytes([content[at] ^ 1]) + content[at:][1:]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda content: content[:-200], "its end is missing"),
+        (lambda _: b"", "its end is missing"),
+        (lambda _: b"PGDMP" + bytes(5000), "its end is missing"),
+        (changed(3000), "is damaged"),
+        (changed(-100), "is damaged"),
+        (changed(-50), "is damaged"),
+        (lambda content: content[100:], "is damaged"),
+        (lambda content: content[:-1] + b"2", "later memoryd"),
+    ],
+)
+async def test_a_spoiled_file_restores_nothing(
+    backup: Path, empty: str, tmp_path: Path, spoil: Callable[[bytes], bytes], said: str
+) -> None:
+    (tmp_path / "spoiled").write_bytes(spoil(content_of(backup)))
+    done = await Commands(empty, tmp_path)("restore", str(tmp_path / "spoiled"))
+    assert done.code == 1
+    assert said in done.err
+    restored = await fresh(empty)
+    assert not await restored.fetchval(HAS_SCHEMA)
+    await restored.close()
+
+
+async def test_what_is_there_is_not_written_over(memoryd: Commands, backup: Path, tmp_path: Path) -> None:
+    done = await memoryd("restore", str(backup))
+    assert done.code == 1
+    assert "Make an empty one" in done.err
+    missing = await memoryd("restore", str(tmp_path / "nothing"))
+    assert (missing.code, missing.sentences) == (
+        2,
+        [f"{tmp_path / 'nothing'} cannot be read: No such file or directory."],
+    )
+    other = await memoryd(
+        "restore", str(backup), embedder="openai/text-embedding-3-small", openai_api_key="x"
+    )
+    assert other.code == 2
+    assert "local/wordllama-256" in other.err
+
+
+async def test_a_restore_that_is_cut_off_leaves_nothing(backup: Path, empty: str, tmp_path: Path) -> None:
+    restored = await fresh(empty)
+    # A transaction that it must wait for, once it has begun.
+    await restored.execute("create extension vector")
+    blocker = restored.transaction()
+    await blocker.start()
+    await restored.execute("comment on extension vector is 'locked'")
+    process = await Commands(empty, tmp_path).start("restore", str(backup))
+    watcher = await fresh(empty)
+    try:
+        await until(watcher, WAITS)
+        await watcher.execute(f"select pg_terminate_backend(pid) from ({WAITING}) w")
+        _, err = await process.communicate(b"")
+        assert process.returncode == 1
+        assert b"pg_restore failed, and nothing was restored: " in err
+        await blocker.rollback()
+        assert not await watcher.fetchval(HAS_SCHEMA)
+        again = await Commands(empty, tmp_path)("restore", str(backup))
+        assert again.code == 0, again.err
+    finally:
+        await watcher.close()
+        await restored.close()
+
+
+async def test_a_full_disk_leaves_no_file_and_the_old_one(
+    memoryd: Commands, backup: Path, tmp_path: Path
+) -> None:
+    before = content_of(backup)
+    process = await memoryd.start("backup", str(backup))
+    psutil.Process(process.pid).rlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
+    _, err = await process.communicate(b"")
+    assert process.returncode == 1
+    assert b"cannot be written: File too large" in err
+    assert content_of(backup) == before
+    assert names_in(tmp_path, "one.backup*") == ["one.backup"]
+    no_folder = await memoryd("backup", str(tmp_path / "no" / "folder"))
+    assert no_folder.code == 1
+    assert "cannot be written: No such file or directory" in no_folder.err
+
+
+async def test_a_daemon_keeps_the_newest_backups(daemons: Daemons, tmp_path: Path) -> None:
+    folder = tmp_path / "kept"
+    folder.mkdir()
+    for name in ("20200101T000000Z.backup", "20200102T000000Z.backup", "20200103T000000Z.backup.part"):
+        (folder / f"memoryd-{name}").write_bytes(b"old")
+    (folder / "notes.txt").write_text("mine")
+    # A tick of an hour comes on the hour; one of seconds comes at once, and finds the newest too old.
+    daemon = await daemons.start(backup_dir=folder, backup_hours=0.0002, backups_kept=2)
+    written = await daemon.event("backup_written")
+    assert await daemon.stop() == 0
+    assert written["rows"] > 0
+    names = names_in(folder)
+    assert written["file"] in names
+    assert "memoryd-20200101T000000Z.backup" not in names
+    assert [name[-7:] for name in names] == [".backup", ".backup", "tes.txt"]
+
+
+async def test_a_daemon_says_why_there_is_no_backup(daemons: Daemons, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    daemon = await daemons.start(backup_dir=tmp_path / "file", backup_hours=0.0002)
+    assert (await daemon.event("backup_failed"))["error"] == "File exists"
+
+
+class TestOwnServer:
+    """The same with the Postgres that memoryd brings along."""
+
+    @pytest.fixture
+    def other(self) -> Iterator[Path]:
+        """A second folder, without a database."""
+        with server_folder() as path:
+            yield path
+            EmbeddedPostgres(path / "data").stop("immediate")
+
+    async def test_keys_are_named_and_left_out_unless_asked(self, data: Path, other: Path) -> None:
+        memoryd = Commands(None, data.parent)
+        made = await memoryd("anchors", "new-key", str(data / "trail.key"))
+        assert made.code == 0, made.err
+        plain = await memoryd("backup", str(other / "plain"))
+        assert plain.code == 0, plain.err
+        assert "trail.key" in plain.err
+        key = (data / "trail.key").read_bytes()
+        whole = await memoryd("backup", str(other / "whole"), "--with-keys")
+        assert whole.code == 0, whole.err
+        assert key[30:60] not in (other / "plain").read_bytes()
+        restore = Commands(None, other)
+        assert (await restore("restore", str(other / "plain"))).code == 0
+        assert not (other / "data" / "trail.key").exists()
+        # What was restored has no rows yet, so there is room for another one.
+        done = await restore("restore", str(other / "whole"))
+        assert done.code == 0, done.err
+        assert (other / "data" / "trail.key").read_bytes() == key
+
+    async def test_a_database_with_rows_is_not_emptied(self, data: Path, other: Path) -> None:
+        memoryd = Commands(None, data.parent)
+        server = EmbeddedPostgres(data)
+        assert (await memoryd("backup", str(other / "one"))).code == 0
+        server.start()
+        connection = await asyncpg.connect(server.socket_url)
+        connected = await memoryd("restore", str(other / "one"))
+        assert "Stop the daemon" in connected.err
+        await remember(connection, "one row")
+        await connection.close()
+        done = await memoryd("restore", str(other / "one"))
+        assert done.code == 1
+        assert "The database has rows (public.agents)" in done.err
+        server.stop("immediate")
+        shutil.rmtree(other / "data", ignore_errors=True)
