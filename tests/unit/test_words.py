@@ -37,7 +37,8 @@ MAY_STAND: Mapping[str, tuple[set[str], tuple[str, ...]]] = {
         },
         # The block; and typer's word for a call.
         (
-            "clients/python/src/memoryd_client/", "daemon/cli/demo/", "daemon/cli/memories/", "daemon/cli/operations/dead.py",
+            "clients/python/src/memoryd_client/", "clients/typescript/src/", "daemon/cli/demo/", "daemon/cli/memories/",
+            "daemon/cli/operations/dead.py",
             "daemon/cli/trail/anchors.py", "daemon/cli/user_data/secrets.py", "daemon/mcp/tools.py",
             "handlers/context.py",
             "migrations/functions/context/", "migrations/functions/documents/", "migrations/functions/memories/quotes.sql",
@@ -48,6 +49,8 @@ MAY_STAND: Mapping[str, tuple[set[str], tuple[str, ...]]] = {
     "note": (
         {"note_knowledge", "check_note"},
         (
+            # The kind of a memory, as a type.
+            "clients/typescript/src/types.ts",
             "daemon/cli/demo/", "daemon/cli/memories/know.py", "memory/seeds.py", "daemon/trail/",
             "memory/trail/", "providers/ledgers/", "migrations/schema/0010_anchors.sql", "daemon/replica/", "memory/replica/",
             "migrations/functions/replica/", "migrations/functions/tables/triggers.sql",

@@ -26,6 +26,14 @@ export interface Supabase {
   };
 }
 
+/** The user of the client's session. */
+export async function userOf(supabase: Supabase): Promise<string> {
+  const { data, error } = await supabase.auth.getSession();
+  if (error) throw error;
+  if (!data.session) throw new Error("Unauthorized");
+  return data.session.user.id;
+}
+
 /** The data of an answer; throws its error, or the reason of a signal that ended it. */
 export async function answer(request: Request, signal?: AbortSignal): Promise<unknown> {
   signal?.throwIfAborted();

@@ -147,6 +147,88 @@ export interface RecallOptions extends Cancellable {
   around?: number;
 }
 
+export interface RememberOptions extends Cancellable {
+  /** "fact" unless given. */
+  kind?: "observation" | "outcome" | "fact" | "error" | "goal" | "note";
+  /** Hours until it is forgotten; null for never; left out, what its kind has. */
+  ttl_hours?: number | null;
+  /** The project or channel that it belongs to. */
+  project?: string;
+  metadata?: Record<string, unknown>;
+}
+
+/** A memory that was stored. `known`: the agent has remembered the same before; that memory was strengthened. */
+export interface Remembered {
+  id: string;
+  expires_at: string | null;
+  known: boolean;
+}
+
+export interface ContextOptions extends Cancellable {
+  project?: string;
+  exclude_session?: string;
+  exclude_last?: number;
+  asked_at?: Date | string;
+  /** How many words at most, 100 to 10,000; 500 unless the daemon is set otherwise. */
+  words?: number;
+}
+
+/** Whether recall finds a row. `words`: by its words, its embedding waits; `failed`: it was given up, and `reason` says why. */
+export interface IndexState {
+  source: Recalled["source"];
+  id: string;
+  state: "indexed" | "words" | "waiting" | "empty" | "failed";
+  reason: string | null;
+  since: string;
+}
+
+export type Role = "user" | "assistant" | "system" | "tool";
+
+/** What a language model takes. */
+export interface PromptMessage {
+  role: "user" | "assistant" | "system";
+  content: string;
+}
+
+/** A message to add. The content of a turn that only calls a tool may be null: its metadata say what it called. */
+export interface NewMessage {
+  role: Role;
+  content: string | null;
+  speaker?: string;
+  metadata?: Record<string, unknown>;
+}
+
+/** A message of a conversation; `message_index` counts from 0 within its session. */
+export interface Message {
+  id: string;
+  role: Role;
+  speaker: string | null;
+  content: string;
+  message_index: number;
+  created_at: string;
+  metadata: Record<string, unknown>;
+}
+
+/** What a user has said of themselves; metadata say in which message. */
+export interface Statement {
+  id: string;
+  content: string;
+  metadata: Record<string, unknown>;
+  created_at: string;
+}
+
+/** A command that an executor has claimed. */
+export interface Command {
+  id: string;
+  agent_id: string;
+  message: string;
+  context: string | null;
+  user_id: string | null;
+  session_id: string | null;
+  metadata: Record<string, unknown>;
+  created_at: string;
+}
+
 /** What forget() deletes by id. */
 export type ForgetSource = "memory" | "message" | "session" | "document" | "chunk";
 

@@ -7,8 +7,12 @@ import { awaited, FakeSocket } from "./socket.js";
 interface Given {
   url: string;
   anonKey: string;
-  users: Record<"ann" | "bob" | "cat" | "dan", { id: string; token: string }>;
+  users: Record<"ann" | "bob" | "cat" | "dan" | "eli", { id: string; token: string }>;
   expired: string;
+  serviceKey: string;
+  /** Names and their ids, and what is no id, as the Python client has them. */
+  names: [string, number, string][];
+  refused: [string, number][];
 }
 
 export const given: Given = JSON.parse(process.env["MEMORYD_TEST"] ?? "null");
@@ -38,6 +42,14 @@ export function signedIn(name: keyof Given["users"], token = given.users[name].t
 /** A client that nobody has signed in to. */
 export function signedOut() {
   return createClient(given.url, given.anonKey, {
+    auth: { persistSession: false, autoRefreshToken: false },
+    realtime: { transport: FakeSocket as any },
+  });
+}
+
+/** A client with the service's key, as a backend has it. */
+export function service() {
+  return createClient(given.url, given.serviceKey, {
     auth: { persistSession: false, autoRefreshToken: false },
     realtime: { transport: FakeSocket as any },
   });

@@ -319,3 +319,21 @@ async def test_several_writers_of_a_session_lose_nothing(db: Database, session: 
     assert [m.index for m in messages] == list(range(20))
     late = datetime.now(timezone.utc) + timedelta(hours=1)  # noqa: UP017 - as on Python 3.10
     assert await chat.get_messages(session, since=late) == []
+
+
+async def test_what_users_say_of_themselves_is_known(
+    db: Database, client_daemon: DaemonProcess, session: str
+) -> None:
+    chat = ChatMemory(db, user=session)
+    await chat.add_user_message(session, "I live in Ghent")
+    while not (facts := await chat.facts()):
+        await asyncio.sleep(0.02)
+    assert "lives in Ghent" in facts[0].content
+    assert facts[0].metadata["from"] == "conversation"
+    await chat.add_user_message(session, "I moved to Lyon")
+    while "Lyon" not in (facts := await chat.facts())[0].content:
+        await asyncio.sleep(0.02)
+    assert len(facts) == 1
+    assert await ChatMemory(db, user=uuid4()).facts() == []
+    with pytest.raises(Refused):
+        await ChatMemory(db).facts()

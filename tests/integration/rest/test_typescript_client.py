@@ -14,6 +14,7 @@ from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
+from memoryd_client import id_of
 
 from tests.support.postgrest.server import PostgrestServer
 from tests.support.postgrest.tokens import token
@@ -34,6 +35,10 @@ INSTALL = (
 )
 NODE = (20, 14)
 """The first that ends with its tests, whatever supabase-js keeps open."""
+NAMES = (("telegram:42", 1), ("Ünïcode ★ 💾", 1), ("a", 10_000), ("💾", 10_000), (" x ", 1), ("deadbeef", 1),
+         ("00000000-0000-0000-0000-00000000A11C", 1))  # fmt: skip
+"""Each with how many times it is written."""
+REFUSED = (("", 1), ("a", 10_001))
 INSTALL_SECONDS, TEST_SECONDS = 240.0, 240.0
 
 
@@ -90,7 +95,7 @@ async def package(npm: str, tmp_path: Path) -> Path:
 
 
 async def test_the_client_reads_writes_and_hears(npm: str, package: Path, postgrest: PostgrestServer) -> None:
-    users: dict[str, UUID] = {name: uuid4() for name in ("ann", "bob", "cat", "dan")}
+    users: dict[str, UUID] = {name: uuid4() for name in ("ann", "bob", "cat", "dan", "eli")}
     given = {
         "url": postgrest.base_url,
         "anonKey": token("anon"),
@@ -98,9 +103,12 @@ async def test_the_client_reads_writes_and_hears(npm: str, package: Path, postgr
             name: {"id": str(one), "token": token("authenticated", one)} for name, one in users.items()
         },
         "expired": token("authenticated", users["ann"], lives=-3600),
+        "serviceKey": token("service_role"),
+        "names": [(name, times, str(id_of(name * times))) for name, times in NAMES],
+        "refused": REFUSED,
     }
     code, said = await run(package, npm, "test", seconds=TEST_SECONDS, MEMORYD_TEST=json.dumps(given))
     assert code == 0, said
     # The runner says how many it has run: an empty run is no success.
     assert (ran := re.search(r"^. pass (\d+)$", said, re.MULTILINE)), said
-    assert int(ran[1]) >= 13, said
+    assert int(ran[1]) >= 22, said

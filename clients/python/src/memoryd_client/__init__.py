@@ -11,7 +11,7 @@ from memoryd_client._errors import (
     Unavailable,
 )
 from memoryd_client._ids import id_of
-from memoryd_client._types import Command, Found, IndexState, Message, Recall, Remembered
+from memoryd_client._types import Command, Found, IndexState, Message, Recall, Remembered, Statement
 from memoryd_client.chat import ChatMemory
 from memoryd_client.executor import Executor
 from memoryd_client.memory import Memory
@@ -32,6 +32,7 @@ __all__ = [
     "Recall",
     "Refused",
     "Remembered",
+    "Statement",
     "TimedOut",
     "Unavailable",
     "id_of",

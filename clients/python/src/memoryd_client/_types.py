@@ -88,6 +88,16 @@ class Message:
 
 
 @dataclass(frozen=True)
+class Statement:
+    """What a user has said of themselves; `metadata` say in which message."""
+
+    id: UUID
+    content: str
+    metadata: Mapping[str, Any]
+    created_at: datetime
+
+
+@dataclass(frozen=True)
 class Command:
     """A command that an executor has claimed."""
 

@@ -5,6 +5,7 @@ Promise: messages of a session keep the order in which they were added; each is 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
@@ -19,7 +20,7 @@ from memoryd_client._identity import Rights, identity
 from memoryd_client._ids import id_of
 from memoryd_client._messages import GET, added, columns, loaded, message
 from memoryd_client._recalling import recall_call, recalled
-from memoryd_client._types import Message, Role
+from memoryd_client._types import Message, Role, Statement
 
 if TYPE_CHECKING:
     from memoryd_client._connections import Connection
@@ -45,6 +46,16 @@ values (coalesce($1, memoryd.caller_id()), $2)
 on conflict (user_id) do update set conversation_retention_minutes = excluded.conversation_retention_minutes
 """
 KEPT = "select conversation_retention_minutes from memory_settings where user_id = coalesce($1, memoryd.caller_id())"
+
+FACTS = """
+select m.id, m.content, m.metadata, m.created_at
+from agent_memory m
+where m.user_id = coalesce($1, memoryd.caller_id()) and m.metadata @> '{"from": "conversation"}' and m.superseded_by is null
+  and coalesce(m.valid_to > now(), true) and coalesce(m.expires_at > now(), true)
+  and not exists (select from memory_settings s where s.user_id = m.user_id and not s.memory_enabled)
+order by m.created_at desc, m.id
+limit $2
+"""
 
 LATEST = 12
 LONGEST_RETENTION = 52_560_000
@@ -80,12 +91,12 @@ class ChatMemory(Connected):
         *,
         speaker: str | None = None,
         count: int = 5,
-        min_score: float = 0.2,
+        min_score: float | None = None,
         max_messages: int = LATEST,
     ) -> list[dict[str, str]]:
         """Adds what the user says, and returns what a language model needs to answer it, as `role` and `content`.
 
-        First what is remembered of other conversations, if anything fits: `count` pieces at most, none below `min_score`.
+        First what is remembered of other conversations and belongs to it: `count` pieces at most, none below `min_score`.
         Then the latest messages of this one, oldest first; the last is `text`. Turns
         of tools, and turns without a text, are left out: `load_context()` has them, with their metadata.
         """
@@ -94,7 +105,15 @@ class ChatMemory(Connected):
                 "This would search what is remembered of everybody.", hint="Give ChatMemory a user."
             )
         key = id_of(session)
-        call = recall_call(text, self._who, exclude_session=key, around=2, min_score=min_score, count=count)
+        call = recall_call(
+            text,
+            self._who,
+            exclude_session=key,
+            around=2,
+            relevant_only=True,
+            min_score=min_score,
+            count=count,
+        )
         rows = columns([{"role": "user", "content": text, "speaker": speaker}])
         latest = values.number("max_messages", max_messages, 0)
 
@@ -200,6 +219,15 @@ class ChatMemory(Connected):
             self._who, lambda connection: loaded(connection, self._who, key, latest)
         )
 
+    async def facts(self, limit: int = 100) -> list[Statement]:
+        """What the user has said of themselves and is true now, newest first; [] if the user has switched memory off."""
+        self._need_user("Facts are a user's.")
+        most = values.number("limit", limit, 0)
+        rows = await self._database.read(self._who, lambda c: c.fetch(FACTS, self._who.named_user, most))
+        return [
+            Statement(id_of(r["id"]), r["content"], json.loads(r["metadata"]), r["created_at"]) for r in rows
+        ]
+
     async def reset(self, session: UUID | str) -> int:
         """Deletes the messages of a session, of a user their own, and returns how many went."""
         if self._who.named_user is None:
@@ -236,9 +264,9 @@ class ChatMemory(Connected):
         )
         return kept
 
-    def _need_user(self) -> None:
+    def _need_user(self, why: str = "Retention is a user's.") -> None:
         if self._who.rights == "service" and self._who.user is None:
-            raise Refused("Retention is a user's.", hint="Give ChatMemory a user.")
+            raise Refused(why, hint="Give ChatMemory a user.")
 
     async def _add_one(
         self,

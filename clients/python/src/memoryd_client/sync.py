@@ -160,6 +160,7 @@ class ChatMemory(_Closing):
     begin_session = _waits(aio.ChatMemory.begin_session)
     get_messages = _waits(aio.ChatMemory.get_messages)
     load_context = _waits(aio.ChatMemory.load_context)
+    facts = _waits(aio.ChatMemory.facts)
     reset = _waits(aio.ChatMemory.reset)
     delete_expired = _waits(aio.ChatMemory.delete_expired)
     set_retention = _waits(aio.ChatMemory.set_retention)
