@@ -38,6 +38,7 @@ from daemon.queue.take_over import TakeOver
 from daemon.queue.worker import Worker
 from daemon.refusal import PartFailed, StoppedAtOnce
 from daemon.replica.keeper import Replica
+from daemon.schedule import Schedule
 from daemon.settings import Settings, split_list
 from handlers.dream.dreamer import Dreamer
 from handlers.shared.embedding import Embedding
@@ -46,6 +47,9 @@ from providers.ports import LanguageModel, Ledger
 CANCEL_SECONDS = 1.0
 SAME_MOMENT_SECONDS = 0.5
 """Signals within it are one: a group of processes gets Ctrl-C, and its leader tells each of them to stop."""
+LOOK_SECONDS = 0.1
+PATIENCE_SECONDS = 2.0
+"""Of a daemon that runs once, for a provider that is down."""
 REPLICA = "replica"
 """What the wake-up of the replica says."""
 
@@ -83,8 +87,11 @@ class Daemon:
         self._replica: Replica | None = None
         self._told_to_stop = asyncio.Event()
 
-    async def run(self) -> None:
-        """Starts, works, stops. Raises MigrationError, OSError or asyncpg.PostgresError when it cannot start."""
+    async def run(self, *, once: bool = False) -> None:
+        """Starts, works, stops; `once`: as soon as nothing is left to do.
+
+        Raises MigrationError, OSError or asyncpg.PostgresError when it cannot start.
+        """
         began = time.perf_counter()
         settings = self._settings
         patience = settings.start_seconds
@@ -116,7 +123,10 @@ class Daemon:
                 settings, database, trail=trail, delivery=delivery, daemon_id=self._id, logger=self._log
             )
             running = [asyncio.create_task(task) for task in tasks]
-            schedule.start()
+            if once:
+                running.append(asyncio.create_task(self._stop_when_done(database, schedule)))
+            else:
+                schedule.start()
             self._log.info(
                 "daemon_started",
                 daemon=str(self._id),
@@ -133,7 +143,8 @@ class Daemon:
                 ms=round((time.perf_counter() - began) * 1000),
             )
             await self._until_told(running)
-            await schedule.stop()
+            if not once:
+                await schedule.stop()
             await self._stop(running, heartbeat)
         finally:
             await database.close()
@@ -269,6 +280,29 @@ class Daemon:
                 self._executor.wake()
             if self._replica is not None and not listen:
                 self._replica.wake()
+
+    async def _stop_when_done(self, database: Database, schedule: Schedule) -> None:
+        """Tells the daemon to stop when the clean-ups are done, and no job or command is done or about to be."""
+        await schedule.run_all()
+        while not self._told_to_stop.is_set():
+            # What waits for a provider that is down is left to the next time.
+            topics = [
+                name for name, worker in self._workers.items() if worker.topic.waits_for() <= PATIENCE_SECONDS
+            ]
+            try:
+                busy = await queue.is_work_left(database, topics) or (
+                    self._executor is not None and await self._executor.has_work()
+                )
+            except DATABASE_FAULTS as error:
+                if not is_gone(error):
+                    raise
+                await database.recover(error)
+                continue
+            if not busy:
+                self._log.info("nothing_left")
+                self._told_to_stop.set()
+            await asyncio.sleep(LOOK_SECONDS)
+        await asyncio.Event().wait()  # until it is cancelled with the others
 
     async def _keep_claims(self, database: Database) -> None:
         """Renews claims and leases, at a third of the time in which they expire."""

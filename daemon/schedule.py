@@ -127,9 +127,11 @@ class Schedule:
         self._log = logger
         self._scheduler = AsyncIOScheduler(timezone=UTC)
         self._running: dict[str, asyncio.Task[None]] = {}
+        self._ticks: list[Tick] = []
 
     def add(self, tick: Tick) -> None:
         """Puts a tick on the schedule, at the same times in every daemon."""
+        self._ticks.append(tick)
         self._scheduler.add_job(
             self._begin,
             IntervalTrigger(
@@ -144,6 +146,11 @@ class Schedule:
     def start(self) -> None:
         """Begins; needs a running event loop."""
         self._scheduler.start()
+
+    async def run_all(self) -> None:
+        """Runs each tick whose time nobody has taken yet, one after the other."""
+        for tick in self._ticks:
+            await self._run(tick)
 
     async def stop(self) -> None:
         """Ends; a tick that is running has two seconds to end by itself."""

@@ -98,6 +98,8 @@ from mine
 where c.id = mine.command_id and c.status = 'running'
 """
 
+ANY_READY = "select exists (select from public.agent_commands c where c.status = 'ready')"
+
 # The row of executions stays when the command is run again: it counts the tries. Until the next claim it belongs to no daemon,
 # so that a daemon that was only slow cannot complete a command that was taken over. A command that another transaction has
 # locked is left for the next time.

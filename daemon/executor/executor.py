@@ -79,6 +79,10 @@ class Executor:
         self._claiming = asyncio.Lock()
         self._stopping = False
 
+    async def has_work(self) -> bool:
+        """Whether a command runs here, or waits for an executor."""
+        return bool(self._running) or bool(await self._database.fetchval(commands.ANY_READY))
+
     def wake(self) -> None:
         """A command may be ready."""
         self._woken.set()

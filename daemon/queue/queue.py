@@ -157,6 +157,21 @@ where (select true from memoryd.jobs j
        limit 1)
 """
 
+# Claimed by any daemon, or to be claimed within two seconds: of a lane its first job.
+WORK_LEFT = """
+select exists (
+    select from memoryd.jobs j
+    where j.topic = any($1) and j.lane is null
+      and (j.visible_at <= now() + interval '2 seconds' or j.claimed_by is not null))
+or exists (
+    select from (select j.topic, j.lane, min(j.id) as id from memoryd.jobs j
+                 where j.topic = any($1) and j.lane is not null group by j.topic, j.lane) f
+    join memoryd.jobs j on j.id = f.id
+    left join memoryd.lanes l on l.topic = f.topic and l.lane = f.lane
+    where coalesce(l.leased_until > now(), false)
+       or greatest(j.visible_at, l.not_before) <= now() + interval '2 seconds')
+"""
+
 REQUEUE = """
 with back as (
     delete from memoryd.dead_letters d
@@ -282,6 +297,11 @@ async def discard(database: Database, job: Job, *, error: str, before_last: str 
 async def topics_with_work(database: Database, topics: Sequence[str]) -> list[str]:
     """Those topics that have a job to claim now."""
     return [r["topic"] for r in await database.fetch(TOPICS_WITH_WORK, list(topics))]
+
+
+async def is_work_left(database: Database, topics: Sequence[str]) -> bool:
+    """Whether these topics have a job that somebody does now, or will within two seconds."""
+    return bool(await database.fetchval(WORK_LEFT, list(topics)))
 
 
 async def requeue(database: Database, *, ids: Sequence[int] | None = None, topic: str | None = None) -> int:

@@ -33,6 +33,11 @@ def run(
     migrate: bool = typer.Option(
         True, help="Bring the schema up to date first. --no-migrate: refuse to start when it is not."
     ),
+    once: bool = typer.Option(
+        False,
+        "--once",
+        help="Work until no job and no command is left that could be done now, then end: for cron and tests.",
+    ),
 ) -> None:
     """Run the daemon until SIGTERM or Ctrl-C. Without DATABASE_URL it brings its own Postgres."""
     from daemon.refusal import PartFailed, StoppedAtOnce, capture_warnings, crash, refuse
@@ -53,7 +58,7 @@ def run(
         with sentences(tell), postgres(settings) as (url, server):
             if server is not None:
                 typer.echo(_welcome(server.socket_url))
-            _until_stopped(_serve(settings, url, server, migrate=migrate))
+            _until_stopped(_serve(settings, url, server, migrate=migrate, once=once))
     except StoppedAtOnce as told:
         os._exit(told.code)  # no waiting for threads
     except PartFailed:
@@ -78,7 +83,9 @@ def _until_stopped(main: Coroutine[Any, Any, None]) -> None:
             raise
 
 
-async def _serve(settings: Settings, url: str, server: EmbeddedPostgres | None, *, migrate: bool) -> None:
+async def _serve(
+    settings: Settings, url: str, server: EmbeddedPostgres | None, *, migrate: bool, once: bool
+) -> None:
     from daemon.db.pool import patiently
     from daemon.embedded.supervisor import Supervisor
     from daemon.embedder import FollowingEmbedder
@@ -113,7 +120,7 @@ async def _serve(settings: Settings, url: str, server: EmbeddedPostgres | None, 
         language_model=language_model_of(settings),
         logger=log,
         supervisor=None if server is None else Supervisor(server, logger=log),
-    ).run()
+    ).run(once=once)
 
 
 def _load_libraries(settings: Settings) -> None:
