@@ -44,7 +44,7 @@ class Contents:
     rows: Mapping[str, int]
     """By table, `schema.name`."""
     catalog: Mapping[str, str]
-    """What the database is made of, by kind and name: a hash of the definition. See daemon/backup/catalog.py."""
+    """What the database is made of, by kind and name: a hash of the definition. See daemon/db/catalog.py."""
     roles: Sequence[Role]
     postgres: int
     """Its server_version_num."""

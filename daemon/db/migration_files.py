@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 
 _NUMBERED = re.compile(r"^(\d{4})_([a-z0-9_]+)\.sql$")
+_TABLE = re.compile(r"^create table public\.(\w+)", re.MULTILINE)
 _SOURCE = re.compile(r"^        \('(\w+)', '(\w+)', (?:true|false),", re.MULTILINE)
 
 
@@ -72,6 +73,11 @@ def load_migrations() -> list[Migration]:
             text = entry.read_text(encoding="utf-8")
             found.append(Migration(int(match[1]), match[2], text, checksum_of(text)))
     return sorted(found, key=lambda m: m.version)
+
+
+def tables_of(schema: Sequence[Migration]) -> list[str]:
+    """The tables of schema public that these files make."""
+    return [name for one in schema for name in _TABLE.findall(one.sql)]
 
 
 @cache

@@ -29,9 +29,10 @@ from daemon.db.apply import (
     lacking_rights,
     lock_tables,
 )
+from daemon.db.catalog import record_made
 from daemon.db.functions import read_applied
 from daemon.db.joining import join
-from daemon.db.migration_files import MigrationFiles, load_files
+from daemon.db.migration_files import Migration, MigrationFiles, load_files
 from daemon.db.models import NO_INSTRUCTIONS, Model, is_like, read_models, refuse_model
 from daemon.db.plan import MigrationError, Upgrade, plan, schema_trouble
 from daemon.db.pool import FIND_VECTOR_SCHEMA, quoted, search_path
@@ -93,8 +94,11 @@ async def migrate(
     dry_run: bool = False,
     files: MigrationFiles | None = None,
     admin_roles: Sequence[str] = (),
+    repair: bool = False,
 ) -> Upgrade:
     """Brings the schema up to date; returns what was applied (with dry_run: what would be). Raises MigrationError.
+
+    `repair`: makes roles, row-level security, functions, views, triggers, policies and rights again, whatever became of them.
 
     `connection` must not be in a transaction; behind a transaction pooler the lock is taken by the upgrade's own transaction.
     """
@@ -108,7 +112,11 @@ async def migrate(
         tries += 1
         try:
             done = await _upgrade(
-                connection, files, model=Model(embedder, dimensions, instructions), conflicts=conflicts
+                connection,
+                files,
+                model=Model(embedder, dimensions, instructions),
+                conflicts=conflicts,
+                repair=repair,
             )
         except RestartUpgrade:
             continue
@@ -135,11 +143,14 @@ async def _upgrade(
     *,
     model: Model,
     conflicts: Conflicts,
+    repair: bool,
 ) -> Upgrade:
     async with _locked_ledger(connection) as vector_schema:
         applied = await read_applied(connection)
         ledger = await read_ledger(connection)
         upgrade = plan(files, ledger, applied)
+        if repair and ledger:
+            upgrade = replace(upgrade, functions=files.functions)
         if not upgrade:
             return upgrade
         run = Run(connection, {"dimensions": str(model.dimensions), "vector_schema": quoted(vector_schema)})
@@ -150,6 +161,8 @@ async def _upgrade(
         for migration in upgrade.schema:
             await run.script(f"Migration {migration}", migration.sql)
             await connection.execute(_WRITE_LEDGER, migration.version, migration.name, migration.checksum)
+        if repair and ledger:
+            await _repair(run, files.schema)
         dropped = await apply_functions(run, files.functions, applied, upgrade, conflicts=conflicts)
         if not ledger:
             values = {
@@ -158,7 +171,20 @@ async def _upgrade(
                 "instructions": asdict(model.instructions),
             }
             await connection.execute(WRITE_SETTINGS, [*values], list(map(json.dumps, values.values())))
+        await record_made(
+            connection, files.schema, await read_applied(connection), changes_tables=bool(upgrade.schema)
+        )
         return replace(upgrade, dropped=tuple(dropped))
+
+
+async def _repair(run: Run, schema: Sequence[Migration]) -> None:
+    """What numbered files do that can be done again: the roles, row-level security, rights to the schema."""
+    for migration in schema:
+        if migration.name == "roles":
+            # Its first statement makes them where they are missing; after it come tables.
+            await run.script("The roles", migration.sql[: migration.sql.index("\n$$;") + len("\n$$;")])
+        elif migration.name == "row_security":
+            await run.script(f"Migration {migration}", migration.sql)
 
 
 async def _validate_checks(connection: asyncpg.Connection) -> None:

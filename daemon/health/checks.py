@@ -8,7 +8,9 @@ could.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
+from daemon.db.catalog import OF_TABLES
 from daemon.db.migrator import OLDEST_POSTGRES
 from daemon.db.models import Model, Models, is_like
 from daemon.health.check import Check, Facts, quoted, split_advice
@@ -29,6 +31,10 @@ OTHER_CONNECTIONS = 2
 NO_ROOM_BYTES, LITTLE_ROOM_BYTES = 100_000_000, 1_000_000_000
 
 # --- The server.
+
+
+SHOWN = 12
+"""Of many that are alike."""
 
 
 def check_postgres(server: Facts) -> Check:
@@ -258,6 +264,29 @@ def check_queue(status: Status, memory: Facts) -> Check:
         advice = "Start a daemon, or another one on another machine: memoryd run"
         return Check("queue", "problem", f"The oldest job has waited for {status.lag_seconds:.0f} s.", advice)
     return Check("queue", "ok", "There is no dead letter, and no job waits for long.")
+
+
+def check_objects(changed: Sequence[str]) -> Check:
+    """What somebody changed since the last upgrade: tables, columns, functions, triggers, policies, rights."""
+    if not changed:
+        return Check(
+            "objects", "ok", "Tables, functions, triggers, policies and rights are as memoryd made them."
+        )
+    shown = "; ".join(changed[:SHOWN])
+    more = f"; and {len(changed) - SHOWN:,} more" if len(changed) > SHOWN else ""
+    # Only a backup has the rows of what is gone.
+    data = [one for one in changed if one.startswith(OF_TABLES)]
+    return Check(
+        "objects",
+        "problem",
+        f"{shown}{more}.",
+        "Run: memoryd migrate --repair"
+        + (
+            f"; and restore from a backup, or make again yourself: {data[0].rpartition(' is ')[0]}"
+            if data
+            else ""
+        ),
+    )
 
 
 def check_model(asked: Model, models: Models, *, chosen: bool, instructed: bool = False) -> Check:

@@ -6,14 +6,14 @@ Promise: it changes nothing, and one thing that is wrong does not keep it from l
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import AsyncIterator, Callable
 
 import asyncpg
 
+from daemon.db.catalog import changed_since
 from daemon.db.functions import read_applied
-from daemon.db.migration_files import load_migrations
+from daemon.db.migration_files import load_migrations, tables_of
 from daemon.db.migrator import read_ledger
 from daemon.db.models import Model, Models, model_of, read_models
 from daemon.db.plan import schema_trouble
@@ -147,7 +147,7 @@ async def examine(
     # As behind a pooler: that works everywhere.
     connection = await connect(url, pooled=True)
     try:
-        server: Facts = json.loads(await connection.fetchval(READ_SERVER, our_tables()))
+        server: Facts = json.loads(await connection.fetchval(READ_SERVER, tables_of(load_migrations())))
         yield checks.check_postgres(server)
         yield checks.check_vector(server)
         for check in access_checks.check_roles(server):
@@ -160,6 +160,9 @@ async def examine(
             yield access_checks.check_joined([dict(row) for row in await connection.fetch(READ_LEFT)])
             yield access_checks.check_logins(json.loads(await connection.fetchval(READ_LOGINS)))
         yield checks.check_schema(server, status, trouble)
+        if memory is not None:
+            async with connection.transaction(readonly=True):
+                yield checks.check_objects(await changed_since(connection))
         models = Models() if memory is None else await read_models(connection)
         for check in await _ask_embedder(models, build_embedder, chosen=chosen, instructed=instructed):
             yield check
@@ -203,12 +206,6 @@ async def _read_schema(
     ) as error:
         missing = f"Every migration was applied, and something is gone since: {error.args[0]}."
         return None, None, f"{missing} Restore it from a backup: memoryd migrate does not make it again"
-
-
-def our_tables() -> list[str]:
-    """The tables of schema public that the migrations make."""
-    found = (re.findall(r"^create table public\.(\w+)", one.sql, re.MULTILINE) for one in load_migrations())
-    return [name for names in found for name in names]
 
 
 async def _clock_difference(connection: asyncpg.Connection) -> float:

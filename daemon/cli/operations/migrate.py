@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 
 def migrate(
     dry_run: bool = typer.Option(False, "--dry-run", help="Say what would be applied, and change nothing."),
+    repair: bool = typer.Option(
+        False,
+        "--repair",
+        help="Make again what somebody changed: roles, row-level security, functions, views, triggers, policies, rights.",
+    ),
 ) -> None:
     """Bring the schema up to date: numbered files once, files of functions again when changed, all in one transaction.
 
@@ -27,14 +32,16 @@ def migrate(
 
     settings = settings_or_exit()
     with sentences(), postgres(settings) as (url, _server):
-        done = asyncio.run(migrate_database(settings, url, dry_run=dry_run))
+        done = asyncio.run(migrate_database(settings, url, dry_run=dry_run, repair=repair))
     for line in describe(done, does="would apply" if dry_run else "applied"):
         typer.echo(line)
     if not done:
         typer.echo("The schema is up to date.")
 
 
-async def migrate_database(settings: Settings, url: str, *, dry_run: bool = False) -> Upgrade:
+async def migrate_database(
+    settings: Settings, url: str, *, dry_run: bool = False, repair: bool = False
+) -> Upgrade:
     """Migrates one database; returns what was applied, or would be. Raises MigrationError."""
     from daemon.db.migrator import migrate as apply
     from daemon.db.models import model_of, model_to_use, read_models
@@ -58,6 +65,7 @@ async def migrate_database(settings: Settings, url: str, *, dry_run: bool = Fals
             instructions=model.instructions,
             dry_run=dry_run,
             admin_roles=roles_in(settings.admin_roles),
+            repair=repair,
         )
         tokens = await (tokens_are_missing if dry_run else load_tokens)(connection)
         return replace(done, tokens=tokens)
