@@ -11,11 +11,13 @@ import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import UUID
 
 import typer
 
 from daemon.cli.failure import sentences, show_sentence
+from daemon.ids import id_of
 
 if TYPE_CHECKING:
     from daemon.db.models import Model
@@ -29,6 +31,19 @@ Result = TypeVar("Result")
 
 TIMES = ["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z"]
 """How a time may be written in an option."""
+
+
+def uuid_or_name(given: str) -> UUID:
+    """The parser of each argument and option that is the id of a user, a session or an organisation."""
+    try:
+        return id_of(given)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def id_option(*names: str, says: str) -> Any:
+    """The option of such an id."""
+    return typer.Option(None, *names, parser=uuid_or_name, metavar="NAME|UUID", help=says)
 
 
 def in_utc(time: datetime | None) -> str | None:

@@ -10,10 +10,20 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, TypeVar
 from uuid import UUID
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    WithJsonSchema,
+)
 from pydantic_core import PydanticCustomError
 
 from daemon.db.migration_files import load_sources
+from daemon.ids import id_of
 from daemon.mcp.faults import Refused
 
 LONGEST_TEXT = 100_000
@@ -37,6 +47,14 @@ def _source(name: str) -> str:
     return name
 
 
+def _session(given: object) -> object:
+    """Its name is its id, too."""
+    try:
+        return id_of(given) if isinstance(given, str) else given
+    except ValueError as error:
+        raise PydanticCustomError("id", "{said}", {"said": str(error)}) from None
+
+
 Text = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_TEXT), AfterValidator(_plain)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(_plain)]
 Within = Annotated[
@@ -45,6 +63,7 @@ Within = Annotated[
 ]
 Moment = Annotated[datetime, AfterValidator(lambda t: t if t.tzinfo is not None else t.replace(tzinfo=UTC))]
 Source = Annotated[str, AfterValidator(_source), Field(json_schema_extra={"enum": list(load_sources())})]
+SessionId = Annotated[UUID, BeforeValidator(_session), WithJsonSchema({"type": "string"})]
 Role = Literal["user", "assistant", "system", "tool"]
 
 
@@ -86,7 +105,8 @@ class SearchOptions(Arguments):
 
     project: Within = None
     exclude_session: Annotated[
-        UUID | None, Field(description="Leave out this conversation: the one that is going on.")
+        SessionId | None,
+        Field(description="Leave out this conversation, by its id or name: the one that is going on."),
     ] = None
     exclude_last: Annotated[
         int | None,

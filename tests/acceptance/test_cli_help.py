@@ -6,15 +6,18 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
 from daemon.cli.app import app
+from daemon.ids import id_of
 from tests.support.processes.commands import Commands
 
 COMMANDS = {
@@ -79,6 +82,8 @@ def leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str
 
 # What is asked for by one of several options is no required parameter.
 CHOOSE_ONE = {("verify",), ("reembed",), ("dead", "requeue"), ("erase",)}
+# A digit is missing: as a name it would be the id of somebody else.
+ALMOST = "00000000-0000-0000-0000-00000000a11"
 # What a command needs beside what is wrong, and what is wrong.
 WRONG = [
     ("verify", "--ledgers"),
@@ -92,7 +97,15 @@ WRONG = [
     ("conflicts", "--keep", "mine"),
     ("replica", "--confirm-deletions", "--rewrite"),
     ("erase", "00000000-0000-0000-0000-000000000001"),
-    ("erase", "ann", "--yes"),
+    ("erase", ALMOST, "--yes"),
+    ("export", ALMOST),
+    ("recall", "deploy", "--user", ALMOST),
+    ("decisions", "--org", ""),
+    ("mcp", "--agent", "alice", "--user", "mia\udc80"),
+    ("restore", "mia"),
+    ("prove", "mia"),
+    ("know", "show", "mia"),
+    ("conflicts", "--keep", "mine", "mia"),
     ("mcp", "--agent", " "),
     ("secrets", "encrypt", "9 lives"),
     ("forget",),
@@ -115,6 +128,19 @@ def test_a_call_that_is_wrong_ends_with_2_before_anything_is_done(call: tuple[st
     assert (ended.exit_code, ended.stdout) == (2, ""), ended.output
     assert ended.stderr
     assert "cannot be reached" not in ended.stderr
+
+
+def test_what_a_person_names_has_a_name_and_rows_have_ids() -> None:
+    for path, command in leaves(typer.main.get_command(app)):
+        for each in command.params:
+            if each.name in {"user", "org", "exclude_session"}:
+                read = partial(each.process_value, typer.Context(command))
+                assert (read("mia"), read(ALMOST + "c")) == (id_of("mia"), UUID(ALMOST + "c")), (
+                    path,
+                    each.name,
+                )
+            else:
+                assert each.name not in {"user_id", "org_id", "session", "session_id"}, path
 
 
 async def test_the_exit_codes_are_told(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import asyncpg
 import pytest
+from memoryd_client import id_of
 
 from tests.support.content.index import INDEXED_MEMORIES
 from tests.support.processes.commands import Commands
@@ -48,7 +49,7 @@ def history(tmp_path: Path) -> Callable[..., str]:
 async def test_tasks_keep_all_that_they_have(
     memoryd: Commands, connection: asyncpg.Connection, history: Callable[..., str]
 ) -> None:
-    user, session = "5f0c5a4e-0000-4000-8000-000000000001", "5f0c5a4e-0000-4000-8000-000000000002"
+    user, session = "5f0c5a4e-0000-4000-8000-000000000001", "telegram:42"
     file = history(
         at(
             9,
@@ -69,7 +70,7 @@ async def test_tasks_keep_all_that_they_have(
     rows = await connection.fetch(COMMANDS)
     assert [row["status"] for row in rows] == ["completed", "failed", "failed", "completed"]
     assert [row["exit_code"] for row in rows] == [0, 3, None, None]
-    assert (str(rows[0]["user_id"]), str(rows[0]["session_id"])) == (user, session)
+    assert (str(rows[0]["user_id"]), str(rows[0]["session_id"])) == (user, str(id_of(session)))
     assert json.loads(rows[0]["metadata"]) == {"build": 512}
     assert rows[0]["output"] == "done"
     assert rows[0]["created_at"] == rows[0]["started_at"] == rows[0]["finished_at"]
@@ -98,8 +99,9 @@ BAD = {
     line(exit_code=True): "which is not a 32-bit integer",
     line(exit_code=2**31): "which is not a 32-bit integer",
     line(output=5): "not a text",
-    line(user_id="alice"): "which is no UUID",
-    line(session_id=5): "which is no UUID",
+    line(user_id="5f0c5a4e-0000-4000-8000-00000000001"): "has a wrong user_id: An id is almost a UUID",
+    line(user_id="\ud800"): "has a wrong user_id: An id has a lone surrogate",
+    line(session_id=5): "not a text",
     line(metadata="x"): "metadata that is not a JSON object",
     line(metadata={"x": float("inf")}): "metadata that Postgres cannot store",
     # Only the database knows: to its regular expressions this is white space.

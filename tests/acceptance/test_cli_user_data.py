@@ -9,6 +9,7 @@ from typing import Any
 
 import asyncpg
 import pytest
+from memoryd_client import id_of
 
 from tests.support.access.acting import ANN, BOB
 from tests.support.access.users import found, kept_of, whole_user
@@ -73,6 +74,22 @@ async def test_export_erase_import_export(
     again = (await memoryd("import", str(tmp_path / "one.json"), "--json")).json
     assert {c["imported"] for c in again["tables"].values()} == {0}
     assert again["tables"]["agent_memory"] == {"imported": 0, "skipped": 2}
+
+
+async def test_a_user_is_named(memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path) -> None:
+    """By the name that a chatbot gives to the Python client."""
+    key = id_of("Zoë 🦩")
+    await remember(connection, "wombat", user_id=key)
+    await remember(connection, "numbat", user_id=ANN)
+    file = tmp_path / "one.json"
+    assert (await memoryd("export", "Zoë 🦩", "-o", str(file))).code == 0
+    assert json.loads(text_of(file))["user_id"] == str(key)
+    assert (await memoryd("erase", "Zoë 🦩", "--yes", "--json")).json["agent_memory"] == 1
+    assert (await memoryd("import", str(file), "--user", "mia", "--json")).json["user_id"] == str(
+        id_of("mia")
+    )
+    rows = await connection.fetch("select content, user_id from agent_memory order by content")
+    assert [tuple(row) for row in rows] == [("numbat", ANN), ("wombat", id_of("mia"))]
 
 
 @pytest.mark.parametrize("depth", [3, 64])
@@ -234,8 +251,8 @@ async def test_unreadable_and_unwritable_files_are_reported_in_one_sentence(
     nowhere = await memoryd("export", str(ANN), "-o", str(tmp_path / "no" / "folder.json"))
     assert (nowhere.code, nowhere.err.count("\n")) == (1, 1)
     assert "cannot be written: No such file" in nowhere.err
-    assert (await memoryd("export", "me")).code == 2
-    assert (await memoryd("erase", "me", "--yes")).code == 2
+    assert (await memoryd("export", str(ANN)[:-1])).code == 2
+    assert (await memoryd("erase", "", "--yes")).code == 2
 
 
 async def test_a_failing_export_leaves_the_existing_file(

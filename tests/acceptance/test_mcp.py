@@ -14,6 +14,7 @@ import asyncpg
 import pytest
 import pytest_asyncio
 from mcp import Client, MCPError
+from memoryd_client import id_of
 
 from daemon.db.pool import Database
 from daemon.logs import get_logger
@@ -136,6 +137,17 @@ async def test_what_belongs_to_another_project_is_not_found(alice: Client) -> No
     assert not (await done(alice, "recall", query="gate code", project="office"))["results"]
 
 
+async def test_a_conversation_is_left_out_by_its_name(alice: Client, db: asyncpg.Connection) -> None:
+    await db.execute(
+        "insert into conversation_messages (session_id, agent_id, role, content) "
+        "values ($1, 'alice', 'assistant', 'The dugong is in pool 3')",
+        id_of("telegram:42"),
+    )
+    ask = {"query": "dugong", "sources": ["conversation"]}
+    assert (await done(alice, "recall", **ask, exclude_session="telegram:43"))["results"]
+    assert not (await done(alice, "recall", **ask, exclude_session="telegram:42"))["results"]
+
+
 async def test_a_wrong_call_is_refused_with_what_to_do(alice: Client) -> None:
     assert "user_id is no argument of this tool" in await failed(
         alice, "remember", text="x", user_id=str(USER)
@@ -145,6 +157,8 @@ async def test_a_wrong_call_is_refused_with_what_to_do(alice: Client) -> None:
     assert "blank" in await failed(alice, "recall", query="  ")
     assert "100000 characters" in await failed(alice, "remember", text="x" * 5_000_000)
     assert "ids.0" in await failed(alice, "forget", ids=["not-an-id"])
+    almost = {"query": "x", "exclude_session": str(USER)[:-1]}
+    assert "exclude_session: An id is almost a UUID" in await failed(alice, "recall", **almost)
     assert "is no argument" in await failed(alice, "recall", query="x", **{"y" * 100_000: 1})
     assert "success is missing" in await failed(alice, "know", text="It went well", category="outcome")
     # What only the database knows comes with its hint.

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import typer
 
-from daemon.cli.common import TIMES, embedder_of_database, in_utc, with_database
+from daemon.cli.common import TIMES, embedder_of_database, id_option, in_utc, with_database
 from daemon.cli.failure import Failure, Misuse, sentences
 from daemon.cli.output import as_json, remark, say, table
 
@@ -34,12 +34,12 @@ MESSAGE_LENGTH = 32_768
 def context(  # noqa: PLR0913, PLR0917 - the options of a command
     agent: str = typer.Argument(help="The agent's id."),
     message: str = typer.Argument(help="The task, in the words it would be given in."),
-    user: UUID | None = typer.Option(None, help="For whom it is: also what this user may read."),
+    user: UUID | None = id_option(says="For whom it is: also what this user may read."),
     project: str | None = typer.Option(
         None, help="Where the task is given (project, channel, group chat): nothing of another one."
     ),
-    exclude_session: UUID | None = typer.Option(
-        None, help="Leave out this conversation, such as the one that is going on."
+    exclude_session: UUID | None = id_option(
+        says="Leave out this conversation, such as the one that is going on."
     ),
     exclude_last: int | None = typer.Option(
         None, min=1, help="Of --exclude-session leave out only this many of the newest messages."

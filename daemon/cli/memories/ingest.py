@@ -14,7 +14,7 @@ from uuid import UUID
 
 import typer
 
-from daemon.cli.common import with_database
+from daemon.cli.common import id_option, with_database
 from daemon.cli.failure import Failure, sentences
 from daemon.cli.output import as_json, remark, say, table
 from daemon.cli.progress import progress
@@ -31,9 +31,7 @@ SHOWN = 20
 
 def ingest(
     paths: list[Path] = typer.Argument(help="Files, and folders with files. Hidden ones are left out."),
-    user: UUID | None = typer.Option(
-        None, help="The user whose documents they become. Without: the agents'."
-    ),
+    user: UUID | None = id_option(says="The user whose documents they become. Without: the agents'."),
     level: int | None = typer.Option(
         None, min=0, help="The access_level: others may read the documents from that level on."
     ),

@@ -17,7 +17,7 @@ from uuid import UUID
 
 import typer
 
-from daemon.cli.common import with_database
+from daemon.cli.common import id_option, with_database
 from daemon.cli.failure import Failure, sentences
 from daemon.cli.output import as_json, remark, say, table
 from daemon.cli.progress import progress
@@ -60,9 +60,7 @@ know = typer.Typer(
     rich_markup_mode="markdown",
 )
 
-ORG = typer.Option(
-    None, "--org", help="The organisation (a UUID) whose knowledge it is. Without: what belongs to none."
-)
+ORG = id_option("--org", says="The organisation whose knowledge it is. Without: what belongs to none.")
 JSON = typer.Option(False, "--json", help="Print JSON.")
 
 

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import typer
 
-from daemon.cli.common import TIMES, embedder_of_database, in_utc, with_database
+from daemon.cli.common import TIMES, embedder_of_database, id_option, in_utc, with_database
 from daemon.cli.failure import Misuse, sentences
 from daemon.cli.output import age, as_json, remark, say, table
 
@@ -35,7 +35,7 @@ class Role(StrEnum):
 def recall(  # noqa: PLR0913, PLR0917 - the options of a command
     query: str = typer.Argument(help="What to look for, in any words."),
     agent: str | None = typer.Option(None, help="Only what this agent can see: its own and what is shared."),
-    user: UUID | None = typer.Option(None, help="Only what is this user's."),
+    user: UUID | None = id_option(says="Only what is this user's."),
     count: int = typer.Option(10, "--count", "-n", min=1, help="How many, the best first."),
     source: list[str] | None = typer.Option(
         None,
@@ -50,8 +50,8 @@ def recall(  # noqa: PLR0913, PLR0917 - the options of a command
     relevant_only: bool = typer.Option(
         False, "--relevant-only", help="Leave out what does not belong to the question, as contexts do."
     ),
-    exclude_session: UUID | None = typer.Option(
-        None, help="Leave out this conversation, such as the one that is going on."
+    exclude_session: UUID | None = id_option(
+        says="Leave out this conversation, such as the one that is going on."
     ),
     exclude_last: int | None = typer.Option(
         None, min=1, help="Of --exclude-session leave out only this many of the newest messages."

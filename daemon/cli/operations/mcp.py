@@ -9,7 +9,7 @@ from uuid import UUID
 
 import typer
 
-from daemon.cli.common import open_database, postgres, settings_or_exit
+from daemon.cli.common import id_option, open_database, postgres, settings_or_exit
 from daemon.cli.failure import Failure, Misuse, sentences
 
 if TYPE_CHECKING:
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 def mcp(
     agent: str = typer.Option(..., help="The agent whose memory it is."),
-    user: UUID | None = typer.Option(
-        None, help="Act for this end user, with an end user's rights: their own rows and what is shared."
+    user: UUID | None = id_option(
+        says="Act for this end user, with an end user's rights: their own rows and what is shared."
     ),
-    org: UUID | None = typer.Option(
-        None, help="The organisation whose knowledge it is. Without: what belongs to none."
+    org: UUID | None = id_option(
+        says="The organisation whose knowledge it is. Without: what belongs to none."
     ),
     project: str | None = typer.Option(
         None, help="The project or channel in which calls are made that name none."

@@ -16,6 +16,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, BinaryIO
 from uuid import UUID
 
+from daemon.ids import id_of
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
@@ -86,8 +88,8 @@ def parse_task(line: bytes, number: int) -> Task:
         error=_text(found, "error"),
         created_at=created_at,
         finished_at=_time(found, "finished_at") or created_at,
-        user_id=_uuid(found, "user_id"),
-        session_id=_uuid(found, "session_id"),
+        user_id=_id(found, "user_id"),
+        session_id=_id(found, "session_id"),
         metadata=_metadata(found),
     )
 
@@ -174,14 +176,13 @@ def _time(found: dict[str, Any], name: str) -> datetime | None:
         ) from None
 
 
-def _uuid(found: dict[str, Any], name: str) -> UUID | None:
-    value = found.get(name)
-    if value is None:
+def _id(found: dict[str, Any], name: str) -> UUID | None:
+    if _text(found, name) is None:
         return None
     try:
-        return UUID(value)
-    except (AttributeError, TypeError, ValueError):
-        raise BadLineError(f"has {name} {_shown(value)}, which is no UUID") from None
+        return id_of(found[name])  # not the storable text: another name
+    except ValueError as error:
+        raise BadLineError(f"has a wrong {name}: {error}") from None
 
 
 def _metadata(found: dict[str, Any]) -> str:

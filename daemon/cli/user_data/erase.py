@@ -9,7 +9,7 @@ from uuid import UUID
 
 import typer
 
-from daemon.cli.common import with_database
+from daemon.cli.common import uuid_or_name, with_database
 from daemon.cli.failure import Misuse, sentences
 from daemon.cli.output import as_json, remark, say, table
 
@@ -22,7 +22,9 @@ SECONDS = 3600.0
 
 
 def erase(
-    user: UUID = typer.Argument(help="Whose memory: the user_id of the rows."),
+    user: UUID = typer.Argument(
+        parser=uuid_or_name, help="Whose memory: the user_id of the rows, or the user's name."
+    ),
     yes: bool = typer.Option(False, "--yes", help="Do not ask."),
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:

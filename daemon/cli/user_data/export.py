@@ -17,7 +17,7 @@ from uuid import UUID
 
 import typer
 
-from daemon.cli.common import with_database
+from daemon.cli.common import uuid_or_name, with_database
 from daemon.cli.failure import Failure
 from daemon.cli.output import number, remark
 
@@ -38,7 +38,9 @@ PREFETCH = 20
 
 
 def export(
-    user: UUID = typer.Argument(help="Whose memory: the user_id of the rows."),
+    user: UUID = typer.Argument(
+        parser=uuid_or_name, help="Whose memory: the user_id of the rows, or the user's name."
+    ),
     output: Path | None = typer.Option(None, "-o", "--output", help="File to write; else stdout."),
 ) -> None:
     """Write all that is kept about a user as JSON: memories, commands, messages, documents, logs, settings.

@@ -16,7 +16,7 @@ from uuid import UUID
 
 import typer
 
-from daemon.cli.common import ended_by_ctrl_c, with_database
+from daemon.cli.common import ended_by_ctrl_c, id_option, with_database
 from daemon.cli.failure import Failure, sentences
 from daemon.cli.output import as_json, remark, say, table
 from daemon.cli.user_data.export import FORMAT, TABLES, VERSION
@@ -62,9 +62,7 @@ class Export:
 
 def import_(
     file: str = typer.Argument(help="A file that `memoryd export` wrote; - is stdin."),
-    user: UUID | None = typer.Option(
-        None, help="The user whose memory it becomes; else the user of the export."
-    ),
+    user: UUID | None = id_option(says="The user whose memory it becomes; else the user of the export."),
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Put back what `memoryd export` wrote, under the same ids: all of it, or after an error nothing.

@@ -13,7 +13,7 @@ from uuid import UUID
 
 import typer
 
-from daemon.cli.common import ended_by_ctrl_c, settings_or_exit, with_database
+from daemon.cli.common import ended_by_ctrl_c, id_option, settings_or_exit, with_database
 from daemon.cli.failure import Failure, Misuse, sentences
 from daemon.cli.output import as_json, number, remark, say, table
 
@@ -91,7 +91,7 @@ def new_key() -> None:
 @secrets.command()
 def encrypt(
     field: str = typer.Argument(..., help="The field that it is the value of."),
-    user: UUID | None = typer.Option(None, help="The user_id of the row; none: a row without one."),
+    user: UUID | None = id_option(says="The user_id of the row; none: a row without one."),
 ) -> None:
     """Encrypt the value on stdin, without the newline at its end; print what to write into the metadata.
 
@@ -125,7 +125,7 @@ def encrypt(
 @secrets.command()
 def decrypt(
     field: str = typer.Argument(..., help="The field that it is the value of."),
-    user: UUID | None = typer.Option(None, help="The user_id of the row; none: a row without one."),
+    user: UUID | None = id_option(says="The user_id of the row; none: a row without one."),
 ) -> None:
     """Decrypt the JSON object on stdin, and print the value. Needs MEMORYD_SECRETS_KEY_FILE, and no database."""
     from daemon.db.secrets import decrypted
