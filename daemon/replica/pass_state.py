@@ -109,6 +109,8 @@ class PassState:
     """Keys of paths in use."""
     paths: dict[UUID, str] = field(default_factory=dict)
     """Where the file of each of these documents is now."""
+    homes: dict[UUID, str] = field(default_factory=dict)
+    """The names of the folders of users who get a new file."""
     report: Report = field(default_factory=Report)
     due: list[UUID] | None = None
     """Documents that are compared though their files have not changed; None: the pass asks which these are."""

@@ -139,6 +139,7 @@ class Sync:
         gone: dict[UUID, datetime] = {}
         for some in batches(ids, BATCH):
             rows = await self._store.documents(some)
+            await self._store.entries.learn_homes(state.homes, _new_users(rows.values(), state))
             results = _Results()
             for document in some:
                 await self._compare_one(state, document, rows.get(document), results)
@@ -243,8 +244,17 @@ def _is_left(file: FileText, row: Document, base: Base | None) -> bool:
     return base is not None and base.version == row.version and file.id == row.id
 
 
+def _new_users(rows: Iterable[Document], state: PassState) -> Iterator[UUID | None]:
+    """The users of documents that may get a file in their folder."""
+    for row in rows:
+        base = state.bases.get(row.id)
+        if row.id not in state.paths or base is None or base.user != row.user:
+            yield row.user
+
+
 def _path(row: Document, state: PassState) -> str:
-    return path_for(row.title, row.source, row.user, folder=row.folder, taken=state.taken)
+    home = None if row.user is None else state.homes[row.user]
+    return path_for(row.title, row.source, home, folder=row.folder, taken=state.taken)
 
 
 def _action(state: PassState, document: UUID, row: Document | None, said: Found | None) -> Action:

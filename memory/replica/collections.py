@@ -3,7 +3,7 @@
     knowledge/core.md                  what the team knows, by tier (of an organisation: knowledge/<org_id>/core.md)
     agents/planner/memories.md         what an agent remembers; agents/_shared/ is every agent's
     agents/planner/insights.md         what dreams concluded from it
-    users/<user_id>/memories.md        what agents remember about a user; insights.md beside it
+    users/<user_id>/memories.md        what agents remember about a user; insights.md beside it. Behind the id may be a name
 
 Promise: an entry that becomes a section and is read again has the same kind, title and text.
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
@@ -21,7 +21,7 @@ from pathlib import PurePosixPath
 from uuid import UUID
 
 from memory.replica.document_file import one_line, plain
-from memory.replica.paths import SUFFIX, USERS, key, safe
+from memory.replica.paths import SUFFIX, USERS, key, safe, user_of
 from memory.replica.sections import Section, mark, short, shown
 
 AGENTS, KNOWLEDGE = "agents", "knowledge"
@@ -110,13 +110,13 @@ class Entry:
     status: str | None = None
 
 
-def path_of(of: Key, part: int, *, taken: Container[str]) -> str:
-    """Where a collection's file is put. `taken`: the keys of paths that are in use."""
+def path_of(of: Key, part: int, *, taken: Container[str], homes: Mapping[UUID, str]) -> str:
+    """Where a collection's file is put. `homes`: the names of users' folders. `taken`: the keys of paths that are in use."""
     if of.source is Source.KNOWLEDGE:
         folder = PurePosixPath(KNOWLEDGE, *([str(of.org)] if of.org else []))
         stem = of.tier or TIERS[0]
     else:
-        owner = (USERS, str(of.user)) if of.user is not None else (AGENTS, safe(of.agent or SHARED))
+        owner = (USERS, homes[of.user]) if of.user is not None else (AGENTS, safe(of.agent or SHARED))
         folder, stem = PurePosixPath(*owner), _STEMS[of.source]
     number = part
     while True:
@@ -143,7 +143,7 @@ def key_of(path: str) -> Key | None:
         return None
     if parts[0] == AGENTS:
         return Key(source, agent=parts[1])
-    user = _uuid(parts[1]) if parts[0] == USERS else None
+    user = user_of(path)
     return None if user is None else Key(source, user=user)
 
 

@@ -31,8 +31,8 @@ This folder is {KEPT}. Each file is a document that agents search and change. [I
 
 # What is remembered
 
-`knowledge/core.md`, `agents/NAME/memories.md`, `users/ID/memories.md` and the files beside them have many entries. Each entry
-is a section: a line that begins with `##`, a line with its id, and its text.
+`knowledge/core.md`, `agents/NAME/memories.md`, `users/ID NAME/memories.md` and the files beside them have many entries. Each
+entry is a section: a line that begins with `##`, a line with its id, and its text.
 
 - **Edit** the text of a section, and the agents know it within seconds. Leave the line with the id as it is.
 - **Add** a section, a line `## Title` with text below it, and it becomes an entry. memoryd adds the line with the id.

@@ -48,11 +48,20 @@ def key(path: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", path).casefold())
 
 
+def home_for(user: UUID, name: str | None) -> str:
+    """The name of a user's folder: the id, and beside it the user's name, if it is known."""
+    shown = safe(name or "", otherwise="")
+    return f"{user} {shown}" if shown else str(user)
+
+
 def path_for(
-    title: str, source: str | None, user: UUID | None, *, taken: Container[str], folder: str | None = None
+    title: str, source: str | None, home: str | None, *, taken: Container[str], folder: str | None = None
 ) -> str:
-    """Where a document's file is put. `taken`: the keys of paths that are in use. `folder`: where it was in the drop folder."""
-    own = PurePosixPath(USERS, str(user)) if user is not None else PurePosixPath()
+    """Where a document's file is put. `home`: the name of its user's folder, if it has a user.
+
+    `taken`: the keys of paths that are in use. `folder`: where it was in the drop folder.
+    """
+    own = PurePosixPath(USERS, home) if home is not None else PurePosixPath()
     # Of a file that was named, the whole path is known: what is above it says nothing to those who read the replica.
     inside = [] if folder is None or folder.startswith("/") else folder.split("/")[:MAX_FOLDERS]
     parts = [safe(part) for part in inside]
@@ -101,12 +110,12 @@ def is_memoryds_own(path: str) -> bool:
 
 
 def user_of(path: str) -> UUID | None:
-    """Whose folder it is in; None: nobody's own."""
+    """Whose folder it is in; None: nobody's own. What stands behind the id is for people, who may change it."""
     parts = PurePosixPath(path).parts
     if len(parts) < 3 or parts[0] != USERS:
         return None
     try:
-        return UUID(parts[1])
+        return UUID(parts[1].partition(" ")[0])
     except ValueError:
         return None
 

@@ -67,6 +67,7 @@ comment on column memoryd.replica_files.began_hash is
     'Which text the file that was taken last names as the one that it began from: a further save that names '
     'it is by the same person. Empty: it names none. 0 at its end: others have changed the document since a '
     'file that names none was taken. Null: nothing was taken since memoryd wrote the file.';
+create index replica_files_user on memoryd.replica_files (user_id) where user_id is not null;
 create unique index replica_files_document on memoryd.replica_files (document_id) where conflict_id is null;
 create unique index replica_files_conflict on memoryd.replica_files (conflict_id)
     where conflict_id is not null;

@@ -6,13 +6,14 @@ import asyncio
 import os
 import shutil
 from pathlib import Path
+from uuid import uuid4
 
 import asyncpg
 
 from tests.support.access.acting import ANN, BOB
 from tests.support.processes.commands import Commands
 from tests.support.processes.daemons import Daemons
-from tests.support.rows import insert
+from tests.support.rows import insert, say
 from tests.support.waiting import IDLE, until
 
 
@@ -157,13 +158,18 @@ async def test_a_user_is_erased_while_the_daemon_runs_and_while_it_does_not(
 ) -> None:
     root = tmp_path / "replica"
     daemon = await daemons.start(replica=root)
-    for user in (ANN, BOB):
+    assert await until(connection, "select exists (select from memoryd.replica where noting)")
+    # A name that the daemon has read stands beside the id.
+    await say(connection, uuid4(), "Hi, my name is Mia.", user_id=ANN)
+    await appears(root / f"users/{ANN} Mia/memories.md", with_text="Mia")
+    for user, home in ((ANN, f"{ANN} Mia"), (BOB, f"{BOB}")):
         await insert(connection, "documents", {"title": "Diary", "content": "Dear diary.", "user_id": user})
-        await appears(root / f"users/{user}/documents/documents/Diary.md", with_text="Dear diary.")
+        await appears(root / f"users/{home}/documents/documents/Diary.md", with_text="Dear diary.")
     # A file is there before its row is.
     assert await until(connection, "select count(*) = 2 from memoryd.replica_files")
     await connection.execute("select erase_user_memory($1)", ANN)
     assert await until(connection, "select count(*) = 1 from memoryd.replica_files")
+    assert await until(connection, "select count(*) = 0 from memoryd.replica_collections")
     assert listed(root / "users") == [str(BOB)]
     await daemon.stop()
     await connection.execute("select erase_user_memory($1)", BOB)

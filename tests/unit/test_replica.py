@@ -17,6 +17,7 @@ from memory.replica.match import match
 from memory.replica.paths import (
     MAX_BYTES,
     conflict_path,
+    home_for,
     is_document,
     key,
     path_for,
@@ -142,12 +143,18 @@ def test_safe_names(name: str, file: str) -> None:
     assert safe(name) == file
 
 
-@given(title=st.text(), source=st.none() | st.text(), user=st.none() | st.just(USER))
+@given(
+    title=st.text(),
+    source=st.none() | st.text(),
+    user=st.none() | st.just(USER),
+    name=st.none() | st.text() | st.just("\u202e../" * 100) | st.just(f"/ {UUID(int=9)}"),
+)
 def test_every_title_has_a_path_that_is_a_documents(
-    title: str, source: str | None, user: UUID | None
+    title: str, source: str | None, user: UUID | None, name: str | None
 ) -> None:
-    path = path_for(title, source, user, taken=())
+    path = path_for(title, source, None if user is None else home_for(user, name), taken=())
     assert is_document(path)
+    assert source_of(path) in {None, path.split("/")[-2]}
     assert user_of(path) == user
     again = conflict_path(path, "2026-11-22 10.15", taken={key(path)})
     for one in (path, again):

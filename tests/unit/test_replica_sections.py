@@ -135,14 +135,17 @@ def test_each_collection_has_a_path_that_stands_for_it() -> None:
     for of in (*KEYS, Key(Source.KNOWLEDGE, org=OTHER, tier="learning"), Key(Source.INSIGHT, user=USER)):
         taken: set[str] = set()
         for part in (1, 2, 3):
-            path = path_of(of, part, taken=taken)
+            path = path_of(of, part, taken=taken, homes={USER: f"{USER} Mia"})
             taken.add(key(path))
             assert key_of(path) == of
-    assert path_of(CORE, 1, taken={key("knowledge/core.md")}) == "knowledge/core 2.md"
+            assert key_of(path.replace(" Mia", "")) == key_of(path.replace("Mia", "Ann")) == of
+    assert path_of(CORE, 1, taken={key("knowledge/core.md")}, homes={}) == "knowledge/core 2.md"
     for path in (
         "core.md",
         "knowledge/other.md",
         "users/ann/memories.md",
+        f"users/ann {USER}/memories.md",
+        f"users/{USER}Ann/memories.md",
         "agents/a/b/memories.md",
         "agents/x.md",
     ):

@@ -105,10 +105,13 @@ class Conflicts:
         self, state: PassState, missing: Iterable[Conflict], conflicts: dict[UUID, Conflict]
     ) -> None:
         noted = []
+        missing = list(missing)
+        await self._store.entries.learn_homes(state.homes, [one.user for one in missing])
         for one in missing:
             if one.deleted or one.id in state.conflicts or one.id not in conflicts:
                 continue
-            own = state.paths.get(one.document) or path_for(one.text.title, one.source, one.user, taken=())
+            home = None if one.user is None else state.homes[one.user]
+            own = state.paths.get(one.document) or path_for(one.text.title, one.source, home, taken=())
             path = conflict_path(own, one.made.astimezone(UTC).strftime("%Y-%m-%d %H.%M"), taken=state.taken)
             state.taken.add(key(path))
             content = _content(one)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable
 from uuid import UUID, uuid4
 
-from daemon.replica.pass_state import PassState, Taken
+from daemon.replica.pass_state import PassState
 from daemon.replica.store.entries import CHANGES_AT_ONCE, Change, Collection, CollectionsStore, Placed
 from memory.replica.collections import PART_BYTES, PART_SECTIONS, Key, Source, path_of
 from memory.replica.paths import key
@@ -44,8 +44,11 @@ class Assignment:
             for source in Source:
                 if ids := sorted({row for _, name, row in notes if name == source.value}):
                     changes += await self._store.changed(source, ids)
-            rooms = rooms or _Rooms(collections, state.taken)
+            rooms = rooms or _Rooms(collections, state)
             await self._fill(rooms, changes)
+            await self._store.learn_homes(
+                state.homes, [one.key.user for one in changes if one.key is not None]
+            )
             placed, changed = [], set()
             for change in changes:
                 place = rooms.place(change)
@@ -71,9 +74,9 @@ class Assignment:
 class _Rooms:
     """The last file of each collection, and how full it is."""
 
-    def __init__(self, collections: dict[UUID, Collection], taken: Taken) -> None:
+    def __init__(self, collections: dict[UUID, Collection], state: PassState) -> None:
         self._collections = collections
-        self._taken = taken
+        self._taken, self._homes = state.taken, state.homes
         self._last: dict[Key, Collection] = {}
         self._full: dict[UUID, tuple[int, int]] = {}
         self._new: list[Collection] = []
@@ -111,7 +114,8 @@ class _Rooms:
         return new
 
     def _begin(self, of: Key, part: int) -> Collection:
-        one = Collection(uuid4(), of, part, path_of(of, part, taken=self._taken), None, None)
+        path = path_of(of, part, taken=self._taken, homes=self._homes)
+        one = Collection(uuid4(), of, part, path, None, None)
         self._taken.add(key(one.path))
         self._last[of] = self._collections[one.id] = one
         self._new.append(one)

@@ -155,7 +155,8 @@ class CollectionFiles:
         elif _differs(one, said, sections, noted) or file.known is None:
             if file.known is None and one.path in state.listing.files:
                 # Something else is there by now.
-                one = replace(one, path=path_of(one.key, one.part, taken=state.taken))
+                await self._store.learn_homes(state.homes, [one.key.user])
+                one = replace(one, path=path_of(one.key, one.part, taken=state.taken, homes=state.homes))
                 state.taken.add(key(one.path))
             above = one.preamble or preamble(one.key, one.id)
             one = replace(one, version=1 + max(one.version, said.version or 0))

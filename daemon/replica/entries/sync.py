@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 from dataclasses import replace
+from pathlib import PurePosixPath
 from uuid import UUID, uuid4
 
 from daemon.replica.deletions import Deletions
@@ -56,8 +57,12 @@ class Collections:
             and known.conflict is None
             and (path in own or known.collection is not None or key_of(path) is not None)
         }
-        for path in self._claimed:
+        erased = {one.key.user for one in self.known.values() if one.erased}
+        # Those at their path last: the database does not know yet where a person moved the others to.
+        for path in sorted(self._claimed, key=own.__contains__):
             del state.files.known[path]
+            if (user := user_of(path)) is not None and user not in erased:
+                state.homes[user] = PurePosixPath(path).parts[1]
 
     async def run(self, state: PassState) -> None:
         """One pass."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection as Some
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -13,6 +13,7 @@ from daemon.db.pool import Database
 from daemon.replica.store.statements import columns_of
 from memory.replica.collections import Entry, Key, Source, Words
 from memory.replica.merge import Addition, Edit, Elsewhere, Noted, Other
+from memory.replica.paths import home_for
 
 CHANGES_AT_ONCE = 2_000
 
@@ -77,6 +78,26 @@ CHANGE_CONFLICTS = "select memoryd.change_section_conflicts($1, $2, $3, $4)"
 END_CONFLICTS = "select memoryd.end_section_conflicts($1)"
 NOTE = "select memoryd.note_collection($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)"
 FORGET = "select memoryd.forget_collections($1, $2)"
+HOMES = """
+select u.id,
+       (select split_part(f.path, '/', 2)
+        from (select c.path from memoryd.replica_collections c where c.user_id = u.id and not c.erased
+              union all
+              select r.path from memoryd.replica_files r join public.documents d on d.id = r.document_id
+              where r.user_id = u.id) f
+        where starts_with(f.path, 'users/') and starts_with(split_part(f.path, '/', 2) || ' ', u.id || ' ')
+        limit 1) as folder,
+       (select case when strpos(lower(m.content), f.value) > 0
+                    then substr(m.content, strpos(lower(m.content), f.value), length(f.value)) else f.value end
+        from memoryd.facts f
+        join public.agent_memory m on m.id = f.memory_id
+        where f.user_id = u.id and f.family = 'name' and f.value <> '' and m.superseded_by is null
+          and coalesce(m.valid_to, 'infinity') > now() and coalesce(m.expires_at, 'infinity') > now()
+          and coalesce(lower(m.metadata ->> 'speaker'), f.value) = f.value
+        order by m.created_at desc
+        limit 1) as name
+from unnest($1::uuid[]) as u(id)
+"""
 CONTENTS = """
 select c.path, c.source, c.user_id, c.agent_id, c.org_id, c.tier from memoryd.replica_collections c
 where c.file_hash is not null and c.user_id is null
@@ -319,6 +340,12 @@ class CollectionsStore:
         """The files of erased users' collections are gone."""
         if ids:
             await self._database.execute(FORGET, self._daemon, ids)
+
+    async def learn_homes(self, homes: dict[UUID, str], users: Iterable[UUID | None]) -> None:
+        """Adds the names of these users' folders: those that are there; else the id, and the name that the user goes by."""
+        unknown = {user for user in users if user is not None} - homes.keys()
+        rows = await self._database.fetch(HOMES, list(unknown)) if unknown else []
+        homes |= {row["id"]: row["folder"] or home_for(row["id"], row["name"]) for row in rows}
 
     async def contents(self) -> list[tuple[str, Key]]:
         """Of each file that is not a user's: the path, and what is in it."""

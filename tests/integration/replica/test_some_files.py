@@ -16,6 +16,7 @@ from daemon.replica.folder import Listing
 from daemon.replica.local_folder import LocalFolder
 from daemon.replica.pass_state import Report
 from daemon.replica.store.documents import FILES_AT
+from daemon.replica.store.entries import HOMES
 from memory.replica.paths import IDENTITY
 from tests.support.replica.passes import Replicated
 
@@ -234,12 +235,15 @@ async def test_a_folder_that_becomes_a_link_deletes_nothing(
 
 async def test_single_files_are_looked_up_by_indexes(connection: asyncpg.Connection) -> None:
     await connection.execute(
-        "insert into memoryd.replica_files (path, document_id, base_hash, file_hash) "
-        "select repeat('folder/', 10) || n, gen_random_uuid(), sha256('a'), sha256('b') from generate_series(1, 5000) n"
+        "insert into memoryd.replica_files (path, document_id, user_id, base_hash, file_hash) "
+        "select repeat('folder/', 10) || n, gen_random_uuid(), md5((n / 50)::text)::uuid, sha256('a'), sha256('b') "
+        "from generate_series(1, 5000) n"
     )
     await connection.execute("analyze memoryd.replica_files")
     paths = [f"{'folder/' * 10}{number}" for number in range(1, 40)]
     plan = await connection.fetch(f"explain {FILES_AT}", paths, [UUID(int=number) for number in range(40)])
+    assert not any("Seq Scan on replica_files" in row[0] for row in plan), plan
+    plan = await connection.fetch(f"explain {HOMES}", [UUID(int=number) for number in range(40)])
     assert not any("Seq Scan on replica_files" in row[0] for row in plan), plan
     assert len(await connection.fetch(FILES_AT, paths, [])) == len(paths)
     # A path may be as long as a file system allows.
