@@ -102,7 +102,7 @@ WRONG = [
     ("recall", "deploy", "--user", ALMOST),
     ("decisions", "--org", ""),
     ("mcp", "--agent", "alice", "--user", "mia\udc80"),
-    ("restore", "mia"),
+    ("undelete", "mia"),
     ("prove", "mia"),
     ("know", "show", "mia"),
     ("conflicts", "--keep", "mine", "mia"),
