@@ -31,6 +31,7 @@ from daemon.embedder import FollowingEmbedder
 from daemon.executor.executor import Executor
 from daemon.heartbeat import Heartbeat
 from daemon.logs import describe, frames
+from daemon.measures import Measures
 from daemon.outer_part import Part, keep_running
 from daemon.queue import queue
 from daemon.queue.listener import Listener
@@ -86,6 +87,7 @@ class Daemon:
         self._executor: Executor | None = None
         self._replica: Replica | None = None
         self._told_to_stop = asyncio.Event()
+        self._measures = Measures()
 
     async def run(self, *, once: bool = False) -> None:
         """Starts, works, stops; `once`: as soon as nothing is left to do.
@@ -211,13 +213,22 @@ class Daemon:
             dreamer=dreamer,
             embedder=self._embedder,
             daemon=self._number,
+            measures=self._measures,
             # With a listener the wake-up of the follow-up jobs comes soon enough, and saves a claim that may find nothing.
             wake_others=(lambda _topics: None) if listen else self.wake,
             logger=self._log,
         )
-        self._executor = parts.build_executor(settings, database, daemon_id=self._id, logger=self._log)
+        self._executor = parts.build_executor(
+            settings, database, daemon_id=self._id, measures=self._measures, logger=self._log
+        )
         tasks = [worker.run() for worker in self._workers.values()]
-        take_over = TakeOver(database=database, daemon_id=self._id, wake=self.wake, logger=self._log)
+        take_over = TakeOver(
+            database=database,
+            daemon_id=self._id,
+            wake=self.wake,
+            measures=self._measures,
+            logger=self._log,
+        )
         tasks += [
             heartbeat.run(),
             take_over.run(),
@@ -256,7 +267,18 @@ class Daemon:
         def drop() -> Part | None:
             return parts.build_drop_folder(self._settings, database, logger=self._log)
 
-        return {"replica": replica, "drop folder": drop}
+        def http() -> Part | None:
+            return parts.build_http(
+                self._settings,
+                database,
+                measures=self._measures,
+                topics=list(self._workers),
+                providers={"embedder": self._embedder, "language_model": self._model},
+                is_stopping=self._told_to_stop.is_set,
+                logger=self._log,
+            )
+
+        return {"replica": replica, "drop folder": drop, "HTTP port": http}
 
     def _wake_topic(self, topic: str | None) -> None:
         self.wake(None if topic is None else (topic,))

@@ -6,7 +6,8 @@ Promise: nothing is started here, and nothing else reads these settings.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from structlog.typing import FilteringBoundLogger
@@ -16,6 +17,7 @@ from daemon.backup.folder import BackupFolder
 from daemon.backup.keys import keys_of
 from daemon.db.dense_indexes import build_dense_indexes
 from daemon.db.pool import Database
+from daemon.db.presence import silence
 from daemon.embedded.account import server_uid
 from daemon.embedder import FollowingEmbedder
 from daemon.executor.confinement import Confinement, confine
@@ -24,6 +26,7 @@ from daemon.executor.program import words_of
 from daemon.ingest.drive_drop import DriveDrop
 from daemon.ingest.drive_files import DriveFiles
 from daemon.ingest.drop import DropFolder
+from daemon.measures import Measures
 from daemon.queue.worker import Worker
 from daemon.replica.keeper import Replica
 from daemon.replica.location import drive_id_of, open_drive, open_location
@@ -41,13 +44,17 @@ from memory.trail.significance import Significance
 from providers.build import build_parser, build_word_embedder
 from providers.ports import LanguageModel, Ledger
 
+if TYPE_CHECKING:
+    from daemon.metrics.collected import Provider
+    from daemon.metrics.port import HttpPort
+
 OVERDUE_EVERY_SECONDS = 60.0
 OUTDATED_EVERY_SECONDS = 5.0
 DENSE_EVERY_SECONDS = 30.0
 SWEEP_EVERY_SECONDS = 3600.0
 
 
-def build_workers(
+def build_workers(  # noqa: PLR0913 - what workers are made of
     settings: Settings,
     database: Database,
     *,
@@ -55,6 +62,7 @@ def build_workers(
     dreamer: Dreamer,
     embedder: FollowingEmbedder,
     daemon: int,
+    measures: Measures,
     wake_others: Callable[[Sequence[str]], None],
     logger: FilteringBoundLogger,
 ) -> dict[str, Worker]:
@@ -77,6 +85,7 @@ def build_workers(
             max_attempts=settings.max_attempts,
             retry_max_seconds=settings.retry_max_seconds,
             daemon=daemon,
+            measures=measures,
             logger=logger,
             wake_others=wake_others,
         )
@@ -127,7 +136,12 @@ def build_delivery(
 
 
 def build_executor(
-    settings: Settings, database: Database, *, daemon_id: UUID, logger: FilteringBoundLogger
+    settings: Settings,
+    database: Database,
+    *,
+    daemon_id: UUID,
+    measures: Measures,
+    logger: FilteringBoundLogger,
 ) -> Executor | None:
     """The built-in executor; None where the settings name no program. Raises ValueError with what to do."""
     if not settings.executor_command:
@@ -144,6 +158,7 @@ def build_executor(
         total=settings.executor_total,
         timeout_seconds=settings.executor_timeout_seconds,
         output_bytes=settings.executor_output_bytes,
+        measures=measures,
         logger=logger,
     )
 
@@ -236,6 +251,37 @@ def build_drop_folder(
         keep_days=settings.drop_keep_days,
         logger=logger,
     )
+
+
+def build_http(
+    settings: Settings,
+    database: Database,
+    *,
+    measures: Measures,
+    topics: Sequence[str],
+    providers: Mapping[str, Provider | None],
+    is_stopping: Callable[[], bool],
+    logger: FilteringBoundLogger,
+) -> HttpPort | None:
+    """What answers probes and scrapes; None where the settings name no port. `providers`: by what they are for."""
+    if settings.http is None:
+        return None
+    # Loaded for this only: the package that writes metrics takes a tenth of a second and a few megabytes.
+    from daemon.metrics.collected import Collected  # noqa: PLC0415
+    from daemon.metrics.pages import Pages  # noqa: PLC0415
+    from daemon.metrics.port import HttpPort  # noqa: PLC0415
+    from daemon.metrics.reading import Readings  # noqa: PLC0415
+
+    pages = Pages(
+        database,
+        readings=Readings(database, topics, measures, silence=silence(settings.heartbeat_seconds)),
+        collected=Collected(
+            measures, database, {k: v for k, v in providers.items() if v is not None}, topics
+        ),
+        lag_seconds=settings.ready_lag_seconds,
+        is_stopping=is_stopping,
+    )
+    return HttpPort(settings.http, pages, logger=logger)
 
 
 def build_dreamer(

@@ -93,6 +93,10 @@ class OpenAILanguageModel:
         self._timeout_seconds = timeout_seconds
         self._client = connect(base_url=base_url, api_key=api_key, timeout_seconds=timeout_seconds)
 
+    def retry_in(self) -> float:
+        """See `LanguageModel`: the circuit before it tells."""
+        return 0.0
+
     async def insight(self, memories: Sequence[str], draft: str) -> WrittenInsight:
         """Write an insight, see `LanguageModel.insight`.
 

@@ -249,6 +249,10 @@ class LanguageModel(Protocol):
         """Provider and model, such as 'openai/gpt-5-mini'."""
         ...
 
+    def retry_in(self) -> float:
+        """Seconds until it may be asked again; 0.0: now."""
+        ...
+
     async def insight(self, memories: Sequence[str], draft: str) -> WrittenInsight:
         """Say in one or two sentences what the memories teach; `draft` is the sentence that a rule wrote.
 

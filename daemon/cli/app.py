@@ -19,6 +19,7 @@ from daemon.cli.memories.recall import recall
 from daemon.cli.operations.backup import backup
 from daemon.cli.operations.dead import dead
 from daemon.cli.operations.doctor import doctor
+from daemon.cli.operations.health import health
 from daemon.cli.operations.mcp import mcp
 from daemon.cli.operations.migrate import migrate
 from daemon.cli.operations.psql import psql
@@ -53,6 +54,7 @@ for command in (
     demo,
     status,
     doctor,
+    health,
     recall,
     context,
     dream,

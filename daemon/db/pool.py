@@ -165,6 +165,12 @@ class Database:
         async with self.connection() as connection:
             await connection.execute(sql, *args)
 
+    @property
+    def connections(self) -> dict[str, int]:
+        """How many are used and idle now, and how many there may be."""
+        size, idle = self._pool.get_size(), self._pool.get_idle_size()
+        return {"used": size - idle, "idle": idle, "most": self._pool.get_max_size()}
+
     async def reconnect_after_failover(self, error: BaseException) -> None:
         """Lets go of all connections when the server is read-only now: the next ones may lead to the one that took over."""
         if isinstance(error, asyncpg.ReadOnlySQLTransactionError):

@@ -29,6 +29,7 @@ from daemon.executor import commands
 from daemon.executor.confinement import Confinement
 from daemon.executor.program import Output, run_program
 from daemon.logs import describe
+from daemon.measures import Measures
 from memory.text import unframed
 
 OUT_OF_RESOURCES_SECONDS = 1.0
@@ -60,6 +61,7 @@ class Executor:
         total: int,
         timeout_seconds: float,
         output_bytes: int,
+        measures: Measures,
         logger: FilteringBoundLogger,
     ) -> None:
         self._argv = argv
@@ -71,6 +73,7 @@ class Executor:
         self._total = total
         self._timeout = timeout_seconds
         self._output_bytes = output_bytes
+        self._measures = measures
         self._log = logger
         self._woken = asyncio.Event()
         self._running: dict[UUID, asyncio.Task[None]] = {}
@@ -117,6 +120,7 @@ class Executor:
                     task.cancel()
         again, failed = await commands.take_over(self._database)
         if again or failed:
+            self._measures.taken_over["commands"] += again + failed
             self._log.warning("commands_taken_over", again=again, failed=failed)
             self.wake()
 

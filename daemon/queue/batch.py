@@ -27,6 +27,7 @@ from structlog.typing import FilteringBoundLogger
 from daemon.db.errors import DATABASE_FAULTS, is_gone, is_outage
 from daemon.db.pool import Database
 from daemon.logs import describe
+from daemon.measures import Measures
 from daemon.queue import failures, queue
 from daemon.queue.failures import Fault, ProviderSuspects, reason_of
 from daemon.queue.topic import Topic
@@ -47,6 +48,7 @@ class BatchRunner:
         wake: Callable[[], None],
         wake_others: Callable[[Sequence[str]], None],
         logger: FilteringBoundLogger,
+        measures: Measures,
     ) -> None:
         """`wake` is called when there may be work of this topic, `wake_others` when there may be work of other topics."""
         self._topic = topic
@@ -56,12 +58,14 @@ class BatchRunner:
         self._wake = wake
         self._wake_others = wake_others
         self._log = logger
+        self._measures = measures
         self._trying_suspects = asyncio.Lock()
         self._provider_suspects = ProviderSuspects()
 
     async def run(self, jobs: list[Job]) -> None:
         """Runs a batch to its end: each of its jobs is completed, discarded or handed back."""
         began = time.perf_counter()
+        self._measures.begun(self._topic.name, jobs)
         try:
             done = True
             for part in self._provider_suspects.separate([j for j in jobs if not j.suspect]):
@@ -135,6 +139,7 @@ class BatchRunner:
             return done
 
     async def _process(self, jobs: Sequence[Job], *, return_lanes: bool) -> None:
+        began = time.perf_counter()
         commit = await self._topic.handler.prepare(jobs)
         pauses: Iterable[float] = ()
         async with self._database.transaction() as connection:
@@ -143,6 +148,7 @@ class BatchRunner:
                 pauses = await commit(connection, ours) or ()
         for seconds in pauses:
             self._wake_in(seconds)
+        self._measures.done(self._topic.name, ours, seconds=time.perf_counter() - began)
         self._provider_suspects.succeeded(jobs)
         if len(ours) < len(jobs):
             self._log.warning("claim_lost", jobs=len(jobs) - len(ours))
@@ -173,6 +179,7 @@ class BatchRunner:
         if at_fault and jobs[0].attempt - jobs[0].snoozes >= self._max_attempts:
             await self._discard(jobs[0], reason_of(error), error=error)
             return True
+        self._measures.ended(self._topic.name, "handed_back", len(jobs))
         self._wake_in(error.retry_in)
         return False
 
@@ -201,6 +208,7 @@ class BatchRunner:
     async def _snooze(self, jobs: Sequence[Job], seconds: float) -> None:
         await queue.snooze(self._database, jobs, seconds=seconds)
         await queue.return_lanes(self._database, jobs, seconds=seconds)
+        self._measures.ended(self._topic.name, "handed_back", len(jobs))
         self._wake_in(seconds)
 
     def _wake_in(self, seconds: float) -> None:
@@ -224,6 +232,7 @@ class BatchRunner:
             error=describe(error),
         )
         await queue.retry(self._database, job, seconds=seconds, error=reason_of(error))
+        self._measures.ended(self._topic.name, "retried")
         if job.lane is not None:
             await queue.return_lanes(self._database, [job], seconds=seconds)
         self._wake_in(seconds)
@@ -233,6 +242,7 @@ class BatchRunner:
         self, job: Job, reason: str, *, error: Exception | None = None, before_last: str | None = None
     ) -> None:
         await queue.discard(self._database, job, error=reason, before_last=before_last)
+        self._measures.ended(self._topic.name, "discarded")
         self._log.error(
             "job_discarded",
             job=job.id,

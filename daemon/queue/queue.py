@@ -17,6 +17,7 @@ times are the database's now().
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -50,11 +51,13 @@ update memoryd.jobs j
 set visible_at = now() + make_interval(secs => $3), attempt = j.attempt + 1, claimed_by = coalesce($5, 0)
 from (select id from fresh union all select id from suspects) due
 where j.id = due.id
-returning j.id, j.lane, j.ref, j.payload, j.attempt, j.snoozes, j.solo_attempts, j.created_at
+returning j.id, j.lane, j.ref, j.payload, j.attempt, j.snoozes, j.solo_attempts, j.created_at,
+          extract(epoch from clock_timestamp() - j.created_at)::double precision as age
 """
 
 CLAIM_LANES = """
-select id, lane, ref, payload, attempt, snoozes, solo_attempts, created_at, token
+select id, lane, ref, payload, attempt, snoozes, solo_attempts, created_at, token,
+       extract(epoch from clock_timestamp() - created_at)::double precision as age
 from memoryd.claim_lanes($1, $2, $3, make_interval(secs => $4), $5, $6)
 """
 
@@ -315,6 +318,7 @@ def leases(jobs: Sequence[Job]) -> dict[str, int]:
 
 
 def _jobs(topic: str, rows: Sequence[Any]) -> list[Job]:
+    now = time.monotonic()
     jobs = [
         Job(
             id=r["id"],
@@ -327,6 +331,7 @@ def _jobs(topic: str, rows: Sequence[Any]) -> list[Job]:
             solo_attempts=r["solo_attempts"],
             created_at=r["created_at"],
             token=r.get("token"),
+            made_at=now - r["age"],
         )
         for r in rows
     ]

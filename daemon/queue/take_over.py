@@ -17,6 +17,7 @@ from daemon.db.errors import DATABASE_FAULTS, is_gone
 from daemon.db.pool import Database
 from daemon.db.presence import GONE, LISTENS
 from daemon.logs import describe
+from daemon.measures import Measures
 
 LOOK_SECONDS = 1.0
 GONE_SECONDS = 3.0
@@ -54,11 +55,18 @@ class TakeOver:
     """Takes over the claims of daemons that died, until cancelled."""
 
     def __init__(
-        self, *, database: Database, daemon_id: UUID, wake: Callable[[], None], logger: FilteringBoundLogger
+        self,
+        *,
+        database: Database,
+        daemon_id: UUID,
+        wake: Callable[[], None],
+        measures: Measures,
+        logger: FilteringBoundLogger,
     ) -> None:
         self._database = database
         self._daemon_id = daemon_id
         self._wake = wake
+        self._measures = measures
         self._log = logger
         self._missed: dict[tuple[UUID, int], float] = {}
 
@@ -83,6 +91,7 @@ class TakeOver:
             row = await self._database.fetchrow(TAKE_OVER, daemon, backend)
             if row is None:
                 continue
+            self._measures.taken_over.update(dict(row))
             if row["jobs"] or row["lanes"]:
                 self._log.warning(
                     "claims_taken_over", daemon=str(daemon), jobs=row["jobs"], lanes=row["lanes"]

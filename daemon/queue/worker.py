@@ -15,6 +15,7 @@ from structlog.typing import FilteringBoundLogger
 from daemon.db.errors import DATABASE_FAULTS, is_gone, is_outage
 from daemon.db.pool import Database
 from daemon.logs import describe, frames
+from daemon.measures import Measures
 from daemon.queue import failures, queue
 from daemon.queue.batch import BatchRunner
 from daemon.queue.topic import Topic
@@ -26,7 +27,7 @@ LAST_CLAIM_SECONDS = 2.0
 class Worker:
     """Runs one topic until told to stop."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one setting each
         self,
         topic: Topic,
         *,
@@ -37,8 +38,9 @@ class Worker:
         wake_others: Callable[[Sequence[str]], None],
         retry_max_seconds: float = failures.BACKOFF_MAX_SECONDS,
         daemon: int | None = None,
+        measures: Measures | None = None,
     ) -> None:
-        """`daemon` is the number of the daemon, which is written to each claim (`claimed_by`)."""
+        """`daemon`: the number of the daemon, which is written to each claim (`claimed_by`). `measures` counts what is done."""
         self.topic = topic
         self._database = database
         self._claim_seconds = claim_seconds
@@ -59,6 +61,7 @@ class Worker:
             wake=self.wake,
             wake_others=wake_others,
             logger=self._log,
+            measures=measures or Measures(),
         )
 
     def wake(self) -> None:

@@ -13,7 +13,7 @@ from dotenv import dotenv_values
 from pydantic import ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from daemon.settings.process import Database, Executor, Log, Mcp, Queue
+from daemon.settings.process import Database, Executor, Http, Log, Mcp, Queue
 from daemon.settings.remembering import (
     Backups,
     Documents,
@@ -40,8 +40,8 @@ class SettingsError(Exception):
 
 # The fields of the last base come first.
 class Settings(
-    Log, Mcp, Backups, Upkeep, Ledgers, Supabase, Limits, Executor, Trail, SecretFields, Replica, Documents, Models, Queue,
-    Database, BaseSettings,
+    Log, Http, Mcp, Backups, Upkeep, Ledgers, Supabase, Limits, Executor, Trail, SecretFields, Replica, Documents, Models,
+    Queue, Database, BaseSettings,
 ):  # fmt: skip
     """The settings of one process. Units are in the names."""
 
@@ -58,7 +58,7 @@ class Settings(
 
 SECTIONS = (
     Database, Queue, Models, Documents, Replica, SecretFields, Trail, Executor, Limits, Supabase, Ledgers, Upkeep, Backups, Mcp,
-    Log,
+    Http, Log,
 )  # fmt: skip
 """In the order of the documents."""
 

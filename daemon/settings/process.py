@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import AliasChoices, BaseModel, Field, SecretStr
+from pydantic import AfterValidator, AliasChoices, BaseModel, Field, SecretStr
 
-from daemon.settings.values import A_CENTURY
+from daemon.settings.values import A_CENTURY, http_address
 
 
 class Database(BaseModel):
@@ -100,6 +100,20 @@ class Mcp(BaseModel):
     )
     mcp_token_file: Path | None = Field(
         None, description="File that contains this token instead, readable by its owner only (mode 0600)."
+    )
+
+
+class Http(BaseModel):
+    heading: ClassVar = "Health and metrics"
+
+    http: Annotated[str, AfterValidator(http_address)] | None = Field(
+        None,
+        description="Port, or IP address and port, at which the daemon answers probes and Prometheus, without a token. A port "
+        "alone is one of 127.0.0.1; to be reached from other machines name the address, such as 0.0.0.0:9470. Empty: none. "
+        "docs/operations.md",
+    )
+    ready_lag_seconds: Annotated[float, Field(gt=0, le=A_CENTURY * 3600)] = Field(
+        60.0, description="The daemon is not ready while a job has waited for longer than this to be claimed."
     )
 
 

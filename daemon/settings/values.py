@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from ipaddress import ip_address
+
 from pydantic_core import PydanticCustomError
 
 from memory.secrets import FIELD
@@ -56,6 +59,20 @@ def secret_names(text: str) -> str:
                 "secret_fields", "names of your own: memoryd itself writes and reads that field"
             )
     return text
+
+
+def http_address(text: str) -> str:
+    """Passes a port, or an IP address and a port. A port alone is one of 127.0.0.1."""
+    host, _, port = text.strip().rpartition(":")
+    host = "127.0.0.1" if host in ("", "localhost") else host.removeprefix("[").removesuffix("]")
+    with suppress(ValueError):
+        address = ip_address(host)
+        if port.isascii() and port.isdigit() and int(port) <= 65535:
+            return f"[{address}]:{int(port)}" if address.version == 6 else f"{address}:{int(port)}"
+    raise PydanticCustomError(
+        "http_address",
+        "a port of 127.0.0.1, such as 9470, or an IP address and a port, such as 0.0.0.0:9470 or [::1]:9470",
+    )
 
 
 def agent_name(text: str) -> str:

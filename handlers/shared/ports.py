@@ -33,6 +33,8 @@ class Job:
     snoozes: int
     created_at: datetime
     token: int | None = None
+    made_at: float = 0.0
+    """When it was made, by this process's monotonic clock and the database's measure of its age."""
     solo_attempts: int = 0
     """Times it was the only one in its batch and neither failed nor was snoozed: its worker died, or lost the database."""
 

@@ -25,6 +25,7 @@ COMMANDS = {
     "demo": "real commands",
     "status": "--json",
     "doctor": "Exit code 1",
+    "health": "--live",
     "recall": "--source",
     "context": "The task",
     "dream": "Dream once",

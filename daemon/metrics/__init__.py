@@ -1,0 +1,1 @@
+"""The HTTP port: probes of the daemon's health, and metrics for Prometheus."""

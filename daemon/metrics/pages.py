@@ -1,0 +1,98 @@
+"""What the paths of the HTTP port answer.
+
+Promise: /health/live asks nobody: it answers as long as the process does its work. /health/ready and /metrics ask the
+database once a second at most, however many ask for them; without a database they answer what the process knows. No path
+shows content, or whose it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from http import HTTPStatus
+
+from prometheus_client import exposition
+
+from daemon.db.errors import DATABASE_FAULTS
+from daemon.db.pool import Database
+from daemon.logs import describe
+from daemon.metrics.cached import Cached
+from daemon.metrics.collected import Collected
+from daemon.metrics.port import Answer
+from daemon.metrics.reading import ASK_SECONDS, LAG, Reading, Readings
+
+FRESH_SECONDS = 1.0
+JSON = "application/json"
+LIVE, READY, METRICS = "/health/live", "/health/ready", "/metrics"
+
+
+class Pages:
+    """The pages of one daemon."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        readings: Readings,
+        collected: Collected,
+        lag_seconds: float,
+        is_stopping: Callable[[], bool],
+    ) -> None:
+        self._database = database
+        self._readings = readings
+        self._collected = collected
+        self._lag_seconds = lag_seconds
+        self._is_stopping = is_stopping
+        self._ready = Cached(self._why_not, seconds=FRESH_SECONDS)
+        self._reading = Cached(readings.read, seconds=FRESH_SECONDS)
+        self._shown: Reading | None = None
+        self._written: dict[str, bytes] = {}
+
+    async def answer(self, path: str, accept: str) -> Answer:
+        """See `Site`."""
+        match path:
+            case "/health/live":
+                return _json(HTTPStatus.OK, {"status": "live"})
+            case "/health/ready":
+                reason = "it is stopping" if self._is_stopping() else await self._ready.get()
+                if reason is None:
+                    return _json(HTTPStatus.OK, {"status": "ready"})
+                return _json(HTTPStatus.SERVICE_UNAVAILABLE, {"status": "not ready", "reason": reason})
+            case "/metrics":
+                return await self._metrics(accept)
+        return Answer(HTTPStatus.NOT_FOUND, f"There are {LIVE}, {READY} and {METRICS}.\n".encode())
+
+    async def close(self) -> None:
+        """See `Site`."""
+        await self._ready.close()
+        await self._reading.close()
+        await self._readings.close()
+
+    async def _metrics(self, accept: str) -> Answer:
+        reading = await self._reading.get()
+        if reading is not self._shown:
+            self._shown, self._written = reading, {}
+        write, content_type = exposition.choose_encoder(accept)
+        if content_type not in self._written:
+            self._written[content_type] = write(self._collected.registry(reading))
+        return Answer(HTTPStatus.OK, self._written[content_type], content_type)
+
+    async def _why_not(self) -> str | None:
+        """Why this daemon is not ready; None where it is."""
+        try:
+            async with asyncio.timeout(ASK_SECONDS):
+                rows = await self._database.fetch(LAG, self._readings.topics)
+        except DATABASE_FAULTS as error:
+            return f"the database does not answer ({describe(error)})"
+        late = max(rows, key=lambda row: row["seconds"], default=None)
+        if late is None or late["seconds"] <= self._lag_seconds:
+            return None
+        return (
+            f"a job of topic {late['topic']} has waited for {late['seconds']:.0f} s; "
+            f"the limit is {self._lag_seconds:g} s (MEMORYD_READY_LAG_SECONDS)"
+        )
+
+
+def _json(status: HTTPStatus, value: object) -> Answer:
+    return Answer(status, json.dumps(value).encode() + b"\n", JSON)

@@ -1,0 +1,169 @@
+"""What the database says for the metrics, in one statement.
+
+Of the daemons of a database one reports this: the one that has the lease. It is taken by whichever is asked first, and
+renewed whenever it is asked again. So counts are not doubled where daemons are added up, N daemons cost no more queries than
+one, and a daemon that nobody scrapes never has it.
+
+Promise: it costs a few milliseconds however much waits. Up to `EXACT` jobs of a topic are counted by its indexes; of more a
+sample of the table is counted. The rows of the sources are the estimates of the server's statistics.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from daemon.db.errors import DATABASE_FAULTS
+from daemon.db.lease import Lease
+from daemon.db.pool import Database
+from daemon.db.presence import ALIVE
+from daemon.measures import Measures
+
+ASK_SECONDS = 2.0
+LEASE_SECONDS = 60.0
+"""Longer than the usual pause between two scrapes, so that the daemon that reports stays the same."""
+EXACT = 1000
+SAMPLED_PAGES = 500
+LANES = 1000
+"""Lanes of a topic whose first jobs are looked at."""
+
+# By topic the longest wait of the jobs whose turn it is: of those without a lane the first one that can be claimed, and the
+# first ones of lanes that can be leased.
+LAG = f"""
+select t.topic, max(extract(epoch from now() - f.since))::double precision as seconds
+from unnest($1::text[]) as t(topic)
+cross join lateral (
+    (select greatest(j.created_at, j.visible_at) as since
+     from memoryd.jobs j
+     where j.topic = t.topic and j.lane is null and j.visible_at <= now()
+     order by j.fair_at, j.id
+     limit 1)
+    union all
+    (with recursive first(lane, made_at) as (
+        (select j.lane, j.created_at from memoryd.jobs j
+         where j.topic = t.topic and j.lane is not null
+         order by j.lane, j.id limit 1)
+        union all
+        select n.lane, n.created_at
+        from first p
+        cross join lateral (
+            select j.lane, j.created_at from memoryd.jobs j
+            where j.topic = t.topic and j.lane > p.lane
+            order by j.lane, j.id limit 1) n
+     )
+     select greatest(p.made_at, l.not_before)
+     from (select * from first limit {LANES}) p
+     left join memoryd.lanes l on l.topic = t.topic and l.lane = p.lane
+     where l.lane is null or (l.leased_until <= now() and l.not_before <= now()))
+) f
+group by t.topic
+"""  # noqa: S608 - a constant of ours
+
+_STATE = """case when j.lane is not null then case when j.claimed_by is null then 'ready' else 'claimed' end
+                 when j.visible_at <= now() then 'ready' when j.claimed_by is null then 'waiting' else 'claimed' end"""
+
+READ = f"""
+with counted as materialized (
+    select t.topic, s.state, s.jobs, sum(s.jobs) over (partition by t.topic) as all_jobs
+    from unnest($1::text[]) as t(topic)
+    cross join lateral (
+        select o.state, count(*) as jobs
+        from (
+            (select {_STATE} as state from memoryd.jobs j
+             where j.topic = t.topic and j.lane is null order by j.fair_at, j.id limit {EXACT})
+            union all
+            (select {_STATE} from memoryd.jobs j
+             where j.topic = t.topic and j.lane is not null order by j.lane, j.id limit {EXACT})) o
+        group by o.state) s
+), pages as (
+    select least(100, 100.0 * {SAMPLED_PAGES} / greatest(1, pg_relation_size('memoryd.jobs') / 8192)) as percent
+), sampled as (
+    select j.topic, {_STATE} as state, round(count(*) * 100 / (select percent from pages)) as jobs
+    from memoryd.jobs j tablesample system ((select percent from pages))
+    where exists (select from counted c where c.all_jobs >= {EXACT})
+    group by 1, 2
+)
+select json_build_object(
+    'jobs', (select coalesce(json_agg(json_build_array(c.topic, c.state, greatest(c.jobs, s.jobs))), '[]')
+             from counted c
+             left join sampled s on s.topic = c.topic and s.state = c.state and c.all_jobs >= {EXACT}),
+    'lag', (select coalesce(json_object_agg(l.topic, l.seconds), '{{}}') from ({LAG}) l),
+    'dead', (select coalesce(json_object_agg(t.topic, d.letters), '{{}}')
+             from unnest($1::text[]) as t(topic)
+             cross join lateral (
+                 select count(*) as letters
+                 from (select from memoryd.dead_letters d where d.topic = t.topic limit {EXACT}) d) d
+             where d.letters > 0),
+    'unindexed', (select greatest(count(*), case when count(*) = {EXACT} then (
+                      select c.reltuples from pg_class c where c.oid = 'memoryd.unindexed'::regclass) end)
+                  from (select from memoryd.unindexed limit {EXACT}) u),
+    'unembedded', (select greatest(count(*), case when count(*) = {EXACT} then (
+                       select c.reltuples from pg_class c where c.oid = 'memoryd.entries_unembedded'::regclass) end)
+                   from (select from memoryd.entries e where e.code is null order by e.scope, e.id limit {EXACT}) e),
+    'rows', (select json_object_agg(s.name, greatest(0, coalesce(
+                        nullif(pg_stat_get_live_tuples(c.oid), 0), c.reltuples)))
+             from memoryd.sources() s
+             join pg_class c on c.oid = to_regclass('public.' || quote_ident(s.table_name))),
+    'daemons', (select json_build_array(count(*) filter (where alive), count(*) filter (where not alive))
+                from (select {ALIVE.replace("$1", "$2")} as alive from memoryd.daemons d) d),
+    'dream_age', (select extract(epoch from now() - d.finished_at) from public.dream_sessions d
+                  where d.status = 'completed' order by d.finished_at desc limit 1),
+    'server_connections', json_build_array(
+        (select sum(numbackends) from pg_stat_database), current_setting('max_connections')::integer)
+)
+"""  # noqa: S608 - a constant of ours
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One answer. `shared`: what `READ` says; None where another daemon reports it, or the database is away."""
+
+    is_up: bool
+    shared: dict[str, Any] | None = None
+
+
+class Readings:
+    """Asks the database, if this daemon is the one that reports it."""
+
+    def __init__(
+        self, database: Database, topics: Sequence[str], measures: Measures, *, silence: float
+    ) -> None:
+        """`silence`: see daemon/db/presence.py."""
+        self.topics = list(topics)
+        self._database = database
+        self._measures = measures
+        self._silence = silence
+        self._lease = Lease("metrics", LEASE_SECONDS)
+        self._token: int | None = None
+
+    async def read(self) -> Reading:
+        """Asks now."""
+        began = time.perf_counter()
+        try:
+            async with asyncio.timeout(ASK_SECONDS):
+                shared = None
+                if await self._reports():
+                    shared = json.loads(await self._database.fetchval(READ, self.topics, self._silence))
+                return Reading(True, shared)
+        except DATABASE_FAULTS:
+            return Reading(False)
+        finally:
+            self._measures.readings.observe(time.perf_counter() - began)
+
+    async def close(self) -> None:
+        """Lets another daemon report."""
+        if self._token is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(ASK_SECONDS):
+                    await self._lease.give_back(self._database, self._token)
+
+    async def _reports(self) -> bool:
+        if self._token is not None and await self._lease.renew(self._database, self._token):
+            return True
+        self._token = await self._lease.take(self._database)
+        return self._token is not None

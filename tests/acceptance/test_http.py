@@ -1,0 +1,239 @@
+"""The daemon's HTTP port: probes and metrics, and clients that do not behave."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+import time
+import uuid
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import asyncpg
+import psutil
+import pytest
+import pytest_asyncio
+
+from tests.support.database.schemas import connected
+from tests.support.database.servers import Server
+from tests.support.database.templates import copied
+from tests.support.processes.commands import Commands
+from tests.support.processes.daemons import DaemonProcess, Daemons
+from tests.support.services import http
+from tests.support.services.http import ask, scrape, value
+from tests.support.waiting import IDLE, until
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+ANN = uuid.uuid4()
+OUTCOME = "insert into agent_commands (agent_id, message, output, status) values ('alice', 'deploy', 'deployed', 'completed')"
+QUESTION = "insert into memory_requests (kind, query, agent_id, user_id) values ('recall', 'what was deployed', 'alice', $1)"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def url(server: Server, template: str) -> AsyncIterator[str]:
+    """A database for the module."""
+    async with copied(server, template) as made:
+        yield made
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def db(url: str) -> AsyncIterator[asyncpg.Connection]:
+    """Its owner."""
+    async with connected(url) as opened:
+        yield opened
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def daemons(url: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Daemons]:
+    """What starts daemons on it."""
+    made = Daemons(url, tmp_path_factory.mktemp("http"))
+    yield made
+    await made.kill_all()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def daemon(daemons: Daemons) -> DaemonProcess:
+    """One daemon, which looks for work only when it is woken."""
+    return await daemons.start(http=0, poll_seconds=3600)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def site(daemon: DaemonProcess) -> str:
+    """Where its port is."""
+    return await listening(daemon)
+
+
+async def listening(daemon: DaemonProcess) -> str:
+    """Where the port of this daemon is."""
+    told: str = (await daemon.event("http_listening"))["url"]
+    return told
+
+
+async def fresh() -> None:
+    """Until what was read of the database is too old to be shown again."""
+    await asyncio.sleep(1.05)
+
+
+async def test_a_working_daemon_is_live_and_ready_and_tells_its_work(
+    site: str, db: asyncpg.Connection
+) -> None:
+    assert (await ask(site, "/health/live")).json == {"status": "live"}
+    ready = await ask(site, "/health/ready")
+    assert (ready.status, ready.json) == (200, {"status": "ready"})
+
+    await db.execute(OUTCOME)
+    await db.execute(QUESTION, ANN)
+    await until(db, IDLE)
+    await fresh()
+    told = await ask(site, "/metrics", **http.OPEN_METRICS)
+    assert told.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
+    assert "alice" not in told.body
+    assert str(ANN) not in told.body
+    samples = http.samples_of(told.body)
+    assert value(samples, "memoryd_database_up") == value(samples, "memoryd_reports_database") == 1
+    assert value(samples, "memoryd_jobs_handled_total", topic="capture", outcome="done") == 1
+    assert value(samples, "memoryd_job_queue_seconds_count", topic="capture") == 1
+    assert value(samples, "memoryd_batch_seconds_count", topic="capture") == 1
+    assert value(samples, "memoryd_answer_seconds_count", topic="request") == 1
+    assert 0 < value(samples, "memoryd_answer_seconds_sum", topic="request") < 60
+    assert value(samples, "memoryd_provider_up", role="embedder", provider="local/wordllama-256") == 1
+    assert value(samples, "memoryd_jobs", topic="capture", state="ready") == 0
+    assert value(samples, "memoryd_daemons", state="alive") == 1
+    labels = {name for _, pairs in samples for name, _ in pairs}
+    assert labels <= {
+        "topic", "state", "outcome", "kind", "role", "provider", "source", "for", "le", "version", "python",
+        "implementation", "major", "minor", "patchlevel",
+    }  # fmt: skip
+
+
+async def test_a_scraper_without_open_metrics_is_served_too(site: str) -> None:
+    told = await ask(site, "/metrics")
+    assert told.headers["content-type"].startswith("text/plain; version=0.0.4")
+    assert "\nmemoryd_database_up 1.0\n" in told.body
+
+
+@pytest.mark.parametrize("lane", [None, "alice"])
+async def test_a_daemon_whose_jobs_wait_is_not_ready(
+    site: str, db: asyncpg.Connection, lane: str | None
+) -> None:
+    await db.execute(
+        "insert into memoryd.jobs (topic, lane, created_at, visible_at) "
+        "values ('associate', $1, now() - interval '2 minutes', now() - interval '2 minutes')",
+        lane,
+    )
+    await fresh()
+    told = await ask(site, "/health/ready")
+    assert told.status == 503
+    assert told.json["status"] == "not ready"
+    assert re.match(
+        r"a job of topic associate has waited for 1\d\d s; the limit is 60 s", told.json["reason"]
+    )
+    samples = await scrape(site)
+    assert value(samples, "memoryd_jobs", topic="associate", state="ready") == 1
+    assert value(samples, "memoryd_oldest_ready_job_seconds", topic="associate") > 120
+    assert (await ask(site, "/health/live")).status == 200
+    await db.execute("delete from memoryd.jobs")
+    await fresh()
+    assert (await ask(site, "/health/ready")).status == 200
+
+
+async def test_what_is_no_question_of_ours_is_refused(site: str) -> None:
+    missing = await ask(site, "/metrics/../admin")
+    assert (missing.status, missing.body) == (404, "There are /health/live, /health/ready and /metrics.\n")
+    head = await ask(site, "/health/live?x=1", method="HEAD")
+    assert (head.status, head.body, head.headers["content-length"]) == (200, "", "19")
+    posted = await ask(site, "/health/live", method="POST", **{"Content-Length": "5"})
+    assert (posted.status, posted.headers["allow"]) == (405, "GET, HEAD")
+    assert (await ask(site, "/metrics", Host="evil.example")).status == 421
+    assert (await ask(site, "/metrics", Host="evil.example:9470")).status == 421
+    assert (await ask(site, "/health/live", Host="localhost:9470")).status == 200
+    assert (await ask(site, "/health/live", X="x" * 10_000)).status == 431
+    assert (await http.send(site, b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n")).status == 400
+    assert (await http.send(site, b"GET\r\n\r\n")).status == 400
+
+
+async def test_a_client_that_sends_nothing_is_let_go_and_keeps_nobody_waiting(site: str) -> None:
+    silent = [await http.connected(site) for _ in range(20)]
+    half, writer = await http.connected(site)
+    writer.write(b"GET /metrics HTTP/1.1\r\n")
+    began = time.monotonic()
+    assert (await ask(site, "/health/live")).status == 200
+    assert time.monotonic() - began < 1
+    for reader, _ in [*silent, (half, writer)]:
+        assert await reader.read() == b""
+    for _, one in [*silent, (half, writer)]:
+        one.close()
+
+
+async def test_a_thousand_scrapes_at_once_are_one_question_to_the_database(
+    site: str, daemon: DaemonProcess
+) -> None:
+    before = value(await scrape(site), "memoryd_reading_seconds_count")
+    process, most = psutil.Process(daemon.process.pid), 0
+    began = time.monotonic()
+    scrapes = asyncio.gather(*(ask(site, "/metrics") for _ in range(1000)))
+    while not scrapes.done():
+        most = max(most, process.num_fds())
+        await asyncio.sleep(0.01)
+    assert {told.status for told in await scrapes} == {200}
+    seconds = time.monotonic() - began
+    await fresh()
+    samples = await scrape(site)
+    assert value(samples, "memoryd_reading_seconds_count") - before <= seconds + 3
+    assert value(samples, "memoryd_connections_max") == 10
+    assert most < 128 + 100
+
+
+async def test_a_port_that_is_taken_is_told_once_and_tried_again(
+    daemons: Daemons, db: asyncpg.Connection
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        second = await daemons.start(http=port)
+        told = await second.event("http_not_listening")
+        assert told["reason"] == (
+            f"MEMORYD_HTTP names port {port} of 127.0.0.1, which another program listens at (EADDRINUSE). "
+            "Name another one, or end that program."
+        )
+        assert await until(db, "select count(*) = 2 from memoryd.daemons")
+    assert await listening(second) == f"http://127.0.0.1:{port}"
+    assert len(second.events("http_not_listening")) == 1
+    await second.stop()
+
+
+async def test_of_two_daemons_one_reports_what_is_the_databases(daemons: Daemons, site: str) -> None:
+    second = await daemons.start(http="[::1]:0")
+    other = await listening(second)
+    await fresh()
+    first_samples, second_samples = await scrape(site), await scrape(other)
+    assert value(first_samples, "memoryd_reports_database") == 1
+    assert value(second_samples, "memoryd_reports_database") == 0
+    names = {name for name, _ in first_samples} - {name for name, _ in second_samples}
+    assert {"memoryd_jobs", "memoryd_rows", "memoryd_dead_letters"} <= names
+    assert value(second_samples, "memoryd_database_up") == 1
+    await second.stop()
+
+
+async def test_probes_of_containers_ask_by_a_command(site: str, url: str, tmp_path: Path) -> None:
+    memoryd = Commands(url, tmp_path)
+    address = site.removeprefix("http://")
+    for arguments, status in (("--live",), "live"), (("--ready",), "ready"), ((), "ready"):
+        told = await memoryd("health", *arguments, http=address)
+        assert (told.code, told.out) == (0, f"{status}\n"), told
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        nobody = await memoryd("health", "--live", http=free.getsockname()[1])
+    assert nobody.code == 1
+    assert nobody.sentences[0].startswith("No daemon answers at 127.0.0.1:")
+    unset = await memoryd("health")
+    assert unset.code == 2
+    assert unset.sentences[0].startswith("MEMORYD_HTTP is not set")
+
+
+async def test_who_takes_over_reports(daemons: Daemons, daemon: DaemonProcess, site: str) -> None:
+    assert value(await scrape(site), "memoryd_reports_database") == 1
+    assert await daemon.stop() == 0
+    third = await daemons.start(http=0)
+    assert value(await scrape(await listening(third)), "memoryd_reports_database") == 1
