@@ -27,8 +27,8 @@ from daemon.measures import Measures
 ASK_SECONDS = 2.0
 LEASE_SECONDS = 60.0
 """Longer than the usual pause between two scrapes, so that the daemon that reports stays the same."""
-EXACT = 1000
-SAMPLED_PAGES = 500
+EXACT = 5000
+SAMPLED_PAGES = 1000
 LANES = 1000
 """Lanes of a topic whose first jobs are looked at."""
 
@@ -101,7 +101,7 @@ select json_build_object(
              where d.letters > 0),
     'unindexed', (select greatest(count(*), case when count(*) = {EXACT} then (
                       select c.reltuples from pg_class c where c.oid = 'memoryd.unindexed'::regclass) end)
-                  from (select from memoryd.unindexed limit {EXACT}) u),
+                  from (select from memoryd.unindexed w order by w.scope, w.id limit {EXACT}) u),
     'unembedded', (select greatest(count(*), case when count(*) = {EXACT} then (
                        select c.reltuples from pg_class c where c.oid = 'memoryd.entries_unembedded'::regclass) end)
                    from (select from memoryd.entries e where e.code is null order by e.scope, e.id limit {EXACT}) e),

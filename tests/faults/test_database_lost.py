@@ -20,6 +20,7 @@ from tests.support.content.finished import all_done
 from tests.support.processes.daemons import Daemons
 from tests.support.processes.load import load_on
 from tests.support.processes.workers import CREATE_DONE, Doing, enqueue, open_database, worker_on, working
+from tests.support.services import http
 from tests.support.waiting import IDLE, until
 
 ROUNDS = 30
@@ -36,15 +37,24 @@ async def test_work_survives_restarts_and_crashes_of_postgres(
         heartbeat_seconds=0.5,
         executor_command="cat",
         cleanup_seconds=1,
+        http=0,
     )
+    site = (await daemon.event("http_listening"))["url"]
     async with load_on(url, rounds=ROUNDS, pause=0.1) as load:
         for end in (server.stop, server.kill, server.stop):
             seen = len(daemon.lines)
             before = load.rounds
             await asyncio.to_thread(end)
             await daemon.event("database_lost", after=seen)
+            not_ready = await http.answering(site, "/health/ready", 503)
+            assert not_ready.json["reason"].startswith("the database does not answer (")
+            assert (await http.ask(site, "/health/live")).status == 200
+            told = await http.answering(site, "/metrics", 200, saying="memoryd_database_up 0.0")
+            assert "memoryd_jobs{" not in told.body
+            assert "memoryd_jobs_handled_total{" in told.body
             await asyncio.to_thread(server.start)
             await daemon.event("database_back", after=seen)
+            await http.answering(site, "/health/ready", 200)
             await daemon.event("listener_back", after=seen)
             await load.at_least(min(before + 5, ROUNDS))
     assert load.rounds == ROUNDS

@@ -15,7 +15,9 @@ import pytest
 import pytest_asyncio
 
 from daemon import schedule
+from daemon.db import lease as leases
 from daemon.executor import commands
+from daemon.metrics import reading
 from daemon.queue import queue
 from daemon.trail import delivery, items, proving
 from daemon.trail import log as trail_log
@@ -179,6 +181,7 @@ def scans(plan: Any) -> set[str]:
 IDS, TIME = [UUID(int=n) for n in range(16)], datetime.now(UTC)
 NUMBERS, SIXTEEN = list(range(16)), [1] * 16
 NO_EMBEDDINGS = [None] * 16
+TOPICS = ["context", "capture", "index", "associate", "request", "dream", "nothing"]
 
 STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
     "queue claim": (queue.CLAIM, ("index", 64, 30.0, 5, 1)),
@@ -265,6 +268,10 @@ STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
     "ledger claim": (delivery.CLAIM, ("evm", 1.0)),
     "ledger item": (items.READ, ("evm", [str(IDS[0])])),
     "ledger items": (items.READ, ("evm", [str(UUID(int=n)) for n in range(10)])),
+    "metrics lag": (reading.LAG, (TOPICS,)),
+    "metrics": (reading.READ, (TOPICS, 15.0)),
+    "lease take": (leases.TAKE, ("metrics", "build", 60.0)),
+    "lease renew": (leases.RENEW, ("metrics", "build", 60.0, 1)),
     "executor claim": (commands.CLAIM, (UUID(int=1), 2, 4, 30.0)),
 }
 
@@ -276,6 +283,17 @@ async def test_a_statement_of_the_daemon_reads_no_big_table_whole(
     sql, arguments = STATEMENTS[name]
     plan = json.loads(await busy.fetchval(f"explain (format json) {sql}", *arguments))
     assert scans(plan) & BIG == set()
+
+
+async def test_metrics_count_what_is_little_and_estimate_what_is_much(busy: asyncpg.Connection) -> None:
+    sql, arguments = STATEMENTS["metrics"]
+    read = json.loads(await busy.fetchval(sql, *arguments))
+    jobs = {(topic, state): count for topic, state, count in read["jobs"]}
+    assert jobs["context", "ready"] == 2000
+    much = await busy.fetchval("select count(*) from memoryd.jobs where topic = 'index'")
+    assert reading.EXACT < much / 2 < jobs["index", "ready"] < 2 * much
+    assert read["lag"].keys() == {"context", "capture", "index", "request"}
+    assert read["rows"]["memory"] == 30_000
 
 
 ONE_MEMORY = "(select id from agent_memory where agent_id = 'agent 3' limit 1)"

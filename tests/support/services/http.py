@@ -57,6 +57,14 @@ async def send(url: str, request: bytes) -> Told:
     return Told(int(first.split(" ")[1]), headers, body)
 
 
+async def answering(url: str, path: str, status: int, *, saying: str = "") -> Told:
+    """What is told once this is the answer's status, and its body contains that."""
+    async with asyncio.timeout(60):
+        while (told := await ask(url, path)).status != status or saying not in told.body:
+            await asyncio.sleep(0.02)
+    return told
+
+
 async def scrape(url: str) -> Samples:
     """The samples of /metrics, read by the parser of prometheus_client."""
     told = await ask(url, "/metrics", **OPEN_METRICS)
