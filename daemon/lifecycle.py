@@ -272,7 +272,7 @@ class Daemon:
                 self._settings,
                 database,
                 measures=self._measures,
-                topics=list(self._workers),
+                waits={name: worker.topic.waits_for for name, worker in self._workers.items()},
                 providers={"embedder": self._embedder, "language_model": self._model},
                 is_stopping=self._told_to_stop.is_set,
                 logger=self._log,

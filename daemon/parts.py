@@ -258,12 +258,13 @@ def build_http(
     database: Database,
     *,
     measures: Measures,
-    topics: Sequence[str],
+    waits: Mapping[str, Callable[[], float]],
     providers: Mapping[str, Provider | None],
     is_stopping: Callable[[], bool],
     logger: FilteringBoundLogger,
 ) -> HttpPort | None:
-    """What answers probes and scrapes; None where the settings name no port. `providers`: by what they are for."""
+    """What answers probes and scrapes; None where the settings name no port. `waits`: see `Pages`; `providers`: by
+    what they are for."""
     if settings.http is None:
         return None
     # Loaded for this only: the package that writes metrics takes a tenth of a second and a few megabytes.
@@ -274,10 +275,11 @@ def build_http(
 
     pages = Pages(
         database,
-        readings=Readings(database, topics, measures, silence=silence(settings.heartbeat_seconds)),
+        readings=Readings(database, list(waits), measures, silence=silence(settings.heartbeat_seconds)),
         collected=Collected(
-            measures, database, {k: v for k, v in providers.items() if v is not None}, topics
+            measures, database, {k: v for k, v in providers.items() if v is not None}, list(waits)
         ),
+        waits=waits,
         lag_seconds=settings.ready_lag_seconds,
         is_stopping=is_stopping,
     )

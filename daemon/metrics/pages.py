@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 
 from prometheus_client import exposition
@@ -36,12 +36,15 @@ class Pages:
         *,
         readings: Readings,
         collected: Collected,
+        waits: Mapping[str, Callable[[], float]],
         lag_seconds: float,
         is_stopping: Callable[[], bool],
     ) -> None:
+        """`waits`: by topic the seconds until its provider may be asked again (0.0: now). What waits for that is not late."""
         self._database = database
         self._readings = readings
         self._collected = collected
+        self._waits = waits
         self._lag_seconds = lag_seconds
         self._is_stopping = is_stopping
         self._ready = Cached(self._why_not, seconds=FRESH_SECONDS)
@@ -80,9 +83,10 @@ class Pages:
 
     async def _why_not(self) -> str | None:
         """Why this daemon is not ready; None where it is."""
+        topics = [topic for topic, wait in self._waits.items() if wait() == 0.0]
         try:
             async with asyncio.timeout(ASK_SECONDS):
-                rows = await self._database.fetch(LAG, self._readings.topics)
+                rows = await self._database.fetch(LAG, topics)
         except DATABASE_FAULTS as error:
             return f"the database does not answer ({describe(error)})"
         late = max(rows, key=lambda row: row["seconds"], default=None)

@@ -134,7 +134,7 @@ class Readings:
         self, database: Database, topics: Sequence[str], measures: Measures, *, silence: float
     ) -> None:
         """`silence`: see daemon/db/presence.py."""
-        self.topics = list(topics)
+        self._topics = list(topics)
         self._database = database
         self._measures = measures
         self._silence = silence
@@ -148,7 +148,7 @@ class Readings:
             async with asyncio.timeout(ASK_SECONDS):
                 shared = None
                 if await self._reports():
-                    shared = json.loads(await self._database.fetchval(READ, self.topics, self._silence))
+                    shared = json.loads(await self._database.fetchval(READ, self._topics, self._silence))
                 return Reading(True, shared)
         except DATABASE_FAULTS:
             return Reading(False)

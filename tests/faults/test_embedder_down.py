@@ -8,6 +8,7 @@ from collections import Counter
 from tests.support.content.finished import all_done
 from tests.support.content.index import INDEXED_MEMORIES, UNINDEXED
 from tests.support.rows import column
+from tests.support.services import http
 from tests.support.services.openai_server import HANG, POISON, Fault
 from tests.support.services.remote import CountingServer, Remote
 from tests.support.waiting import IDLE, until
@@ -32,7 +33,10 @@ async def test_commands_and_recall_work_while_the_embedder_is_down_and_embedding
     remote: Remote,
 ) -> None:
     server, connection = remote.server, remote.connection
-    daemon = await remote.daemons.start(url=remote.url, **remote.settings, poll_seconds=0.5)
+    daemon = await remote.daemons.start(
+        url=remote.url, **remote.settings, poll_seconds=0.5, http=0, ready_lag_seconds=0.001
+    )
+    site = (await daemon.event("http_listening"))["url"]
     await connection.execute("insert into agent_memory (agent_id, content) values ('alice', 'all is well')")
     await all_done(connection)
 
@@ -55,6 +59,12 @@ async def test_commands_and_recall_work_while_the_embedder_is_down_and_embedding
     await until(connection, "select max(snoozes) >= 2 from memoryd.jobs")
     assert await connection.fetchval("select max(attempt - snoozes) <= 1 from memoryd.jobs")
     assert len(await column(connection, UNINDEXED, "memory")) == 40
+    # What waits for the embedder does not make the daemon unready, however long it lasts.
+    await http.answering(site, "/health/ready", 200)
+    provider = 'memoryd_provider_up{provider="openai/test",role="embedder"} 0.0'
+    samples = http.samples_of((await http.answering(site, "/metrics", 200, saying=provider)).body)
+    assert http.value(samples, "memoryd_rows_waiting", **{"for": "embedding"}) > 0
+    assert http.value(samples, "memoryd_jobs_handled_total", topic="index", outcome="handed_back") > 0
 
     server.heal()
     await until(connection, IDLE)

@@ -12,6 +12,7 @@ from handlers.shared.ports import AnyConnection, Job, Poison
 from providers.ports import Unavailable
 from tests.support.processes.daemons import Daemons
 from tests.support.processes.workers import Doing, enqueue, worker_on, working
+from tests.support.services import http
 from tests.support.waiting import IDLE, until
 
 BAD = '{"bad": true}'
@@ -147,7 +148,7 @@ async def test_a_row_that_the_database_refuses_becomes_a_dead_letter_without_its
         """,
         f"the new password is {SECRET}",
     )
-    daemon = await daemons.start()
+    daemon = await daemons.start(http=0)
     await until(connection, IDLE)
     dead = await dead_letter(connection)
     assert dead["topic"] == "capture"
@@ -156,4 +157,7 @@ async def test_a_row_that_the_database_refuses_becomes_a_dead_letter_without_its
     assert await connection.fetchval("select count(*) from agent_memory") == 19
     event = await daemon.event("job_discarded")
     assert (event["job"], event["hint"]) == (dead["id"], "memoryd dead")
+    samples = await http.scrape((await daemon.event("http_listening"))["url"])
+    assert http.value(samples, "memoryd_dead_letters", topic="capture") == 1
+    assert http.value(samples, "memoryd_jobs_handled_total", topic="capture", outcome="discarded") == 1
     assert SECRET not in daemon.text()

@@ -16,6 +16,7 @@ from tests.support.processes.commands import Commands
 from tests.support.processes.daemons import Daemons
 from tests.support.processes.workers import Doing, enqueue, worker_on, working
 from tests.support.rows import ask
+from tests.support.services import http
 from tests.support.waiting import IDLE, until
 
 DIE = "update memoryd.jobs set visible_at = now() where visible_at > now() and attempt > snoozes"
@@ -156,10 +157,14 @@ async def test_claims_of_a_killed_daemon_are_taken_over_before_they_expire(
     assert (await memoryd("status", "--json")).code == 1  # at once, as soon as the server has noticed
     played = await memoryd("replay", "-", "--until-done", stdin=b"")
     assert "No daemon is running" in played.err
-    heir = await daemons.start(**settings)
+    heir = await daemons.start(**settings, http=0)
     await blocked.rollback()
     event = await heir.event("claims_taken_over")
     assert (event["jobs"], event["lanes"]) == (1, 1)
+    samples = await http.scrape((await heir.event("http_listening"))["url"])
+    taken = [http.value(samples, "memoryd_claims_taken_over_total", kind=kind) for kind in ("jobs", "lanes")]
+    assert taken == [1, 1]
+    assert http.value(samples, "memoryd_daemons", state="lost") == 1
     told = await memoryd("status", "--json")
     assert (told.code, [one["alive"] for one in told.json["daemons"]]) == (0, [False, True])
     await until(connection, IDLE)

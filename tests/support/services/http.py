@@ -60,7 +60,7 @@ async def send(url: str, request: bytes) -> Told:
 async def answering(url: str, path: str, status: int, *, saying: str = "") -> Told:
     """What is told once this is the answer's status, and its body contains that."""
     async with asyncio.timeout(60):
-        while (told := await ask(url, path)).status != status or saying not in told.body:
+        while (told := await ask(url, path, **OPEN_METRICS)).status != status or saying not in told.body:
             await asyncio.sleep(0.02)
     return told
 
