@@ -16,7 +16,7 @@ from handlers.shared.ports import Job
 
 Outcome = Literal["done", "retried", "handed_back", "discarded"]
 
-SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+SECONDS = (0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0, 300.0)
 """The upper bounds of the buckets."""
 ANSWERS = frozenset(("context", "request"))
 """Topics whose jobs somebody waits for."""

@@ -127,7 +127,10 @@ class Collected:
         yield _gauge("memoryd_dead_letters", "Jobs that are not tried again.", dead, ("topic",))
         missing = {("index",): read["unindexed"], ("embedding",): read["unembedded"]}
         yield _gauge(
-            "memoryd_rows_waiting", "Rows without an index, passages without an embedding.", missing, ("for",)
+            "memoryd_rows_waiting",
+            "Rows without an index, passages without an embedding.",
+            missing,
+            ("missing",),
         )
         rows = {(source,): count for source, count in read["rows"].items()}
         yield _gauge("memoryd_rows", "Rows that recall searches, as the server estimates.", rows, ("source",))

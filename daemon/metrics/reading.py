@@ -4,7 +4,7 @@ Of the daemons of a database one reports this: the one that has the lease. It is
 renewed whenever it is asked again. So counts are not doubled where daemons are added up, N daemons cost no more queries than
 one, and a daemon that nobody scrapes never has it.
 
-Promise: it costs a few milliseconds however much waits. Up to `EXACT` jobs of a topic are counted by its indexes; of more a
+Promise: it costs some milliseconds, also while much waits. Up to `EXACT` jobs of a topic are counted by its indexes; of more a
 sample of the table is counted. The rows of the sources are the estimates of the server's statistics.
 """
 
@@ -140,6 +140,7 @@ class Readings:
         self._silence = silence
         self._lease = Lease("metrics", LEASE_SECONDS)
         self._token: int | None = None
+        self._renewed = -LEASE_SECONDS
 
     async def read(self) -> Reading:
         """Asks now."""
@@ -163,7 +164,11 @@ class Readings:
                     await self._lease.give_back(self._database, self._token)
 
     async def _reports(self) -> bool:
-        if self._token is not None and await self._lease.renew(self._database, self._token):
+        now = time.monotonic()
+        # A renewal is a commit, which may take longer than all the rest.
+        if self._token is not None and now - self._renewed < LEASE_SECONDS / 2:
             return True
-        self._token = await self._lease.take(self._database)
+        if self._token is None or not await self._lease.renew(self._database, self._token):
+            self._token = await self._lease.take(self._database)
+        self._renewed = now
         return self._token is not None

@@ -205,9 +205,9 @@ def logged_events() -> dict[str, str]:
 
 
 def test_log_events_and_their_descriptions_correspond() -> None:
-    table = re.findall(
-        r"^\| (`\w+`(?:, `\w+`)*) \| ", (ROOT / "docs/operations.md").read_text("utf-8"), re.MULTILINE
-    )
+    # The names of metrics, which have tables of their own, begin with memoryd_.
+    row = r"^\| (`(?!memoryd_)\w+`(?:, `\w+`)*) \| "
+    table = re.findall(row, (ROOT / "docs/operations.md").read_text("utf-8"), re.MULTILINE)
     described = [name for cell in table for name in re.findall(r"`(\w+)`", cell)]
     assert len(described) == len(set(described))
     logged = logged_events()

@@ -63,7 +63,7 @@ async def test_commands_and_recall_work_while_the_embedder_is_down_and_embedding
     await http.answering(site, "/health/ready", 200)
     provider = 'memoryd_provider_up{provider="openai/test",role="embedder"} 0.0'
     samples = http.samples_of((await http.answering(site, "/metrics", 200, saying=provider)).body)
-    assert http.value(samples, "memoryd_rows_waiting", **{"for": "embedding"}) > 0
+    assert http.value(samples, "memoryd_rows_waiting", missing="embedding") > 0
     assert http.value(samples, "memoryd_jobs_handled_total", topic="index", outcome="handed_back") > 0
 
     server.heal()

@@ -81,6 +81,18 @@ def samples_of(text: str) -> Samples:
     }
 
 
+def described(text: str) -> dict[str, tuple[str, frozenset[str]]]:
+    """Type and labels of each metric, under the name that it has in queries."""
+    suffixes = {"counter": "_total", "info": "_info"}
+    return {
+        family.name + suffixes.get(family.type, ""): (
+            family.type,
+            frozenset(name for sample in family.samples for name in sample.labels) - {"le"},
+        )
+        for family in text_string_to_metric_families(text)  # type: ignore[no-untyped-call]
+    }
+
+
 def value(samples: Samples, name: str, **labels: str) -> float:
     """Of one sample."""
     return samples[name, frozenset(labels.items())]
