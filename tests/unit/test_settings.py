@@ -26,6 +26,45 @@ def told() -> list[str]:
     return str(raised.value).splitlines()
 
 
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [
+        ("9470", "127.0.0.1:9470"), (":9470", "127.0.0.1:9470"), ("localhost:9470", "127.0.0.1:9470"), (" 0 ", "127.0.0.1:0"),
+        ("0.0.0.0:9470", "0.0.0.0:9470"), ("[::1]:9470", "[::1]:9470"), ("[::]:80", "[::]:80"),
+        ("10.0.0.7:65535", "10.0.0.7:65535"),
+    ],
+)  # fmt: skip
+def test_a_port_alone_is_one_of_this_machine_only(
+    monkeypatch: pytest.MonkeyPatch, given: str, taken: str
+) -> None:
+    monkeypatch.setenv("MEMORYD_HTTP", given)
+    assert load_settings().http == taken
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "on",
+        "-1",
+        "65536",
+        "9470x",
+        "\u0661",
+        "*:9470",
+        "example.org:9470",
+        "0.0.0.0",
+        "0.0.0.0:",
+        "http://127.0.0.1:9470",
+        "1.2.3:9470",
+    ],
+)
+def test_what_is_no_address_is_refused_in_one_sentence(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
+    monkeypatch.setenv("MEMORYD_HTTP", given)
+    [sentence] = told()
+    assert sentence.startswith(
+        f"MEMORYD_HTTP is '{given}'; it must be a port of 127.0.0.1, such as 9470, or an IP address and a port"
+    )
+
+
 def test_without_settings_the_defaults_apply() -> None:
     settings = load_settings()
     assert settings.model_fields_set == set()
