@@ -1,6 +1,6 @@
 """What this process counts of its own work: how long jobs waited and batches ran, what became of them.
 
-Promise: counting costs about a tenth of a microsecond, asks nobody, and says of nobody whose work it was. Only the event
+Promise: counting costs less than a microsecond a job, asks nobody, and says of nobody whose work it was. Only the event
 loop's thread counts. `daemon/metrics/` shows the counts; without its port nobody reads them.
 """
 

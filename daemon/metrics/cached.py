@@ -8,32 +8,42 @@ from typing import Generic, TypeVar
 
 Value = TypeVar("Value")
 
+CLOSE_SECONDS = 1.0
+
 
 class Cached(Generic[Value]):
-    """What `ask` answers, for `seconds` after it has. However many want it meanwhile, it is asked once."""
+    """What `ask` answers, for `seconds` after it has. However many want it meanwhile, it is asked once.
 
-    def __init__(self, ask: Callable[[], Awaitable[Value]], *, seconds: float) -> None:
+    Who asks waits for `patience` seconds at most. What takes longer is not given up: asked again, a database that hangs would
+    lose a connection each time.
+    """
+
+    def __init__(self, ask: Callable[[], Awaitable[Value]], *, seconds: float, patience: float) -> None:
         self._ask = ask
         self._seconds = seconds
+        self._patience = patience
         self._asking: asyncio.Task[Value] | None = None
-        self._until = 0.0
+        self._began = self._ended = 0.0
 
     async def get(self) -> Value:
-        """The value; raises what asking raised."""
-        loop = asyncio.get_running_loop()
-        if self._asking is None or (self._asking.done() and loop.time() >= self._until):
-            self._asking = asyncio.create_task(self._timed())
-        # Who waits may be let go; the others still get the answer.
-        return await asyncio.shield(self._asking)
+        """The value. Raises TimeoutError, or what asking raised."""
+        now = asyncio.get_running_loop().time()
+        if self._asking is None or (self._asking.done() and now >= self._ended + self._seconds):
+            self._asking, self._began = asyncio.create_task(self._timed()), now
+        asking = self._asking
+        await asyncio.wait([asking], timeout=max(0.0, self._began + self._patience - now))
+        if not asking.done():
+            raise TimeoutError
+        return asking.result()
 
     async def close(self) -> None:
         """Ends what is being asked."""
         if self._asking is not None:
             self._asking.cancel()
-            await asyncio.wait([self._asking])
+            await asyncio.wait([self._asking], timeout=CLOSE_SECONDS)
 
     async def _timed(self) -> Value:
         try:
             return await self._ask()
         finally:
-            self._until = asyncio.get_running_loop().time() + self._seconds
+            self._ended = asyncio.get_running_loop().time()

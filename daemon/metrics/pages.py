@@ -1,14 +1,14 @@
 """What the paths of the HTTP port answer.
 
 Promise: /health/live asks nobody: it answers as long as the process does its work. /health/ready and /metrics ask the
-database once a second at most, however many ask for them; without a database they answer what the process knows. No path
-shows content, or whose it is.
+database once a second at most, however many ask for them; without a database, or with one that hangs, they answer what the
+process knows. No path shows content, or whose it is.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
+import time
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 
@@ -20,9 +20,11 @@ from daemon.logs import describe
 from daemon.metrics.cached import Cached
 from daemon.metrics.collected import Collected
 from daemon.metrics.port import Answer
-from daemon.metrics.reading import ASK_SECONDS, LAG, Reading, Readings
+from daemon.metrics.reading import LAG, SILENT, Reading, Readings
 
 FRESH_SECONDS = 1.0
+ASK_SECONDS = 2.0
+"""How long the database has to answer."""
 JSON = "application/json"
 LIVE, READY, METRICS = "/health/live", "/health/ready", "/metrics"
 
@@ -47,10 +49,11 @@ class Pages:
         self._waits = waits
         self._lag_seconds = lag_seconds
         self._is_stopping = is_stopping
-        self._ready = Cached(self._why_not, seconds=FRESH_SECONDS)
-        self._reading = Cached(readings.read, seconds=FRESH_SECONDS)
+        self._ready = Cached(self._why_not, seconds=FRESH_SECONDS, patience=ASK_SECONDS)
+        self._reading = Cached(readings.read, seconds=FRESH_SECONDS, patience=ASK_SECONDS)
         self._shown: Reading | None = None
         self._written: dict[str, bytes] = {}
+        self._written_at = 0.0
 
     async def answer(self, path: str, accept: str) -> Answer:
         """See `Site`."""
@@ -58,10 +61,7 @@ class Pages:
             case "/health/live":
                 return _json(HTTPStatus.OK, {"status": "live"})
             case "/health/ready":
-                reason = "it is stopping" if self._is_stopping() else await self._ready.get()
-                if reason is None:
-                    return _json(HTTPStatus.OK, {"status": "ready"})
-                return _json(HTTPStatus.SERVICE_UNAVAILABLE, {"status": "not ready", "reason": reason})
+                return await self._readiness()
             case "/metrics":
                 return await self._metrics(accept)
         return Answer(HTTPStatus.NOT_FOUND, f"There are {LIVE}, {READY} and {METRICS}.\n".encode())
@@ -72,10 +72,23 @@ class Pages:
         await self._reading.close()
         await self._readings.close()
 
+    async def _readiness(self) -> Answer:
+        try:
+            reason = "it is stopping" if self._is_stopping() else await self._ready.get()
+        except TimeoutError:
+            reason = f"the database has not answered for {ASK_SECONDS:g} s"
+        if reason is None:
+            return _json(HTTPStatus.OK, {"status": "ready"})
+        return _json(HTTPStatus.SERVICE_UNAVAILABLE, {"status": "not ready", "reason": reason})
+
     async def _metrics(self, accept: str) -> Answer:
-        reading = await self._reading.get()
-        if reading is not self._shown:
-            self._shown, self._written = reading, {}
+        try:
+            reading = await self._reading.get()
+        except TimeoutError:
+            reading = SILENT
+        now = time.monotonic()
+        if reading is not self._shown or now - self._written_at >= FRESH_SECONDS:
+            self._shown, self._written, self._written_at = reading, {}, now
         write, content_type = exposition.choose_encoder(accept)
         if content_type not in self._written:
             self._written[content_type] = write(self._collected.registry(reading))
@@ -85,8 +98,7 @@ class Pages:
         """Why this daemon is not ready; None where it is."""
         topics = [topic for topic, wait in self._waits.items() if wait() == 0.0]
         try:
-            async with asyncio.timeout(ASK_SECONDS):
-                rows = await self._database.fetch(LAG, topics)
+            rows = await self._database.fetch(LAG, topics)
         except DATABASE_FAULTS as error:
             return f"the database does not answer ({describe(error)})"
         late = max(rows, key=lambda row: row["seconds"], default=None)

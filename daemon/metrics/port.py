@@ -155,8 +155,6 @@ class HttpPort:
                             return
         except (OSError, TimeoutError):
             return  # the client went away, or is too slow
-        except Exception as error:  # noqa: BLE001 - whatever it is, the next client is answered
-            self._log.error("http_failed", error=describe(error), at=frames(error))
 
     async def _respond(self, head: bytes) -> bytes:
         lines = head.decode("latin-1").split("\r\n")
@@ -173,13 +171,21 @@ class HttpPort:
         elif words[0] not in ("GET", "HEAD"):
             answer = _plain(HTTPStatus.METHOD_NOT_ALLOWED, {"Allow": "GET, HEAD"})
         else:
-            answer = await self._site.answer(words[1].partition("?")[0], headers.get("accept", ""))
+            answer = await self._answer(words[1].partition("?")[0], headers.get("accept", ""))
         return _written(answer, body=words[0] != "HEAD")
+
+    async def _answer(self, path: str, accept: str) -> Answer:
+        try:
+            return await self._site.answer(path, accept)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the other pages are answered
+            self._log.error("http_failed", error=describe(error), at=frames(error))
+            return _plain(HTTPStatus.INTERNAL_SERVER_ERROR)
 
     def _is_for_us(self, host: str | None) -> bool:
         """On loopback only by names of this machine: a page of a browser here gets in by a name of its own (DNS rebinding)."""
         if host is None or not self._host.is_loopback:
             return True
+        host = host.lower()
         name = host if host.endswith("]") else host.rpartition(":")[0] or host
         try:
             return name == "localhost" or ip_address(name.strip("[]")).is_loopback

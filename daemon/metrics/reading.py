@@ -24,7 +24,7 @@ from daemon.db.pool import Database
 from daemon.db.presence import ALIVE
 from daemon.measures import Measures
 
-ASK_SECONDS = 2.0
+GIVE_BACK_SECONDS = 2.0
 LEASE_SECONDS = 60.0
 """Longer than the usual pause between two scrapes, so that the daemon that reports stays the same."""
 EXACT = 5000
@@ -127,6 +127,10 @@ class Reading:
     shared: dict[str, Any] | None = None
 
 
+SILENT = Reading(False)
+"""No answer."""
+
+
 class Readings:
     """Asks the database, if this daemon is the one that reports it."""
 
@@ -146,13 +150,12 @@ class Readings:
         """Asks now."""
         began = time.perf_counter()
         try:
-            async with asyncio.timeout(ASK_SECONDS):
-                shared = None
-                if await self._reports():
-                    shared = json.loads(await self._database.fetchval(READ, self._topics, self._silence))
-                return Reading(True, shared)
+            shared = None
+            if await self._reports():
+                shared = json.loads(await self._database.fetchval(READ, self._topics, self._silence))
+            return Reading(True, shared)
         except DATABASE_FAULTS:
-            return Reading(False)
+            return SILENT
         finally:
             self._measures.readings.observe(time.perf_counter() - began)
 
@@ -160,7 +163,7 @@ class Readings:
         """Lets another daemon report."""
         if self._token is not None:
             with suppress(TimeoutError):
-                async with asyncio.timeout(ASK_SECONDS):
+                async with asyncio.timeout(GIVE_BACK_SECONDS):
                     await self._lease.give_back(self._database, self._token)
 
     async def _reports(self) -> bool:

@@ -209,6 +209,26 @@ async def test_a_client_that_sends_nothing_is_let_go_and_keeps_nobody_waiting(si
         one.close()
 
 
+async def test_a_database_that_hangs_keeps_no_probe_waiting_and_takes_no_more_connections(
+    site: str, url: str, db: asyncpg.Connection
+) -> None:
+    waiting = (
+        "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' "
+        "and (query like '%first(lane, made_at)%' or query like '%with counted as%')"
+    )
+    async with connected(url) as other, other.transaction():
+        await other.execute("lock table memoryd.jobs in access exclusive mode")
+        not_ready, _ = await asyncio.gather(
+            http.answering(site, "/health/ready", 503),
+            http.answering(site, "/metrics", 200, saying="memoryd_database_up 0.0"),
+        )
+        assert not_ready.json["reason"] == "the database has not answered for 2 s"
+        await asyncio.gather(*(ask(site, path) for path in ("/metrics", "/health/ready") for _ in range(50)))
+        assert await db.fetchval(waiting) == 2
+    await http.answering(site, "/health/ready", 200)
+    await http.answering(site, "/metrics", 200, saying="memoryd_database_up 1.0")
+
+
 async def test_a_thousand_scrapes_at_once_are_one_question_to_the_database(
     site: str, daemon: DaemonProcess
 ) -> None:

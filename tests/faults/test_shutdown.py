@@ -26,6 +26,7 @@ from tests.support.processes.forks import Forked
 from tests.support.processes.load import load_on
 from tests.support.processes.paused import COMMIT_WAITS, commit_held_up
 from tests.support.processes.workers import CREATE_DONE, Doing, enqueue, open_database, worker_on, working
+from tests.support.services import http
 from tests.support.waiting import IDLE, until
 
 # An hour: whatever is not handed back would stay claimed for the rest of the test.
@@ -60,10 +61,15 @@ async def test_a_daemon_stopped_under_load_leaves_nothing_claimed(
 async def test_a_batch_in_flight_is_finished(
     daemons: Daemons, database_url: str, connection: asyncpg.Connection
 ) -> None:
-    daemon = await daemons.start(claim_seconds=CLAIM_SECONDS)
+    daemon = await daemons.start(claim_seconds=CLAIM_SECONDS, http=0)
+    site = (await daemon.event("http_listening"))["url"]
+    assert http.value(await http.scrape(site), "memoryd_reports_database") == 1
     async with commit_held_up(database_url, connection):
         daemon.process.send_signal(signal.SIGTERM)
         await daemon.event("stopping")
+        stopping = await http.ask(site, "/health/ready")
+        assert (stopping.status, stopping.json["reason"]) == (503, "it is stopping")
+        assert (await http.ask(site, "/health/live")).status == 200
     assert await asyncio.wait_for(daemon.process.wait(), 30) == 0
     assert await connection.fetchval("select count(*) from agent_memory") == 1
     assert await connection.fetchval("select count(*) from memoryd.jobs where topic = 'capture'") == 0
