@@ -23,7 +23,7 @@ from daemon.logs import describe, frames
 
 MOST_CLIENTS = 128
 REQUEST_SECONDS, CLIENT_SECONDS = 2.0, 10.0
-"""For a request to come; for the whole exchange."""
+"""For a request to come, and for a client to go; for the whole exchange."""
 LONGEST_HEAD = 8192
 """Bytes of a request before its body."""
 AGAIN_SECONDS = 2.0
@@ -150,9 +150,10 @@ class HttpPort:
                     await loop.sock_sendall(client, await self._respond(head))
                     client.shutdown(socket.SHUT_WR)
                     # Closed with something unread, a connection is reset, and the client may lose the answer.
-                    for _ in range(16):
-                        if not await loop.sock_recv(client, 65_536):
-                            return
+                    async with asyncio.timeout(REQUEST_SECONDS):
+                        for _ in range(16):
+                            if not await loop.sock_recv(client, 65_536):
+                                return
         except (OSError, TimeoutError):
             return  # the client went away, or is too slow
 

@@ -27,6 +27,8 @@ from daemon.measures import Measures
 GIVE_BACK_SECONDS = 2.0
 LEASE_SECONDS = 60.0
 """Longer than the usual pause between two scrapes, so that the daemon that reports stays the same."""
+TRY_SECONDS = 10.0
+"""Between two tries to become that one."""
 EXACT = 5000
 SAMPLED_PAGES = 1000
 LANES = 1000
@@ -144,16 +146,16 @@ class Readings:
         self._silence = silence
         self._lease = Lease("metrics", LEASE_SECONDS)
         self._token: int | None = None
-        self._renewed = -LEASE_SECONDS
+        self._again = 0.0
 
     async def read(self) -> Reading:
         """Asks now."""
         began = time.perf_counter()
         try:
-            shared = None
-            if await self._reports():
-                shared = json.loads(await self._database.fetchval(READ, self._topics, self._silence))
-            return Reading(True, shared)
+            if not await self._reports():
+                await self._database.fetchval("select 1")
+                return Reading(True)
+            return Reading(True, json.loads(await self._database.fetchval(READ, self._topics, self._silence)))
         except DATABASE_FAULTS:
             return SILENT
         finally:
@@ -168,10 +170,10 @@ class Readings:
 
     async def _reports(self) -> bool:
         now = time.monotonic()
-        # A renewal is a commit, which may take longer than all the rest.
-        if self._token is not None and now - self._renewed < LEASE_SECONDS / 2:
-            return True
+        if now < self._again:
+            return self._token is not None
         if self._token is None or not await self._lease.renew(self._database, self._token):
             self._token = await self._lease.take(self._database)
-        self._renewed = now
+        # Each of these is a commit, which may take longer than all the rest.
+        self._again = now + (TRY_SECONDS if self._token is None else LEASE_SECONDS / 2)
         return self._token is not None
