@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import signal
 import time
 import uuid
@@ -22,10 +21,11 @@ from structlog.typing import FilteringBoundLogger
 from daemon import parts
 from daemon.calibration import keep_calibrated
 from daemon.db.errors import DATABASE_FAULTS, is_gone
-from daemon.db.migrator import WRITE_SETTINGS, check_schema
+from daemon.db.migrator import check_schema
 from daemon.db.models import model_to_use, read_models
 from daemon.db.pool import MAX_IDLE_OF_DAEMON, Database, host_of, patiently
 from daemon.db.pooler import is_pooled
+from daemon.db.told_settings import write_settings
 from daemon.embedded.supervisor import Supervisor
 from daemon.embedder import FollowingEmbedder
 from daemon.executor.executor import Executor
@@ -40,7 +40,7 @@ from daemon.queue.worker import Worker
 from daemon.refusal import PartFailed, StoppedAtOnce
 from daemon.replica.keeper import Replica
 from daemon.schedule import Schedule
-from daemon.settings import Settings, split_list
+from daemon.settings import Settings
 from handlers.dream.dreamer import Dreamer
 from handlers.shared.embedding import Embedding
 from providers.ports import LanguageModel, Ledger
@@ -395,26 +395,3 @@ class Daemon:
         await asyncio.gather(*running, return_exceptions=True)
         with contextlib.suppress(*DATABASE_FAULTS):
             await asyncio.wait_for(heartbeat.leave(), 2.0)
-
-
-async def write_settings(connection: Any, settings: Settings) -> None:
-    """Tells the database what its triggers must know."""
-    values: dict[str, object] = {
-        "public_notifications": settings.public_notifications,
-        "notification_user_ids": settings.notification_user_ids,
-        "app_agent_id": settings.app_agent_id,
-        "context_words": settings.context_words,
-        "audit": settings.audit,
-        "broadcast": settings.broadcast,
-        "erase_accounts": settings.erase_accounts,
-        "metadata_schemas": settings.metadata_schemas,
-        "pending_per_user": settings.pending_per_user,
-        "facts": settings.facts,
-        "languages": split_list(settings.languages),
-        "secret_fields": "|".join(split_list(settings.secret_fields)),
-        "ttl_hours.outcome": settings.outcome_ttl_hours,
-        "ttl_hours.error": settings.outcome_ttl_hours,
-        "ttl_hours.observation": settings.outcome_ttl_hours,
-        "ttl_hours.task_memory": settings.task_memory_ttl_hours,
-    }
-    await connection.execute(WRITE_SETTINGS, list(values), [json.dumps(v) for v in values.values()])

@@ -44,8 +44,9 @@ async def test_it_does_what_is_there_and_ends(memoryd: Commands, connection: asy
     # Clean-ups whose time has come.
     assert await connection.fetchval("select count(*) from agent_memory where content = 'gone by now'") == 0
     assert events(done.err)[-2:] == ["nothing_left", "daemon_stopped"]
-    again = await memoryd("run", "--once")
+    again = await memoryd("run", "--once", http=0)
     assert again.code == 0
+    assert "http_listening" not in events(again.err)
 
 
 async def test_its_executor_ends_with_its_commands(memoryd: Commands, connection: asyncpg.Connection) -> None:

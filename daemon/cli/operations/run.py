@@ -109,6 +109,9 @@ async def _serve(
             )
         for part, statement in upgrade.left:
             log.warning("rights_missing", part=part, statement=statement)
+    if once:
+        # It ends before anybody could watch it, and the daemon beside it may have the port.
+        settings = settings.model_copy(update={"http": None})
     await Daemon(
         settings,
         url,

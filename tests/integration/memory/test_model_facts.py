@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from daemon.db.pool import Database
-from daemon.lifecycle import write_settings
+from daemon.db.told_settings import write_settings
 from daemon.settings import load_settings
 from memory.facts.find import find_facts
 from memory.facts.stated import ATTRIBUTES, Stated, personal, stated_facts

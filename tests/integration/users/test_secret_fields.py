@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from daemon.db.secrets import COLUMNS
-from daemon.lifecycle import write_settings
+from daemon.db.told_settings import write_settings
 from daemon.settings import SettingsError, load_settings
 from tests.support.access.acting import ANN, BOB, acting_as
 from tests.support.rows import remember
