@@ -41,6 +41,7 @@ from daemon.refusal import PartFailed, StoppedAtOnce
 from daemon.replica.keeper import Replica
 from daemon.schedule import Schedule
 from daemon.settings import Settings
+from daemon.summary import Summary
 from handlers.dream.dreamer import Dreamer
 from handlers.shared.embedding import Embedding
 from providers.ports import LanguageModel, Ledger
@@ -233,6 +234,13 @@ class Daemon:
             heartbeat.run(),
             take_over.run(),
             self._poll(database, listen=listen),
+            Summary(
+                self._measures,
+                database,
+                list(self._workers),
+                seconds=settings.summary_seconds,
+                logger=self._log,
+            ).run(),
             self._keep_claims(database),
             keep_calibrated(database, embedding, self._embedder, self._log),
         ]

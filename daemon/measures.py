@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Sequence
 from typing import Literal
 
@@ -45,6 +45,8 @@ class Measures:
         """By topic: a batch that was done, from its beginning until its effects were committed."""
         self.answered: defaultdict[str, Histogram] = defaultdict(Histogram)
         """By topic: from when something was asked until its answer was committed."""
+        self.recent_answers: deque[float] = deque(maxlen=10_000)
+        """The same in seconds, since somebody last took them away."""
         self.readings = Histogram()
         """How long the database took for what is shown of it."""
         self.outcomes: Counter[tuple[str, Outcome]] = Counter()
@@ -67,6 +69,7 @@ class Measures:
             now, answered = time.monotonic(), self.answered[topic]
             for job in jobs:
                 answered.observe(now - job.made_at)
+                self.recent_answers.append(now - job.made_at)
 
     def ended(self, topic: str, outcome: Outcome, jobs: int = 1) -> None:
         """Attempts of jobs ended without their effects."""

@@ -123,6 +123,9 @@ class Log(BaseModel):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="Events below this level are not logged."
     )
+    summary_seconds: Annotated[float, Field(ge=0.1, le=86_400)] = Field(
+        60.0, description="How often one line sums up what was done, if anything was."
+    )
     log_format: Literal["auto", "console", "json"] = Field(
         "auto", description="auto: console on a terminal, else JSON."
     )
