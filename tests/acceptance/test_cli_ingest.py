@@ -123,7 +123,10 @@ async def test_what_cannot_be_read_is_named_and_stops_nothing(
     assert "secret" not in await column(connection, "select content from documents")
 
 
-@pytest.mark.parametrize("arguments", [("nowhere",), ("--user", "x", "."), ("--level", "-1", "."), ()])
+@pytest.mark.parametrize(
+    "arguments",
+    [("nowhere",), ("--user", "00000000-0000-0000-0000-00000000a11", "."), ("--level", "-1", "."), ()],
+)
 async def test_a_wrong_call_says_what_is_wrong(memoryd: Commands, arguments: tuple[str, ...]) -> None:
     done = await memoryd("ingest", *arguments)
     assert done.code != 0

@@ -215,7 +215,7 @@ async def test_recall_is_narrowed_by_its_options(memoryd: Commands, connection: 
     assert unknown.code == 1
     assert unknown.err.count("\n") == 1
     assert "Sources: memory, conversation, document, knowledge, insight" in unknown.err
-    assert (await memoryd("recall", "Bertha", "--user", "me")).code == 2
+    assert (await memoryd("recall", "Bertha", "--user", str(user)[:-1])).code == 2
     alone = await memoryd("recall", "Bertha", "--exclude-last", "3")
     assert (alone.code, "--exclude-last needs --exclude-session" in alone.err) == (2, True)
 
