@@ -54,6 +54,8 @@ class Collected:
         self._providers = providers
         self._topics = sorted(topics)
         self._reading = Reading(False)
+        version = {"version": metadata.version("memoryd"), "python": platform.python_version()}
+        self._build = Info("memoryd_build", "The version that runs.", value=version)
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
         self._registry.register(self)
@@ -76,8 +78,7 @@ class Collected:
     def _own(self) -> Iterator[Metric]:
         """What this process knows."""
         measures = self._measures
-        version = {"version": metadata.version("memoryd"), "python": platform.python_version()}
-        yield Info("memoryd_build", "The version that runs.", value=version)
+        yield self._build
         yield _gauge("memoryd_database_up", "Whether the database answered.", {(): self._reading.is_up}, ())
         yield _gauge(
             "memoryd_reports_database",
