@@ -194,6 +194,7 @@ def build_schedule(
         logger=logger,
         command_hours=settings.command_hours,
         query_log_days=settings.query_log_days,
+        history_days=settings.history_days,
         audit_days=settings.audit_days,
         conversation_minutes=settings.conversation_retention_minutes,
     )
@@ -223,6 +224,7 @@ def build_schedule(
         schedule.add(Tick("backup", backups.tick_seconds, backups.tick))
     schedule.add(Tick("purge_documents", SWEEP_EVERY_SECONDS, upkeep.purge_documents))
     schedule.add(Tick("sweep", SWEEP_EVERY_SECONDS, upkeep.sweep))
+    schedule.add(Tick("prune_history", SWEEP_EVERY_SECONDS, upkeep.prune_history))
     return schedule
 
 

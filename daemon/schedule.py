@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -30,6 +31,8 @@ DEAD_LETTER_DAYS = 30
 DELETED_DAYS = 30
 """How long a document that a person deleted can be restored."""
 EMBEDDING_DAYS = 30
+HISTORY_ROWS = 1000
+"""Rows that one transaction deletes: a command may have megabytes, a run many steps."""
 
 # The database's clock names the tick, so that daemons whose clocks differ agree on it.
 TAKE_TICK = """
@@ -106,6 +109,48 @@ with queries as (
 )
 select (select count(*) from queries) as queries, (select count(*) from dead) as dead_letters,
        (select count(*) from kept) as embeddings, (select count(*) from requests) as requests
+"""
+
+# What is over: commands of which there is no memory, runs with their steps, and dreams of which there is no insight. A row that
+# somebody has locked goes the next time. The newest dream says when the next one is due.
+PRUNE = """
+with commands as (
+    delete from public.agent_commands
+    where id = any(array(
+        select c.id from public.agent_commands c
+        where c.created_at < now() - make_interval(secs => $1::double precision * 86400)
+          and c.status in ('completed', 'failed', 'cancelled')
+          and c.finished_at < now() - make_interval(secs => $1::double precision * 86400)
+          and not exists (select from public.agent_memory m where m.command_id = c.id)
+          and not exists (select from memoryd.jobs j where j.ref = c.id)
+        order by c.created_at
+        limit $2
+        for update skip locked))
+    returning 1
+), runs as (
+    delete from public.agent_sessions
+    where id = any(array(
+        select s.id from public.agent_sessions s
+        where s.status in ('completed', 'error', 'cancelled')
+          and greatest(s.completed_at, s.updated_at) < now() - make_interval(secs => $1::double precision * 86400)
+        order by s.updated_at
+        limit $2
+        for update skip locked))
+    returning 1
+), dreams as (
+    delete from public.dream_sessions
+    where id = any(array(
+        select d.id from public.dream_sessions d
+        where d.status <> 'running' and d.finished_at < now() - make_interval(secs => $1::double precision * 86400)
+          and d.finished_at < (select max(n.finished_at) from public.dream_sessions n where n.status = 'completed')
+          and not exists (select from public.dream_insights i where i.dream_id = d.id)
+        order by d.finished_at
+        limit $2
+        for update skip locked))
+    returning 1
+)
+select (select count(*) from commands) as commands, (select count(*) from runs) as runs,
+       (select count(*) from dreams) as dreams
 """
 
 
@@ -193,6 +238,7 @@ class Upkeep:
         logger: FilteringBoundLogger,
         command_hours: float,
         query_log_days: float,
+        history_days: float,
         audit_days: float,
         conversation_minutes: int | None,
     ) -> None:
@@ -200,6 +246,7 @@ class Upkeep:
         self._log = logger
         self._command_hours = command_hours
         self._query_log_days = query_log_days
+        self._history_days = history_days
         self._audit_days = audit_days
         self._conversation_minutes = conversation_minutes
 
@@ -269,6 +316,17 @@ class Upkeep:
         logged = await self._database.fetchval(SWEEP_AUDIT, self._audit_days)
         if logged:
             self._log.info("audit_swept", rows=logged)
+
+    async def prune_history(self) -> None:
+        """Deletes commands, runs and dreams that are long over, in transactions of bounded size."""
+        total: Counter[str] = Counter()
+        while True:
+            [row] = await self._database.fetch(PRUNE, self._history_days, HISTORY_ROWS)
+            total.update(dict(row))
+            if max(row) < HISTORY_ROWS:
+                break
+        if any(total.values()):
+            self._log.info("history_pruned", **total)
 
     async def _in_batches(self, sql: str, rows: int) -> int:
         """Does `rows` rows in each transaction, until there are fewer. Returns the number of all."""

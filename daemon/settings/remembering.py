@@ -218,6 +218,11 @@ class Upkeep(BaseModel):
     query_log_days: Annotated[float, Field(gt=0, le=36_500)] = Field(
         30.0, description="How long rows of memory_queries and memory_requests are kept."
     )
+    history_days: Annotated[float, Field(gt=0, le=36_500)] = Field(
+        365.0,
+        description="How long finished commands, ended runs with their steps, and dreams are kept. "
+        "A command stays as long as a memory of it does. docs/operations.md",
+    )
     audit: bool = Field(True, description="Whether reads and writes of a user's memory are logged.")
     audit_days: Annotated[float, Field(gt=0, le=36_500)] = Field(
         90.0, description="How long rows that memoryd wrote into agent_execution_logs are kept."

@@ -1,0 +1,89 @@
+"""What is over goes after MEMORYD_HISTORY_DAYS, and nothing that something else still needs."""
+
+from __future__ import annotations
+
+import asyncpg
+import pytest
+from structlog.testing import capture_logs
+
+from daemon.db.pool import Database
+from daemon.logs import get_logger
+from daemon.schedule import Upkeep
+from tests.support.rows import column
+
+OLD = """
+alter table agent_commands disable trigger user;
+insert into agent_commands (agent_id, message, status, output, created_at, started_at, finished_at)
+select 'alice', what, status, 'x', now() - age, now() - age, now() - age
+from (values ('old', 'completed', interval '400 days'), ('old and failed', 'failed', '400 days'),
+             ('remembered', 'completed', '400 days'), ('young', 'completed', '300 days'),
+             ('tomorrow', 'completed', '-1 day')) as c(what, status, age);
+insert into agent_commands (agent_id, message, status, created_at) values
+    ('alice', 'never begun', 'pending', now() - interval '400 days');
+insert into agent_commands (agent_id, message, status, created_at, started_at, finished_at) values
+    ('alice', 'long', 'completed', now() - interval '400 days', now() - interval '400 days', now() - interval '1 day');
+alter table agent_commands enable trigger user;
+insert into agent_memory (agent_id, kind, content, command_id)
+select 'alice', 'outcome', 'done', id from agent_commands where message = 'remembered';
+alter table agent_sessions disable trigger user;
+insert into agent_sessions (agent_id, status, current_step, completed_at, updated_at)
+select 'alice', status, what, now() - age, now() - age
+from (values ('over', 'completed', interval '400 days'), ('failed', 'error', '400 days'), ('young', 'completed', '10 days'),
+             ('waits', 'awaiting_approval', '400 days')) as s(what, status, age);
+alter table agent_sessions enable trigger user;
+insert into agent_execution_logs (session_id, agent_id, step_name, action_type)
+select id, 'alice', 'step of ' || current_step, 'reasoning' from agent_sessions;
+insert into dream_sessions (started_by, status, started_at, finished_at)
+select 'idle', 'completed', now() - age, now() - age
+from unnest('{500 days,400 days,380 days}'::interval[]) as d(age);
+insert into dream_insights (agent_id, insight, source_memories, category, confidence, dream_id)
+select 'alice', 'what was learned', '{}', 'summary', 0.5, id from dream_sessions
+where started_at < now() - interval '450 days';
+"""
+
+
+@pytest.fixture
+async def upkeep(database: Database) -> Upkeep:
+    """What the ticks of a daemon do."""
+    return Upkeep(
+        database=database,
+        logger=get_logger(),
+        command_hours=24,
+        query_log_days=30,
+        history_days=365,
+        audit_days=90,
+        conversation_minutes=None,
+    )
+
+
+async def test_what_is_over_goes_and_the_rest_stays(upkeep: Upkeep, connection: asyncpg.Connection) -> None:
+    await connection.execute(OLD)
+    with capture_logs() as logged:
+        await upkeep.prune_history()
+    assert await column(connection, "select message from agent_commands order by 1") == [
+        "long", "never begun", "remembered", "tomorrow", "young",
+    ]  # fmt: skip
+    assert await column(connection, "select current_step from agent_sessions order by 1 desc") == ["young", "waits"]
+    steps = "select step_name from agent_execution_logs where action_type = 'reasoning' order by 1"
+    assert await column(connection, steps) == ["step of waits", "step of young"]
+    # One has an insight, and one is the newest.
+    ages = "select extract(day from now() - finished_at)::integer from dream_sessions order by 1"
+    assert await column(connection, ages) == [380, 500]
+    assert await connection.fetchval("select count(*) from dream_insights") == 1
+    told = [(e["event"], e["commands"], e["runs"], e["dreams"]) for e in logged]
+    assert told == [("history_pruned", 2, 2, 1)]
+    with capture_logs() as logged:
+        await upkeep.prune_history()
+    assert logged == []
+
+
+async def test_a_row_that_somebody_has_locked_goes_the_next_time(
+    upkeep: Upkeep, connection: asyncpg.Connection
+) -> None:
+    await connection.execute(OLD)
+    async with connection.transaction():
+        await connection.execute("select from agent_commands where message = 'old' for update")
+        await upkeep.prune_history()
+    assert "old" in await column(connection, "select message from agent_commands")
+    await upkeep.prune_history()
+    assert "old" not in await column(connection, "select message from agent_commands")
