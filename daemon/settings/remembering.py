@@ -64,9 +64,9 @@ class Models(BaseModel):
 
     facts: Literal["rules", "model", "off"] = Field(
         "rules",
-        description="What finds facts that users say of themselves in new messages, to remember them: rules (patterns, "
-        "most of them English), or model (rules, and the language model, which then reads what users say of themselves). "
-        "docs/facts.md",
+        description="What finds facts that users say of themselves in new messages, to remember them: rules (for English, "
+        "German, French, Spanish and Chinese), or model (rules, and the language model, which then reads what users say of "
+        "themselves). docs/facts.md",
     )
 
 

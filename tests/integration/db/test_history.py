@@ -63,7 +63,10 @@ async def test_what_is_over_goes_and_the_rest_stays(upkeep: Upkeep, connection: 
     assert await column(connection, "select message from agent_commands order by 1") == [
         "long", "never begun", "remembered", "tomorrow", "young",
     ]  # fmt: skip
-    assert await column(connection, "select current_step from agent_sessions order by 1 desc") == ["young", "waits"]
+    assert await column(connection, "select current_step from agent_sessions order by 1 desc") == [
+        "young",
+        "waits",
+    ]
     steps = "select step_name from agent_execution_logs where action_type = 'reasoning' order by 1"
     assert await column(connection, steps) == ["step of waits", "step of young"]
     # One has an insight, and one is the newest.
