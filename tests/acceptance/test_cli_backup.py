@@ -145,26 +145,24 @@ def changed(at: int) -> Callable[[bytes], bytes]:
     return lambda content: content[:at] + bytes([content[at] ^ 1]) + content[at:][1:]
 
 
-@pytest.mark.parametrize(
-    ("spoil", "said"),
-    [
-        (lambda content: content[:-200], "its end is missing"),
-        (lambda _: b"", "its end is missing"),
-        (lambda _: b"PGDMP" + bytes(5000), "its end is missing"),
-        (changed(3000), "is damaged"),
-        (changed(-100), "is damaged"),
-        (changed(-50), "is damaged"),
-        (lambda content: content[100:], "is damaged"),
-        (lambda content: content[:-1] + b"2", "later memoryd"),
-    ],
-)
-async def test_a_spoiled_file_restores_nothing(
-    backup: Path, empty: str, tmp_path: Path, spoil: Callable[[bytes], bytes], said: str
-) -> None:
-    (tmp_path / "spoiled").write_bytes(spoil(content_of(backup)))
-    done = await Commands(empty, tmp_path)("restore", str(tmp_path / "spoiled"))
-    assert done.code == 1
-    assert said in done.err
+SPOILED: dict[str, tuple[Callable[[bytes], bytes], str]] = {
+    "cut off": (lambda content: content[:-200], "its end is missing"),
+    "empty": (lambda _: b"", "its end is missing"),
+    "of pg_dump": (lambda _: b"PGDMP" + bytes(5000), "its end is missing"),
+    "changed in the archive": (changed(3000), "is damaged"),
+    "changed in the manifest": (changed(-100), "is damaged"),
+    "changed at the end": (changed(-50), "is damaged"),
+    "without its beginning": (lambda content: content[100:], "is damaged"),
+    "of a later format": (lambda content: content[:-1] + b"2", "later memoryd"),
+}
+
+
+async def test_a_spoiled_file_restores_nothing(backup: Path, empty: str, tmp_path: Path) -> None:
+    memoryd = Commands(empty, tmp_path)
+    for how, (spoil, said) in SPOILED.items():
+        (tmp_path / "spoiled").write_bytes(spoil(content_of(backup)))
+        done = await memoryd("restore", str(tmp_path / "spoiled"))
+        assert (done.code, said in done.err) == (1, True), (how, done.err)
     restored = await fresh(empty)
     assert not await restored.fetchval(HAS_SCHEMA)
     await restored.close()
