@@ -41,7 +41,6 @@ from daemon.refusal import PartFailed, StoppedAtOnce
 from daemon.replica.keeper import Replica
 from daemon.schedule import Schedule
 from daemon.settings import Settings
-from daemon.summary import Summary
 from handlers.dream.dreamer import Dreamer
 from handlers.shared.embedding import Embedding
 from providers.ports import LanguageModel, Ledger
@@ -230,17 +229,12 @@ class Daemon:
             measures=self._measures,
             logger=self._log,
         )
+        summary = parts.build_summary(settings, database, self._measures, list(self._workers), self._log)
         tasks += [
             heartbeat.run(),
             take_over.run(),
             self._poll(database, listen=listen),
-            Summary(
-                self._measures,
-                database,
-                list(self._workers),
-                seconds=settings.summary_seconds,
-                logger=self._log,
-            ).run(),
+            summary.run(),
             self._keep_claims(database),
             keep_calibrated(database, embedding, self._embedder, self._log),
         ]
@@ -272,11 +266,10 @@ class Daemon:
             )
             return self._replica
 
-        def drop() -> Part | None:
-            return parts.build_drop_folder(self._settings, database, logger=self._log)
-
-        def http() -> Part | None:
-            return parts.build_http(
+        return {
+            "replica": replica,
+            "drop folder": lambda: parts.build_drop_folder(self._settings, database, logger=self._log),
+            "HTTP port": lambda: parts.build_http(
                 self._settings,
                 database,
                 measures=self._measures,
@@ -284,9 +277,8 @@ class Daemon:
                 providers={"embedder": self._embedder, "language_model": self._model},
                 is_stopping=self._told_to_stop.is_set,
                 logger=self._log,
-            )
-
-        return {"replica": replica, "drop folder": drop, "HTTP port": http}
+            ),
+        }
 
     def _wake_topic(self, topic: str | None) -> None:
         self.wake(None if topic is None else (topic,))

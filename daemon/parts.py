@@ -32,6 +32,7 @@ from daemon.replica.keeper import Replica
 from daemon.replica.location import drive_id_of, open_drive, open_location
 from daemon.schedule import Schedule, Tick, Upkeep
 from daemon.settings import Settings, roles_in, split_list
+from daemon.summary import Summary
 from daemon.topics import build_topics
 from daemon.trail.delivery import Delivery
 from daemon.trail.keys import key_file, signing_key
@@ -133,6 +134,17 @@ def build_delivery(
 ) -> Delivery:
     """What entrusts to the ledgers what they are to keep."""
     return Delivery(database, ledgers, payloads=settings.trail_payloads, logger=logger)
+
+
+def build_summary(
+    settings: Settings,
+    database: Database,
+    measures: Measures,
+    topics: Sequence[str],
+    logger: FilteringBoundLogger,
+) -> Summary:
+    """What says once a minute what was done."""
+    return Summary(measures, database, topics, seconds=settings.summary_seconds, logger=logger)
 
 
 def build_executor(

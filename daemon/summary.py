@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from structlog.typing import FilteringBoundLogger
 
 from daemon.db.errors import DATABASE_FAULTS
+from daemon.db.lag import LAG
 from daemon.db.pool import Database
 from daemon.measures import Measures, Outcome
-from daemon.metrics.reading import LAG
 
 NAMES = {
     "context": "contexts",

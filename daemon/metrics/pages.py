@@ -15,12 +15,13 @@ from http import HTTPStatus
 from prometheus_client import exposition
 
 from daemon.db.errors import DATABASE_FAULTS
+from daemon.db.lag import LAG
 from daemon.db.pool import Database
 from daemon.logs import describe
 from daemon.metrics.cached import Cached
 from daemon.metrics.collected import Collected
 from daemon.metrics.port import Answer
-from daemon.metrics.reading import LAG, SILENT, Reading, Readings
+from daemon.metrics.reading import SILENT, Reading, Readings
 
 FRESH_SECONDS = 1.0
 ASK_SECONDS = 2.0

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from daemon.db.errors import DATABASE_FAULTS
+from daemon.db.lag import LAG
 from daemon.db.lease import Lease
 from daemon.db.pool import Database
 from daemon.db.presence import ALIVE
@@ -31,40 +32,6 @@ TRY_SECONDS = 10.0
 """Between two tries to become that one."""
 EXACT = 5000
 SAMPLED_PAGES = 1000
-LANES = 1000
-"""Lanes of a topic whose first jobs are looked at."""
-
-# By topic the longest wait of the jobs whose turn it is: of those without a lane the first one that can be claimed, and the
-# first ones of lanes that can be leased.
-LAG = f"""
-select t.topic, max(extract(epoch from now() - f.since))::double precision as seconds
-from unnest($1::text[]) as t(topic)
-cross join lateral (
-    (select greatest(j.created_at, j.visible_at) as since
-     from memoryd.jobs j
-     where j.topic = t.topic and j.lane is null and j.visible_at <= now()
-     order by j.fair_at, j.id
-     limit 1)
-    union all
-    (with recursive first(lane, made_at) as (
-        (select j.lane, j.created_at from memoryd.jobs j
-         where j.topic = t.topic and j.lane is not null
-         order by j.lane, j.id limit 1)
-        union all
-        select n.lane, n.created_at
-        from first p
-        cross join lateral (
-            select j.lane, j.created_at from memoryd.jobs j
-            where j.topic = t.topic and j.lane > p.lane
-            order by j.lane, j.id limit 1) n
-     )
-     select greatest(p.made_at, l.not_before)
-     from (select * from first limit {LANES}) p
-     left join memoryd.lanes l on l.topic = t.topic and l.lane = p.lane
-     where l.lane is null or (l.leased_until <= now() and l.not_before <= now()))
-) f
-group by t.topic
-"""  # noqa: S608 - a constant of ours
 
 _STATE = """case when j.lane is not null then case when j.claimed_by is null then 'ready' else 'claimed' end
                  when j.visible_at <= now() then 'ready' when j.claimed_by is null then 'waiting' else 'claimed' end"""

@@ -43,7 +43,7 @@ async def test_it_does_what_is_there_and_ends(memoryd: Commands, connection: asy
     assert await connection.fetchval("select status from agent_commands where id = $1", command) == "ready"
     # Clean-ups whose time has come.
     assert await connection.fetchval("select count(*) from agent_memory where content = 'gone by now'") == 0
-    assert events(done.err)[-2:] == ["nothing_left", "daemon_stopped"]
+    assert events(done.err)[-3:] == ["nothing_left", "summary", "daemon_stopped"]
     again = await memoryd("run", "--once", http=0)
     assert again.code == 0
     assert "http_listening" not in events(again.err)

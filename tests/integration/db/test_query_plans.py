@@ -15,6 +15,7 @@ import pytest
 import pytest_asyncio
 
 from daemon import schedule
+from daemon.db import lag
 from daemon.db import lease as leases
 from daemon.executor import commands
 from daemon.metrics import reading
@@ -268,7 +269,7 @@ STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
     "ledger claim": (delivery.CLAIM, ("evm", 1.0)),
     "ledger item": (items.READ, ("evm", [str(IDS[0])])),
     "ledger items": (items.READ, ("evm", [str(UUID(int=n)) for n in range(10)])),
-    "metrics lag": (reading.LAG, (TOPICS,)),
+    "lag": (lag.LAG, (TOPICS,)),
     "metrics": (reading.READ, (TOPICS, 15.0)),
     "lease take": (leases.TAKE, ("metrics", "build", 60.0)),
     "lease renew": (leases.RENEW, ("metrics", "build", 60.0, 1)),
