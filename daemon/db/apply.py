@@ -12,6 +12,7 @@ from importlib.metadata import version as package_version
 
 import asyncpg
 
+from daemon.db.catalog import CREATE_MADE
 from daemon.db.functions import (
     CREATE_FILES,
     AppliedFile,
@@ -109,7 +110,8 @@ async def apply_functions(
     conflicts: Conflicts,
 ) -> list[str]:
     """All files of functions in order; those of tables from the first that changed on. Then drops what is gone."""
-    await run.connection.execute(CREATE_FILES)
+    # Before the files, which take the rights to every table of schema memoryd from clients.
+    await run.connection.execute(CREATE_FILES + CREATE_MADE)
     changed = {file.name for file in upgrade.functions}
     made: list[str] = []
     locked = bool(upgrade.schema)

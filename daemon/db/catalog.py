@@ -89,7 +89,7 @@ select f.thing, f.name, pg_get_functiondef(f.oid) from functions f
 order by 1
 """
 
-_CREATE_NOTED = """
+CREATE_MADE = """
 create table if not exists memoryd.made_objects (
     name text collate "C" primary key,
     hash text not null
@@ -143,7 +143,6 @@ async def record_made(
     """
     made = {one.name: one.hash for one in _ours(await read_catalog(connection), schema, applied)}
     made[POSTGRES] = str(connection.get_server_version().major)
-    await connection.execute(_CREATE_NOTED)
     noted = {row["name"]: row["hash"] for row in await connection.fetch(_NOTED)}
     if not changes_tables and noted.get(POSTGRES) == made[POSTGRES]:
         made |= {name: hash_ for name, hash_ in noted.items() if name.startswith(OF_TABLES)}
