@@ -6,6 +6,7 @@ Promise: one transaction, so a restore that fails or is killed leaves nothing bu
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 import tempfile
 from collections.abc import Callable
@@ -112,14 +113,15 @@ async def _run(program: Path, url: str, path: Path, manifest: Manifest, tell: Ca
 
 
 def _list(program: Path, path: Path) -> str:
-    """What the archive has, but not the schema public, which every database has."""
+    """What the archive has, but not of the schema public and of pgvector what only those may do whom they belong to here."""
     done = subprocess.run(
         [str(program), "--list", str(path)], capture_output=True, text=True, check=False, errors="replace"
     )
     if done.returncode != 0:
         raise BackupError(f"pg_restore cannot read {path}: {done.stderr.strip().partition(chr(10))[0]}")
     lines = done.stdout.splitlines(keepends=True)
-    return "".join(line for line in lines if " SCHEMA - public " not in line or " ACL " in line)
+    left_out = re.compile(r" SCHEMA (?:- )?public | COMMENT - EXTENSION vector ")
+    return "".join(line for line in lines if not left_out.search(line))
 
 
 def _feed(process: subprocess.Popen[bytes], path: Path, size: int, tell: Callable[[int], None]) -> None:

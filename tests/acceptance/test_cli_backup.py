@@ -106,12 +106,53 @@ async def test_a_restored_database_goes_on(
         await daemons.kill_all()
 
 
+@pytest.fixture
+async def owned(database_url: str, connection: asyncpg.Connection) -> AsyncIterator[list[str]]:
+    """Two empty databases of a role that is no superuser, as it connects to them. What only a superuser may make is there."""
+    role = f"owner_{uuid.uuid4().hex[:8]}"
+    parts = urlsplit(database_url)
+    names = [f"{role}_{number}" for number in range(2)]
+    await connection.execute(f"create role {role} login createrole password 'secret'")
+    for role_of_memoryd in ("memoryd_service", "memoryd_user", "memoryd_admin"):
+        await connection.execute(f"grant {role_of_memoryd} to {role} with admin option")
+    for name in names:
+        await connection.execute(f"create database {name} template template0 owner {role}")
+        opened = await fresh(urlunsplit(parts._replace(path=f"/{name}")))
+        await opened.execute(f"create extension vector; grant create on schema public to {role}")
+        await opened.close()
+    host = parts.netloc.rpartition("@")[2]
+    yield [urlunsplit(parts._replace(netloc=f"{role}:secret@{host}", path=f"/{name}")) for name in names]
+    for name in names:
+        await connection.execute(f"drop database {name} with (force)")
+    await connection.execute(f"drop owned by {role}; drop role {role}")
+
+
+async def test_an_owner_who_is_no_superuser_has_all_rows_in_the_backup(
+    owned: list[str], tmp_path: Path
+) -> None:
+    one, other = (Commands(url, tmp_path) for url in owned)
+    assert (await one("migrate")).code == 0
+    opened = await fresh(owned[0])
+    await remember(opened, "wombat", agent_id="alice", user_id=ANN)
+    await opened.close()
+    for memoryd, arguments in (
+        (one, ("backup", "one.backup")),
+        (other, ("restore", "one.backup")),
+        (other, ("backup", "--verify", "one.backup")),
+    ):
+        done = await memoryd(*arguments)
+        assert done.code == 0, (arguments, done.err)
+    opened = await fresh(owned[1])
+    assert await opened.fetchval("select count(*) from agent_memory where user_id = $1", ANN) > 0
+    await opened.close()
+
+
 async def test_rows_are_written_meanwhile(
     memoryd: Commands, connection: asyncpg.Connection, database_url: str, empty: str, tmp_path: Path
 ) -> None:
     """Each transaction writes two rows: a backup has both of one, or none."""
     writer = await fresh(database_url)
-    stopped = asyncio.Event()
+    begun, stopped = asyncio.Event(), asyncio.Event()
 
     async def write() -> int:
         pairs = 0
@@ -120,10 +161,12 @@ async def test_rows_are_written_meanwhile(
                 await remember(writer, f"left {pairs}", agent_id="left")
                 await remember(writer, f"right {pairs}", agent_id="right")
             pairs += 1
+            begun.set()
         return pairs
 
     writing = asyncio.create_task(write())
     try:
+        await begun.wait()
         done = await memoryd("backup", str(tmp_path / "one"))
     finally:
         stopped.set()
