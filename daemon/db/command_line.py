@@ -9,6 +9,13 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 def without_password(url: str) -> tuple[str, dict[str, str]]:
     """The URL without its password, and an environment that has it."""
     environment = dict(os.environ)
+    address, _, query = url.partition("?")
+    options = query.split("&")
+    passwords = [option for option in options if option.startswith("password=")]
+    if passwords:
+        environment["PGPASSWORD"] = unquote(passwords[-1].partition("=")[2])
+        others = "&".join(option for option in options if option not in passwords)
+        url = f"{address}?{others}" if others else address
     parts = urlsplit(url)
     if parts.password is not None:
         user, _, host = parts.netloc.rpartition("@")

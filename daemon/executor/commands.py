@@ -98,7 +98,13 @@ from mine
 where c.id = mine.command_id and c.status = 'running'
 """
 
-ANY_READY = "select exists (select from public.agent_commands c where c.status = 'ready')"
+# Not those whose agent has $1 running already, here or elsewhere: they wait for these.
+ANY_TO_CLAIM = """
+select exists (
+    select from (select distinct c.agent_id from public.agent_commands c where c.status = 'ready') a
+    where $1 > (select count(*) from public.agent_commands r
+                where r.status = 'running' and r.agent_id = a.agent_id))
+"""
 
 # The row of executions stays when the command is run again: it counts the tries. Until the next claim it belongs to no daemon,
 # so that a daemon that was only slow cannot complete a command that was taken over. A command that another transaction has

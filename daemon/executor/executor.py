@@ -83,8 +83,10 @@ class Executor:
         self._stopping = False
 
     async def has_work(self) -> bool:
-        """Whether a command runs here, or waits for an executor."""
-        return bool(self._running) or bool(await self._database.fetchval(commands.ANY_READY))
+        """Whether a command runs here, or one waits that may be claimed."""
+        return bool(self._running) or bool(
+            await self._database.fetchval(commands.ANY_TO_CLAIM, self._parallel)
+        )
 
     def wake(self) -> None:
         """A command may be ready."""

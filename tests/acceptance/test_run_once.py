@@ -58,6 +58,20 @@ async def test_its_executor_ends_with_its_commands(memoryd: Commands, connection
     assert await connection.fetchval("select count(*) from agent_memory where command_id is not null") == 3
 
 
+async def test_commands_that_wait_for_another_executor_s_are_left(
+    memoryd: Commands, connection: asyncpg.Connection
+) -> None:
+    """An agent runs two commands at once at most, and somebody else is at two of its."""
+    for number in range(3):
+        await ask(connection, f"count to {number}")
+    assert (await memoryd("run", "--once")).code == 0
+    for _ in range(2):
+        await connection.execute("select claim_command('alice')")
+    done = await memoryd("run", "--once", executor_command="/bin/cat", executor_parallel=2)
+    assert done.code == 0, done.err
+    assert await connection.fetchval("select count(*) from agent_commands where status = 'ready'") == 1
+
+
 async def test_two_at_once_share_the_work(memoryd: Commands, connection: asyncpg.Connection) -> None:
     for number in range(200):
         await remember(connection, f"service {number} answers slowly", agent_id=f"agent{number % 7}")
