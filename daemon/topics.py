@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Sequence
 
 from daemon.db.pool import Database
 from daemon.queue.topic import Topic
@@ -12,12 +13,11 @@ from handlers.context import ContextHandler
 from handlers.document import DocumentHandler
 from handlers.dream.dreamer import Dreamer
 from handlers.dream.handler import DreamHandler
-from handlers.facts import FactsHandler
 from handlers.index import IndexHandler
 from handlers.lexicon import LexiconHandler
 from handlers.request import RequestHandler
 from handlers.shared.embedding import Embedding
-from handlers.shared.fact_finders import ModelFinder, RuleFinder
+from handlers.shared.ports import Commit, Handler, Job
 from handlers.shared.thinking import Thinker
 from handlers.situate import SituateHandler
 from handlers.statistics import StatisticsHandler
@@ -90,17 +90,30 @@ def build_topics(
 
 def _facts(database: Database, thinker: Thinker | None) -> Topic:
     """Facts, found by the language model where there is a thinker. Lanes: a user's messages are read in order."""
+    handler = _FactsHandler(database, thinker)
     if thinker is None:
-        finder = RuleFinder()
-        return Topic(
-            "facts", FactsHandler(reader=database, finder=finder), batch=128, lanes=32, follow_ups=("index",)
-        )
+        return Topic("facts", handler, batch=128, lanes=32, follow_ups=("index",))
     # Few at once: a batch waits for a language model, and none of its effects is written before the last reply.
-    return Topic(
-        "facts",
-        FactsHandler(reader=database, finder=ModelFinder(thinker)),
-        batch=4,
-        parallel=4,
-        lanes=4,
-        follow_ups=("index",),
-    )
+    return Topic("facts", handler, batch=4, parallel=4, lanes=4, follow_ups=("index",))
+
+
+class _FactsHandler:
+    """Loads the handler of facts with its first job: compiling all its patterns would delay each start."""
+
+    def __init__(self, database: Database, thinker: Thinker | None) -> None:
+        self._database = database
+        self._thinker = thinker
+        self._loaded: Handler | None = None
+
+    async def prepare(self, jobs: Sequence[Job]) -> Commit:
+        """See handlers/facts.py."""
+        if self._loaded is None:
+            self._loaded = await asyncio.to_thread(self._load)
+        return await self._loaded.prepare(jobs)
+
+    def _load(self) -> Handler:
+        from handlers.facts import FactsHandler  # noqa: PLC0415
+        from handlers.shared.fact_finders import ModelFinder, RuleFinder  # noqa: PLC0415
+
+        finder = RuleFinder() if self._thinker is None else ModelFinder(self._thinker)
+        return FactsHandler(reader=self._database, finder=finder)

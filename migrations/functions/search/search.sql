@@ -10,6 +10,8 @@ declare
     fault text;
     advice text;
 begin
+    -- An upgrade locks the table of logins first: whoever waits for it there has locked nothing.
+    perform memoryd.caller_id();
     if p_request.count is null or p_request.count < 0 then
         fault := 'match_count is ' || coalesce(p_request.count::text, 'null');
         advice := 'Give how many results you want, 0 or more.';
@@ -25,7 +27,8 @@ begin
     elsif jsonb_typeof(p_request.filter) <> 'object' then
         fault := 'filter is of type ' || jsonb_typeof(p_request.filter);
         advice := 'Give an object that the metadata contain, such as {"kind": "fact"}.';
-    elsif vector_dims(p_request.embedding) <> memoryd.searched_dimensions() then
+    elsif p_request.embedding is not null
+        and vector_dims(p_request.embedding) <> memoryd.searched_dimensions() then
         fault := 'query_embedding has ' || vector_dims(p_request.embedding)
             || ' dimensions, this database''s have ' || memoryd.searched_dimensions();
         advice := 'Embed the query with the model that the rows are embedded with.';

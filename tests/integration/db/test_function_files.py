@@ -12,8 +12,8 @@ from daemon.db import migrator
 from daemon.db.migration_files import FunctionFile, Migration, MigrationFiles, checksum_of, load_files
 from daemon.db.plan import MigrationError, is_newer
 from tests.support.database.catalog import catalog
-from tests.support.database.schemas import apply, connected
-from tests.support.rows import column
+from tests.support.database.schemas import apply
+from tests.support.rows import DIMENSIONS, column
 
 FUNCTIONS = (
     "select oid::regprocedure::text from pg_proc where pronamespace = 'memoryd'::regnamespace order by 1"
@@ -270,27 +270,29 @@ async def test_a_transaction_left_open_is_named_after_a_while(
         assert "nothing" not in await column(later, TRIGGERS)
 
 
-async def test_an_upgrade_goes_through_while_others_recall_and_read_views(
-    database_url: str, connection: asyncpg.Connection
+@pytest.mark.parametrize(
+    "reads",
+    [
+        "select * from recall('anything')",
+        f"select * from recall('anything', query_embedding => array_fill(1, array[{DIMENSIONS}])::vector)",
+        "select * from explain_recall('anything')",
+        "select * from match_memory(query => 'anything')",
+        "select build_context('alice', 'anything')",
+    ],
+)
+async def test_who_searches_waits_for_an_upgrade_before_locking_anything(
+    connection: asyncpg.Connection, second: asyncpg.Connection, third: asyncpg.Connection, reads: str
 ) -> None:
-    """Whoever reads a view locks it, then its tables; the upgrade locks in the same order."""
-    stop = asyncio.Event()
-
-    async def read() -> None:
-        async with connected(database_url) as reader:
-            while not stop.is_set():
-                await reader.fetch("select * from recall('anything')")
-                await reader.fetch("select count(*) from conversation_history")
-
-    readers = [asyncio.create_task(read()) for _ in range(3)]
-    try:
-        views = next(file for file in load_files().functions if file.name == "tables/views")
-        changed = replace(views, sql=views.sql + "-- changed", checksum="changed")
-        functions = tuple(changed if file is views else file for file in load_files().functions)
-        assert await apply(database_url, files=replace(load_files(), functions=functions))
-    finally:
-        stop.set()
-        await asyncio.gather(*readers)
+    """An upgrade locks this table first. Who had locked another before would wait for it, and it for them."""
+    await second.execute(reads)
+    async with connection.transaction():
+        await connection.execute("lock table memoryd.logins in access exclusive mode")
+        reading = asyncio.create_task(second.fetch(reads))
+        locks = "select granted from pg_locks where pid = $1 and locktype = 'relation' and relation >= 16384"
+        while not (held := await column(third, locks, second.get_server_pid())):
+            await asyncio.sleep(0)
+    await reading
+    assert held == [False]
 
 
 async def test_a_lost_record_of_a_file_is_made_again(
