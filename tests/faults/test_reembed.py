@@ -188,6 +188,8 @@ async def test_a_killed_build_goes_on_where_it_was(
     process.kill()
     await process.wait()
     models.held.clear()
+    # The lease of the killed one, which would be waited for, has run out.
+    await connection.execute("update memoryd.lanes set leased_until = now() where topic = 'reembed'")
     interrupted = await memoryd.start("reembed", *MODEL, **reaching(models))
     await models.until_held()
     interrupted.send_signal(signal.SIGINT)
@@ -196,8 +198,6 @@ async def test_a_killed_build_goes_on_where_it_was(
     assert b"memoryd reembed openai/test --dimensions 8" in told
     assert b"memoryd reembed --undo" in told
     models.release()
-    # The lease of the killed one, which would be waited for, has run out.
-    await connection.execute("update memoryd.lanes set leased_until = now() where topic = 'reembed'")
     status = await memoryd("reembed", "--status")
     assert "being made" in status.out
     assert "128 of 300" in status.out
