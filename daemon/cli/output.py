@@ -22,6 +22,11 @@ WHOLE_LENGTH = 2000
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
+def megabytes(count: float) -> str:
+    """A number of bytes, as people read it."""
+    return f"{count / 1e6:,.1f} MB"
+
+
 def table(
     columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str | None = None, whole: bool = False
 ) -> None:

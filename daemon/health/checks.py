@@ -7,6 +7,7 @@ could.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 
@@ -14,12 +15,14 @@ from daemon.db.catalog import OF_TABLES
 from daemon.db.migrator import OLDEST_POSTGRES
 from daemon.db.models import Model, Models, is_like
 from daemon.health.check import Check, Facts, quoted, split_advice
-from daemon.health.status import Status
+from daemon.health.status import Size, Status
 from daemon.settings import Settings
 
 OLDEST_VECTOR = (0, 8)
 CLOCK_SECONDS = 2.0
 LAG_SECONDS = 60.0
+READY_SECONDS = 3600.0
+FULL_DAYS = 30
 IDLE_SECONDS = 60.0
 NO_WARNINGS = ("error", "log", "fatal", "panic")
 """Values of log_min_messages that keep warnings out of the server's log."""
@@ -264,6 +267,44 @@ def check_queue(status: Status, memory: Facts) -> Check:
         advice = "Start a daemon, or another one on another machine: memoryd run"
         return Check("queue", "problem", f"The oldest job has waited for {status.lag_seconds:.0f} s.", advice)
     return Check("queue", "ok", "There is no dead letter, and no job waits for long.")
+
+
+def check_commands(memory: Facts) -> Check:
+    """Whether executors come for the commands."""
+    ready, seconds = memory["ready"], memory["ready_seconds"] or 0.0
+    found = f"Commands that wait for an executor: {ready:,}."
+    if seconds < READY_SECONDS:
+        return Check("commands", "ok", found)
+    advice = (
+        "Start an executor (claim_command), another one, or set MEMORYD_EXECUTOR_COMMAND. Cancel what nobody wants any more: "
+        "update agent_commands set status = 'cancelled' where status = 'ready' and created_at < now() - interval '1 day'"
+    )
+    return Check(
+        "commands", "warning", f"{found[:-1]}; the oldest has for {seconds / 3600:.0f} hours.", advice
+    )
+
+
+def check_dreams(*, overdue: bool) -> Check:
+    """Whether a dream comes to its end where there is something to dream about."""
+    if not overdue:
+        return Check("dreams", "ok", "No dream is overdue.")
+    found = "There are new memories, and no dream has ended for two days."
+    return Check(
+        "dreams", "warning", found, "See dream_lost, dream_interrupted in the logs; try: memoryd dream"
+    )
+
+
+def check_size(size: Size, free_bytes: int | None) -> Check:
+    """How big the database is, and how long its growth leaves room on the disk of the embedded server."""
+    found = f"The database has {size.bytes / 1e6:,.1f} MB"
+    if size.bytes_a_day is None:
+        return Check("size", "ok", f"{found}.")
+    found += f", and grew by {size.bytes_a_day / 1e6:,.1f} MB a day."
+    days = free_bytes / size.bytes_a_day if free_bytes is not None and size.bytes_a_day > 0 else math.inf
+    if days > FULL_DAYS:
+        return Check("size", "ok", found)
+    advice = "Make room, or keep less: see What goes by itself, and when, in docs/operations.md."
+    return Check("size", "warning", f"{found} At this pace the disk is full in {days:.0f} days.", advice)
 
 
 def check_objects(changed: Sequence[str]) -> Check:

@@ -26,6 +26,8 @@ from daemon.health.replica_check import check_replica
 from daemon.health.status import Status, read_status
 from daemon.health.trail_check import check_ledgers, check_trail
 from daemon.settings import Settings
+from handlers.dream.dreamer import OVERDUE_HOURS, WINDOW_HOURS
+from handlers.dream.lease import DUE, When
 from providers.build import LOCAL
 from providers.ports import Embedder, LanguageModel, Rejected, Unavailable
 
@@ -107,6 +109,8 @@ where r.rolcanlogin and not r.rolsuper
 """
 
 
+A_CENTURY = 100 * 365 * 86400.0
+
 READ_LEFT = "select part, statement from memoryd.parts_to_join()"
 
 READ_MEMORY = """
@@ -129,9 +133,16 @@ select json_build_object(
                           and not exists (select from memoryd.jobs j
                                           where j.topic = t.topic and j.lane = w.lane and j.attempt >= j.snoozes
                                             and j.id = (select min(f.id) from memoryd.jobs f
-                                                        where f.topic = t.topic and f.lane = w.lane)))
+                                                        where f.topic = t.topic and f.lane = w.lane))),
+    'ready', (select count(*) from public.agent_commands c where c.status = 'ready'),
+    'ready_seconds', (select extract(epoch from now() - min(c.created_at))
+                      from public.agent_commands c where c.status = 'ready')
 )
 """
+
+
+# Overdue for a day by now: no daemon has begun the dream, or none has come to its end.
+MISSED = When(A_CENTURY, A_CENTURY, WINDOW_HOURS * 3600, (OVERDUE_HOURS + 24) * 3600)
 
 
 async def examine(
@@ -142,6 +153,7 @@ async def examine(
     chosen: bool,
     instructed: bool,
     build_language_model: Callable[[], LanguageModel | None],
+    free_bytes: int | None,
 ) -> AsyncIterator[Check]:
     """The checks, one by one. Raises OSError or asyncpg.PostgresError when the database cannot be reached."""
     # As behind a pooler: that works everywhere.
@@ -181,6 +193,9 @@ async def examine(
             yield checks.check_daemons(status)
             yield checks.check_parts(status)
             yield checks.check_queue(status, memory)
+            yield checks.check_commands(memory)
+            yield checks.check_dreams(overdue=await connection.fetchval(DUE, *MISSED.arguments))
+            yield checks.check_size(status.size, free_bytes)
             yield await check_replica(connection, settings)
             yield await check_trail(connection, settings)
     finally:

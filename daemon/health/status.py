@@ -14,6 +14,8 @@ from daemon.db.functions import AppliedFile
 from daemon.db.plan import schema_trouble
 from daemon.db.presence import ALIVE, silence
 
+LARGEST = 5
+
 # A job in a lane is claimed by leasing its lane, any other by moving its own visible_at.
 READ = f"""
 with jobs as materialized (
@@ -68,6 +70,24 @@ select json_build_object(
                            from (select category, count(*) as n from public.dream_insights
                                  where dream_id = d.id group by category) q))
         from dream d),
+    'size', json_build_object(
+        'bytes', pg_database_size(current_database()),
+        'bytes_a_day', (
+            select (pg_database_size(current_database()) - s.bytes) / (extract(epoch from now() - s.measured_at) / 86400)
+            from memoryd.daily_sizes s
+            where s.measured_at between now() - interval '30 days' and now() - interval '1 day'
+            order by s.day limit 1),
+        'largest', (
+            select json_object_agg(t.name, t.bytes order by t.bytes desc)
+            from (select c.relname as name, pg_total_relation_size(c.oid) as bytes from pg_class c
+                  where c.relkind = 'r' and c.relnamespace in ('public'::regnamespace, 'memoryd'::regnamespace)
+                  order by 2 desc limit {LARGEST}) t)),
+    'unindexed', (
+        select coalesce(json_object_agg(source, n order by source), '{{}}')
+        from (select source, count(*) as n from memoryd.unindexed group by source) q),
+    'unembedded', (
+        select coalesce(json_object_agg(source, n order by source), '{{}}')
+        from (select source, count(*) as n from memoryd.entries where code is null group by source) q),
     'migrations', (
         select json_agg(json_build_array(version, name, checksum) order by version) from memoryd.migrations),
     'function_files', (
@@ -137,6 +157,15 @@ class LastDream:
 
 
 @dataclass(frozen=True, slots=True)
+class Size:
+    """Of the database. `bytes_a_day`: over the last 30 days; None in the first. `largest`: tables with their indexes."""
+
+    bytes: int
+    bytes_a_day: float | None
+    largest: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """One moment. `lag_seconds`: how long the oldest claimable job has waited; None when none waits.
 
@@ -160,6 +189,11 @@ class Status:
     """Anchors whose leaf has a position in the trail."""
     anchors_signed: int
     dream: LastDream | None
+    size: Size
+    unindexed: Mapping[str, int]
+    """Rows that the index has not, or not as they are now, by source."""
+    unembedded: Mapping[str, int]
+    """Passages without an embedding, by source: found by their words."""
 
 
 async def read_status(reader: Reader, *, heartbeat_seconds: float) -> Status:
@@ -187,4 +221,7 @@ async def read_status(reader: Reader, *, heartbeat_seconds: float) -> Status:
         anchors=read["anchors"],
         anchors_signed=read["anchors_signed"],
         dream=None if read["dream"] is None else LastDream(**read["dream"]),
+        size=Size(**read["size"]),
+        unindexed=read["unindexed"],
+        unembedded=read["unembedded"],
     )

@@ -149,6 +149,13 @@ create table memoryd.ticks (
 );
 comment on table memoryd.ticks is 'Ticks of the schedule that some daemon has taken.';
 
+create table memoryd.daily_sizes (
+    day date primary key,
+    bytes bigint not null,
+    measured_at timestamptz not null default now()
+);
+comment on table memoryd.daily_sizes is 'How big the database was, once a day: how fast it grows.';
+
 -- Which daemon's built-in executor runs a command, and until when its lease lasts.
 create table memoryd.executions (
     command_id uuid primary key,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,6 +15,8 @@ import pytest
 
 from daemon.health import checks
 from daemon.health.check import Check, Facts
+from daemon.health.checks import check_size
+from daemon.health.status import Size
 from daemon.settings import Settings
 from tests.support.database.logins import closed
 from tests.support.processes.commands import Commands, Finished
@@ -218,6 +221,35 @@ async def test_work_that_no_daemon_claims_is_a_problem(
         " values ('context', now() - interval '5 min', now() - interval '5 min')"
     )
     assert verdicts(await memoryd("doctor", "--json"))["queue"] == "problem"
+
+
+async def test_what_comes_to_a_stop_slowly_is_a_warning(
+    memoryd: Commands, connection: asyncpg.Connection
+) -> None:
+    """Commands without an executor, dreams that never end, a disk that fills."""
+    names = "commands", "dreams", "size"
+    assert [verdicts(await memoryd("doctor", "--json"))[name] for name in names] == ["ok"] * 3
+    await connection.execute(
+        "update memoryd.migrations set applied_at = now() - interval '50 hours';"
+        "insert into agent_memory (agent_id, content) select 'alice', 'likes tea ' || n from generate_series(1, 3) n;"
+        "insert into agent_commands (agent_id, message, status, created_at)"
+        " values ('alice', 'deploy', 'pending', now() - interval '3 hours');"
+        "update agent_commands set status = 'ready';"
+        "delete from memoryd.jobs;"
+        "insert into memoryd.daily_sizes (day, bytes, measured_at)"
+        " select current_date - 2, pg_database_size(current_database()) - 10000000, now() - interval '2 days'"
+    )
+    found = await memoryd("doctor", "--json")
+    assert [check(found, name)["verdict"] for name in names] == ["warning", "warning", "ok"]
+    assert "claim_command" in check(found, "commands")["advice"]
+    assert re.search(r"grew by 5\.\d MB a day", check(found, "size")["found"])
+
+
+def test_a_disk_that_is_soon_full_is_a_warning() -> None:
+    size = Size(bytes=10**9, bytes_a_day=10.0**8, largest={})
+    assert check_size(size, 10**11).verdict == "ok"
+    assert "full in 10 days" in check_size(size, 10**9).found
+    assert check_size(Size(10**9, -5.0, {}), 10).verdict == "ok"
 
 
 async def test_lanes_that_nobody_can_lease_are_a_problem(

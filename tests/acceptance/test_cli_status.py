@@ -39,6 +39,9 @@ async def test_status_shows_a_working_fleet(
     assert found["schema_trouble"] is None
     assert found["schema_version"] > 0
     assert found["dream"] is None
+    assert found["unindexed"] == found["unembedded"] == {}
+    assert found["size"]["bytes"] > sum(found["size"]["largest"].values()) > 0
+    assert found["size"]["bytes_a_day"] is None
 
     told = await memoryd("status")
     assert told.code == 0
@@ -47,6 +50,13 @@ async def test_status_shows_a_working_fleet(
     assert "The queue is empty." in shown
     assert "2: 1 error, 1 outcome" in shown
     assert "Last dream none yet" in shown
+    assert "To index   none" in shown
+
+
+async def test_what_waits_is_counted_by_source(memoryd: Commands, connection: asyncpg.Connection) -> None:
+    await connection.execute("insert into agent_memory (agent_id, content) values ('alice', 'likes tea')")
+    told = await memoryd("status")
+    assert "To index   1: 1 memory" in told.out
 
 
 COPY = "insert into memoryd.daemons select * from jsonb_populate_record(null::memoryd.daemons, $1)"

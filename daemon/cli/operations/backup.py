@@ -12,7 +12,7 @@ import typer
 from daemon.cli.common import postgres, settings_or_exit
 from daemon.cli.failure import Failure, Misuse, sentences
 from daemon.cli.operations.restore import checked, restored
-from daemon.cli.output import number, remark, say
+from daemon.cli.output import megabytes, number, remark, say
 from daemon.cli.progress import bytes_done
 
 if TYPE_CHECKING:
@@ -73,7 +73,9 @@ def _write(settings: Settings, path: Path, *, with_keys: bool) -> None:
 def _described(manifest: Manifest) -> str:
     rows = manifest.contents.rows
     memories = number(rows.get("public.agent_memory", 0), "memory", "memories")
-    return f"{memories}, {number(sum(rows.values()), 'row')} in {len(rows)} tables, {manifest.bytes / 1e6:,.1f} MB"
+    return (
+        f"{memories}, {number(sum(rows.values()), 'row')} in {len(rows)} tables, {megabytes(manifest.bytes)}"
+    )
 
 
 def _verify(settings: Settings, path: Path) -> None:

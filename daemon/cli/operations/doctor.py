@@ -52,7 +52,7 @@ def _collect(settings: Settings, *, tell: bool) -> list[Check]:
         with postgres(settings, existing=True) as (url, server):
             if server is not None:
                 take(check_disk(server.free_bytes))
-            asyncio.run(_examine(settings, url, take))
+            asyncio.run(_examine(settings, url, take, None if server is None else server.free_bytes))
     except Exception as error:
         sentence = explain(error)
         if sentence is None:
@@ -61,7 +61,9 @@ def _collect(settings: Settings, *, tell: bool) -> list[Check]:
     return checks
 
 
-async def _examine(settings: Settings, url: str, take: Callable[[Check], None]) -> None:
+async def _examine(
+    settings: Settings, url: str, take: Callable[[Check], None], free_bytes: int | None
+) -> None:
     from daemon.health.doctor import examine
 
     async for check in examine(
@@ -71,6 +73,7 @@ async def _examine(settings: Settings, url: str, take: Callable[[Check], None]) 
         chosen=chosen(settings),
         instructed=instructed(settings),
         build_language_model=lambda: language_model_of(settings),
+        free_bytes=free_bytes,
     ):
         take(check)
 

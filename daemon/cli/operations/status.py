@@ -1,4 +1,4 @@
-"""memoryd status: daemons, queue, memories and dreams, at a glance."""
+"""memoryd status: daemons, queue, memories, dreams and sizes, at a glance."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from daemon.cli.common import with_database
-from daemon.cli.output import age, as_json, number, say, table
+from daemon.cli.output import age, as_json, megabytes, number, say, table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def status(
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Show daemons, queue, memories and the last dream. Exit code 1: no daemon is alive."""
+    """Show daemons, queue, memories, the last dream, what waits and sizes. Exit code 1: no daemon is alive."""
     found = with_database(_read)
     if json:
         as_json(found)
@@ -73,6 +73,12 @@ def _show(found: Status) -> None:
     say(f"Commands   {_counts(found.commands)}")
     say(f"Trail      {number(found.anchors, 'anchor')}, {found.anchors_signed:,} of them signed")
     say(f"Last dream {_dream(found.dream)}")
+    say(f"To index   {_counts(found.unindexed)}")
+    say(f"To embed   {_counts(found.unembedded)}")
+    size = found.size
+    grows = "" if size.bytes_a_day is None else f", {megabytes(size.bytes_a_day)} a day"
+    largest = ", ".join(f"{megabytes(n)} {name}" for name, n in size.largest.items())
+    say(f"Size       {megabytes(size.bytes)}{grows}: {largest}")
 
 
 def _show_queue(found: Status) -> None:

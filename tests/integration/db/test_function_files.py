@@ -12,7 +12,7 @@ from daemon.db import migrator
 from daemon.db.migration_files import FunctionFile, Migration, MigrationFiles, checksum_of, load_files
 from daemon.db.plan import MigrationError, is_newer
 from tests.support.database.catalog import catalog
-from tests.support.database.schemas import apply
+from tests.support.database.schemas import apply, connected
 from tests.support.rows import DIMENSIONS, column
 
 FUNCTIONS = (

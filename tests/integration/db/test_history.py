@@ -90,3 +90,13 @@ async def test_a_row_that_somebody_has_locked_goes_the_next_time(
     assert "old" in await column(connection, "select message from agent_commands")
     await upkeep.prune_history()
     assert "old" not in await column(connection, "select message from agent_commands")
+
+
+async def test_the_size_is_measured_once_a_day(upkeep: Upkeep, connection: asyncpg.Connection) -> None:
+    await connection.execute(
+        "insert into memoryd.daily_sizes (day, bytes) values (current_date - 401, 1), (current_date - 1, 2)"
+    )
+    await upkeep.sweep()
+    await upkeep.sweep()
+    days = "select current_date - day from memoryd.daily_sizes order by 1"
+    assert await column(connection, days) == [0, 1]
