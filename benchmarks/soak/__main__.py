@@ -26,7 +26,8 @@ from benchmarks.soak.ledger import Ledger
 from benchmarks.soak.writers import BROKEN, Writers
 from daemon.embedded.server import EmbeddedPostgres
 
-DRAIN_SECONDS = 180.0
+SETTINGS = {"claim_seconds": "5", "dream_idle_hours": "0.001", "facts": "rules"}
+DRAIN_SECONDS = 600.0
 WAITING = "select count(*) from memoryd.jobs"
 SLOW_SECONDS = 5.0
 """Statements of clients that take longer are written to the log, with what they wait for."""
@@ -54,15 +55,18 @@ async def soak(
     fault_pause: float,
     write_pause: float,
     seed: int,
+    folder: Path,
 ) -> tuple[dict[str, object], dict[str, object]]:
     """The figures, and what is wrong."""
     ledger = Ledger(random.Random(seed))
     writers = Writers(lambda: server.socket_url, ledger, seed)
     stopping = asyncio.Event()
+    (folder / "backups").mkdir()
     with log.open("ab") as stream:
-        processes = Daemons(server.socket_url, stream, {"claim_seconds": "5", "dream_idle_hours": "0.001"})
+        processes = Daemons(server.socket_url, stream, SETTINGS | {"trail_key_file": str(folder / "key")})
+        await processes.command("anchors", "new-key", str(folder / "key"))
         processes.start(daemons)
-        faults = Faults(server, processes, random.Random(seed))
+        faults = Faults(server, processes, random.Random(seed), folder / "backups")
         try:
             writing = asyncio.create_task(writers.run(write_pause))
             failing = asyncio.create_task(faults.run(stopping, fault_pause))
@@ -81,6 +85,12 @@ async def soak(
                 left = await connection.fetch("select topic, count(*) from memoryd.jobs group by 1")
                 wrong["jobs_left"] = {r[0]: r[1] for r in left}
             await connection.close()
+            last = str(folder / "last")
+            for check in (["verify", "--all"], ["backup", last], ["backup", "--verify", last]):
+                try:
+                    await processes.command(*check)
+                except OSError as error:
+                    wrong[" ".join(check[:2])] = str(error)
         finally:
             processes.stop()
     figures: dict[str, object] = {
@@ -90,6 +100,11 @@ async def soak(
         "users_erased": sum(u.erased for u in ledger.users),
         "statements_broken": ledger.broken,
         "faults": dict(faults.done),
+        "stopped_by_another_fault": dict(faults.failed),
+        "seconds_until_a_command_had_its_context_at_worst": {
+            kind: round(took, 1) for kind, took in sorted(faults.recovered.items())
+        },
+        "rows_by_table": {table: len(rows) for table, rows in sorted(ledger.rows.items())},
         "drained_in_seconds": drained,
         "recall": percentiles(ledger.recalls) if len(ledger.recalls) > 1 else None,
         "log": _events(log),
@@ -163,6 +178,7 @@ def main() -> None:
                 fault_pause=options.fault_pause,
                 write_pause=options.write_pause,
                 seed=options.seed,
+                folder=Path(folder),
             )
         )
     report("soak", figures | {"wrong": wrong or "nothing"}, options.json)

@@ -28,6 +28,12 @@ with recount as (
 select count(*) from recount r full join memoryd.lexeme_statistics s using (scope, lexeme)
 where r.rows is distinct from s.rows
 """
+TWO_HOMES = """
+select count(*)
+from (select from memoryd.facts f join agent_memory m on m.id = f.memory_id
+      where f.slot = 'home' and m.superseded_by is null
+      group by f.user_id, m.agent_id, m.metadata ->> 'speaker' having count(*) > 1) h
+"""
 # Texts of every column that may have some; vectors have no words.
 TEXTS = """
 select c.relname, n.nspname,
@@ -39,6 +45,14 @@ join pg_type t on t.oid = a.atttypid
 where n.nspname in ('public', 'memoryd') and c.relkind = 'r'
   and t.typname not in ('vector', 'halfvec', 'sparsevec', 'varbit', 'bytea')
 group by c.relname, n.nspname
+"""
+# By a hash of each mark: of thousands of users one pattern would take hours.
+TRACES = """
+select count(*)
+from (select distinct (regexp_matches(
+          lower({texts}), '[bcdfghjklmnpqrstvwxz]{{14}}|[0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}', 'g'))[1] as word
+      from {table} t) w
+join unnest($1::text[]) as m(mark) on m.mark = w.word
 """
 
 
@@ -57,6 +71,7 @@ async def account(connection: asyncpg.Connection, ledger: Ledger) -> dict[str, o
             "select count(*) from (select from memory_associations group by memory_id having count(*) > 5) m"
         ),
         "traces_of_erased_users": await _traces(connection, ledger),
+        "two_homes_at_once": await connection.fetchval(TWO_HOMES),
         "dead_letters": [
             tuple(r)
             for r in await connection.fetch(
@@ -97,8 +112,7 @@ async def _traces(connection: asyncpg.Connection, ledger: Ledger) -> dict[str, i
     traces = {}
     for table in await connection.fetch(TEXTS):
         count = await connection.fetchval(
-            f"select count(*) from {table['nspname']}.{table['relname']} t where {table['texts']} ~* $1",
-            "|".join(marks),
+            TRACES.format(texts=table["texts"], table=f"{table['nspname']}.{table['relname']}"), marks
         )
         if count:
             traces[table["relname"]] = count

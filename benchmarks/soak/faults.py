@@ -1,4 +1,5 @@
-"""The faults: daemons killed and frozen, connections cut, the server restarted or killed, transactions left open."""
+"""The faults: daemons killed and frozen, connections cut, the server restarted or killed, transactions left open; and what an
+operator does meanwhile: backups, upgrades."""
 
 from __future__ import annotations
 
@@ -8,11 +9,13 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from random import Random
 from typing import IO
+from uuid import uuid4
 
 import asyncpg
 
@@ -25,6 +28,9 @@ LOCK = (
     "select from conversation_sessions order by random() limit 3 for update",
     "insert into agents (agent_id) values ('agent' || (random() * 20)::integer) on conflict do nothing",
 )
+
+ASK = "insert into agent_commands (id, agent_id, message) values ($1, 'prober', 'are you there?') on conflict do nothing"
+ANSWERED = "select status <> 'pending' from agent_commands where id = $1"
 
 
 class Daemons:
@@ -41,6 +47,17 @@ class Daemons:
         }
         self._log = log
         self.running: list[subprocess.Popen[bytes]] = []
+
+    async def command(self, *arguments: str) -> None:
+        """Runs a command of memoryd beside them. Raises OSError where it fails."""
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "daemon", *arguments),
+            env=self._environment,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=self._log,
+        )
+        if await process.wait():
+            raise OSError(f"memoryd {arguments[0]} ended with {process.returncode}")
 
     def start(self, count: int) -> None:
         """Starts this number of further daemons."""
@@ -75,11 +92,16 @@ class Daemons:
 class Faults:
     """One after the other, by lot, until stopped."""
 
-    def __init__(self, server: EmbeddedPostgres, daemons: Daemons, dice: Random) -> None:
+    def __init__(self, server: EmbeddedPostgres, daemons: Daemons, dice: Random, backups: Path) -> None:
         self._server = server
+        self._backups = backups
         self._daemons = daemons
         self._dice = dice
         self.done: Counter[str] = Counter()
+        self.failed: Counter[str] = Counter()
+        """Backups and upgrades that another fault has stopped."""
+        self.recovered: dict[str, float] = {}
+        """By kind of fault the longest time from its beginning until a new command had its context."""
 
     async def run(self, stopping: asyncio.Event, pause: float) -> None:
         """A fault each time this number of seconds has passed."""
@@ -90,16 +112,47 @@ class Faults:
             *[self._hold_rows] * 3,
             self._restart_server,
             self._kill_server,
+            self._back_up,
+            self._upgrade,
         ]
         while not stopping.is_set():
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stopping.wait(), pause * self._dice.uniform(0.5, 1.5))
                 return
             fault = self._dice.choice(kinds)
-            with contextlib.suppress(*BROKEN):
+            kind, began = fault.__name__.strip("_"), time.perf_counter()
+            answered = asyncio.create_task(self._answered())
+            try:
                 await fault()
-            self.done[fault.__name__.strip("_")] += 1
+            except BROKEN:
+                self.failed[kind] += 1
+            self.done[kind] += 1
             self._daemons.replace_dead()
+            took = await answered - began
+            self.recovered[kind] = max(took, self.recovered.get(kind, 0.0))
+
+    async def _answered(self) -> float:
+        """When a command that is asked for now has its context."""
+        await asyncio.sleep(0.1)
+        row = uuid4()
+        while True:
+            with contextlib.suppress(*BROKEN):
+                connection = await asyncpg.connect(self._server.socket_url, timeout=5, command_timeout=5)
+                try:
+                    await connection.execute(ASK, row)
+                    while not await connection.fetchval(ANSWERED, row):
+                        await asyncio.sleep(0.02)
+                    return time.perf_counter()
+                finally:
+                    connection.terminate()
+            await asyncio.sleep(0.1)
+
+    async def _back_up(self) -> None:
+        await self._daemons.command("backup", str(self._backups))
+
+    async def _upgrade(self) -> None:
+        """All functions, views, triggers and policies are made again, with every table locked."""
+        await self._daemons.command("migrate", "--repair")
 
     async def _kill_daemon(self) -> None:
         self._dice.choice(self._daemons.running).kill()

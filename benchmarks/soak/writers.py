@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Awaitable, Callable
 from uuid import UUID, uuid4
@@ -36,6 +37,11 @@ with document as (
 insert into memory_chunks (id, document_id, user_id, chunk_index, chunk_text) select $4, id, $3, 0, $5 from document
 """
 
+WHOLE = "insert into documents (id, title, content, user_id) values ($1, $2, $3, $4)"
+ANCHOR = "insert into memory_anchors (id, agent_id, category, payload) values ($1, $2, 'decision', $3)"
+FACTS_OF_TEN = 3
+"""Of ten messages these say something of their writer, which replaces what was known."""
+
 
 class Writers:
     """All of them; `run` goes on until `stop`."""
@@ -58,7 +64,15 @@ class Writers:
             + [self._commands] * 2
             + [self._messages] * 2
             + [self._executor] * 2
-            + [self._change, self._knowledge, self._chunks, self._recall, self._erase]
+            + [
+                self._change,
+                self._knowledge,
+                self._chunks,
+                self._documents,
+                self._anchors,
+                self._recall,
+                self._erase,
+            ]
         )
         await asyncio.gather(*(self._writer(step, pause) for step in steps))
 
@@ -81,6 +95,13 @@ class Writers:
 
     def _text(self, user: User | None) -> str:
         return self._corpus.text() + (f" {user.mark}" if user is not None else "")
+
+    def _said(self, user: User | None) -> str:
+        """A message, some of them with a fact."""
+        said = self._text(user)
+        if self._ledger.dice.randrange(10) < FACTS_OF_TEN:
+            said = f"I live in {self._corpus.text().split()[0].capitalize()}town. {said}"
+        return said
 
     async def _as_user(self, work: Callable[[User | None], Awaitable[None]]) -> None:
         """Does it for a user who is not erased meanwhile."""
@@ -143,7 +164,7 @@ class Writers:
             row, session = uuid4(), self._ledger.dice.choice(mine)
             await connection.execute(
                 MESSAGE,
-                *(row, session, user.id if user else None, user.mark if user else "Ann", self._text(user)),
+                *(row, session, user.id if user else None, user.mark if user else "Ann", self._said(user)),
             )
             self._ledger.note("conversation_messages", row, user)
 
@@ -165,6 +186,25 @@ class Writers:
             self._ledger.note("memory_chunks", chunk, user)
 
         await self._as_user(write)
+
+    async def _documents(self, connection: asyncpg.Connection) -> None:
+        """Whole ones, which the daemon cuts into chunks."""
+
+        async def write(user: User | None) -> None:
+            document = uuid4()
+            content = "\n\n".join(self._text(user) for _ in range(self._ledger.dice.choice((1, 20))))
+            await connection.execute(
+                WHOLE, document, self._text(user)[-80:], content, user.id if user else None
+            )
+            self._ledger.note("documents", document, user)
+
+        await self._as_user(write)
+
+    async def _anchors(self, connection: asyncpg.Connection) -> None:
+        anchor = uuid4()
+        payload = json.dumps({"text": self._text(None)})
+        await connection.execute(ANCHOR, anchor, self._ledger.dice.choice(AGENTS), payload)
+        self._ledger.note("memory_anchors", anchor, None)
 
     async def _change(self, connection: asyncpg.Connection) -> None:
         """New words for some rows, an end for others."""
