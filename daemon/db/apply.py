@@ -5,6 +5,8 @@ Promise: functions, triggers, policies and views may change in any way; only wha
 
 from __future__ import annotations
 
+import asyncio
+import random
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +29,11 @@ from daemon.db.plan import MigrationError, Upgrade
 _VARIABLE = re.compile(r"(?<!:):(dimensions|vector_schema)\b")
 LOCK_MILLISECONDS = 100
 """How long an upgrade waits for the tables that it locks. Whoever comes meanwhile waits behind it, so it is short."""
+LOCK_GROWTH, MOST_LOCK_MILLISECONDS = 1.25, 900
+"""Where statements take long, a short wait never sees the last of them end. Shorter than deadlock_timeout, after which the
+server would end a statement of a client."""
+LOCK_TRIES = 20
+"""In one transaction. Then it is undone: what is replaced and not committed keeps others from changing it."""
 IN_THE_WAY = (asyncpg.QueryCanceledError, asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError)
 # In the order in which readers lock, or each would wait for the other. recall() begins with these three tables: whoever has
 # to wait there holds nothing else. Then views, and those above others before them: whoever reads a view locks it, then what is
@@ -38,7 +45,9 @@ select string_agg(format('%I.%I', n.nspname, c.relname), ', '
                            n.nspname, c.relname)
 from pg_class c
 join pg_namespace n on n.oid = c.relnamespace
-where (n.nspname = 'memoryd' and c.relkind in ('r', 'v') and c.relname <> 'migrations')
+where (n.nspname = 'memoryd' and c.relname <> 'migrations'
+       and (c.relkind = 'v'
+            or c.relkind = 'r' and ($1 or c.relname in ('logins', 'dead_letters', 'embeddings'))))
    or (n.nspname = 'public' and c.relkind = 'v' and c.relname in ('shared_memory', 'conversation_history'))
    or c.oid in (
       select p.polrelid from pg_policy p join pg_roles r on r.oid = any(p.polroles) and r.rolname = 'memoryd_service'
@@ -108,13 +117,13 @@ async def apply_functions(
     upgrade: Upgrade,
     *,
     conflicts: Conflicts,
+    locked: bool,
 ) -> list[str]:
     """All files of functions in order; those of tables from the first that changed on. Then drops what is gone."""
     # Before the files, which take the rights to every table of schema memoryd from clients.
     await run.connection.execute(CREATE_FILES + CREATE_MADE)
     changed = {file.name for file in upgrade.functions}
     made: list[str] = []
-    locked = bool(upgrade.schema)
     if conflicts.functions:
         locked = await _drop_conflicts(run.connection, applied, conflicts, locked=locked)
     # A numbered file may have dropped what stands in them, and with a view its rights.
@@ -129,7 +138,7 @@ async def apply_functions(
                 continue
             # A new database has nobody to wait for.
             if applied and not locked:
-                await lock_tables(run.connection)
+                await lock_tables(run.connection, all_tables=False)
                 locked = True
             await drop_policies(run.connection, file, before)
         try:
@@ -150,7 +159,7 @@ async def _drop_conflicts(
     ours = [one for file in applied.values() for one in file.objects]
     attached = [one for one in ours if one.startswith(("policy ", "trigger ", "view memoryd."))]
     if conflicts.attached and not locked:
-        await lock_tables(connection)
+        await lock_tables(connection, all_tables=True)
     try:
         await drop_objects(
             connection, [*(attached if conflicts.attached else []), *sorted(conflicts.functions)]
@@ -162,15 +171,37 @@ async def _drop_conflicts(
     return locked or conflicts.attached
 
 
-async def lock_tables(connection: asyncpg.Connection) -> None:
-    """Locks every table and view of memoryd's at once, in one order, or fails after LOCK_MILLISECONDS."""
-    names = await connection.fetchval(_TABLES_AND_VIEWS)
+async def lock_tables(connection: asyncpg.Connection, *, all_tables: bool) -> None:
+    """Locks tables and views at once, in one order. Raises one of IN_THE_WAY where it cannot after some tries.
+
+    Without `all_tables` those that have triggers or policies of functions/tables/. A try that fails gives its locks back, and
+    who has waited behind it goes on: so the tries are short, and what the upgrade has done until here is not done again.
+    """
+    names = await connection.fetchval(_TABLES_AND_VIEWS, all_tables)
     if names is None:
         return
     before = await connection.fetchval("select current_setting('statement_timeout')")
-    await connection.execute(f"set local statement_timeout = {LOCK_MILLISECONDS}")
-    await connection.execute(f"lock table {names} in access exclusive mode")
-    await connection.execute(f"set local statement_timeout = '{before}'")
+    patience = float(LOCK_MILLISECONDS)
+    for tries in range(1, LOCK_TRIES + 1):
+        await connection.execute("savepoint one_try")
+        try:
+            await connection.execute(
+                f"set local lock_timeout = 0; set local statement_timeout = {patience:.0f}"
+            )
+            await connection.execute(f"lock table {names} in access exclusive mode")
+        except IN_THE_WAY:
+            # No savepoint stays: what is made within one has another transaction id, and counts as not made.
+            await connection.execute("rollback to savepoint one_try; release savepoint one_try")
+            if tries == LOCK_TRIES:
+                raise
+            patience = min(patience * LOCK_GROWTH, MOST_LOCK_MILLISECONDS)
+            await asyncio.sleep(random.uniform(0.1, 0.5))
+        else:
+            await connection.execute(
+                f"release savepoint one_try; set local statement_timeout = '{before}'; "
+                f"set local lock_timeout = {LOCK_MILLISECONDS}"
+            )
+            return
 
 
 def lacking_rights(what: str, error: asyncpg.PostgresError) -> MigrationError:

@@ -125,11 +125,16 @@ def _drop(one: str) -> str:
 async def record(connection: asyncpg.Connection, file: FunctionFile, *, version: str) -> list[str]:
     """Notes that this transaction has just applied the file; returns what it made."""
     created = set(_CREATED.findall(file.sql))
+    rows = await connection.fetch(_MADE)
     made = [
         r["object"]
-        for r in await connection.fetch(_MADE)
+        for r in rows
         if (r["kind"], r["name"]) in created or (r["kind"] == "trigger" and file.hangs_on_tables)
     ]
+    # What is not seen as made is dropped at the end of the upgrade, as gone from the files.
+    missed = {name for kind, name in created - {(r["kind"], r["name"]) for r in rows} if kind == "function"}
+    if missed:
+        raise RuntimeError(f"functions/{file.name}.sql has made {sorted(missed)} within a savepoint")
     await connection.execute(_WRITE_FILE, file.name, file.checksum, made, version)
     return made
 

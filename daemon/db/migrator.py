@@ -156,14 +156,17 @@ async def _upgrade(
         run = Run(connection, {"dimensions": str(model.dimensions), "vector_schema": quoted(vector_schema)})
         await connection.execute(f"set local search_path = {search_path(vector_schema)}")
         await connection.execute(f"set local lock_timeout = {LOCK_MILLISECONDS}")
-        if ledger and upgrade.schema:
-            await lock_tables(connection)
+        locked = bool(ledger and (upgrade.schema or repair))
+        if locked:
+            await lock_tables(connection, all_tables=True)
         for migration in upgrade.schema:
             await run.script(f"Migration {migration}", migration.sql)
             await connection.execute(_WRITE_LEDGER, migration.version, migration.name, migration.checksum)
         if repair and ledger:
             await _repair(run, files.schema)
-        dropped = await apply_functions(run, files.functions, applied, upgrade, conflicts=conflicts)
+        dropped = await apply_functions(
+            run, files.functions, applied, upgrade, conflicts=conflicts, locked=locked
+        )
         if not ledger:
             values = {
                 "dimensions": model.dimensions,

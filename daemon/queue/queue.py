@@ -66,27 +66,35 @@ BEGIN_SOLO_ATTEMPT = (
     "update memoryd.jobs set solo_attempts = solo_attempts + 1 where id = $1 and attempt = $2"
 )
 
-COMPLETE = """
-delete from memoryd.jobs j
-using unnest($1::bigint[], $2::integer[]) as s(id, attempt)
-where j.id = s.id and j.attempt = s.attempt
-returning j.id
-"""
+# An upgrade locks memoryd.logins first: a transaction of effects comes to it first, too, so that neither waits for the other.
+_GATE = "gate as (select from memoryd.logins limit 0)"
+
+COMPLETE = f"""
+with {_GATE}, done as (
+    delete from memoryd.jobs j
+    using unnest($1::bigint[], $2::integer[]) as s(id, attempt)
+    where j.id = s.id and j.attempt = s.attempt
+    returning j.id
+)
+select id from done
+"""  # noqa: S608 - a constant of ours
 
 # The lane is returned in the same transaction: the next worker can only begin once these effects are visible.
-COMPLETE_LANES = """
-with leased as (
+COMPLETE_LANES = f"""
+with {_GATE}, leased as (
     update memoryd.lanes l
     set leased_until = case when $6 then '-infinity' else l.leased_until end
     from unnest($3::text[], $4::bigint[]) as h(lane, token)
     where l.topic = $5 and l.lane = h.lane and l.token = h.token
     returning l.lane
+), done as (
+    delete from memoryd.jobs j
+    using unnest($1::bigint[], $2::integer[]) as s(id, attempt), leased
+    where j.id = s.id and j.attempt = s.attempt and j.lane = leased.lane
+    returning j.id
 )
-delete from memoryd.jobs j
-using unnest($1::bigint[], $2::integer[]) as s(id, attempt), leased
-where j.id = s.id and j.attempt = s.attempt and j.lane = leased.lane
-returning j.id
-"""
+select id from done
+"""  # noqa: S608 - a constant of ours
 
 # Only what is still claimed (claimed_by): a batch that ends hands all its jobs back, also those that it has handed back before,
 # and one attempt must not be snoozed twice. $4 is 1 where the attempt is not counted (a snooze), else 0.

@@ -11,6 +11,7 @@ import pytest
 from daemon.db import migrator
 from daemon.db.migration_files import FunctionFile, Migration, MigrationFiles, checksum_of, load_files
 from daemon.db.plan import MigrationError, is_newer
+from daemon.queue.queue import COMPLETE
 from tests.support.database.catalog import catalog
 from tests.support.database.schemas import apply, connected
 from tests.support.rows import DIMENSIONS, column
@@ -278,21 +279,43 @@ async def test_a_transaction_left_open_is_named_after_a_while(
         "select * from explain_recall('anything')",
         "select * from match_memory(query => 'anything')",
         "select build_context('alice', 'anything')",
+        COMPLETE,
     ],
 )
 async def test_who_searches_waits_for_an_upgrade_before_locking_anything(
     connection: asyncpg.Connection, second: asyncpg.Connection, third: asyncpg.Connection, reads: str
 ) -> None:
     """An upgrade locks this table first. Who had locked another before would wait for it, and it for them."""
-    await second.execute(reads)
+    arguments = ([1], [1]) if reads == COMPLETE else ()
+    await second.fetch(reads, *arguments)
     async with connection.transaction():
         await connection.execute("lock table memoryd.logins in access exclusive mode")
-        reading = asyncio.create_task(second.fetch(reads))
+        reading = asyncio.create_task(second.fetch(reads, *arguments))
         locks = "select granted from pg_locks where pid = $1 and locktype = 'relation' and relation >= 16384"
         while not (held := await column(third, locks, second.get_server_pid())):
             await asyncio.sleep(0)
     await reading
     assert held == [False]
+
+
+async def test_a_try_that_fails_costs_nothing(
+    database_url: str, connection: asyncpg.Connection, second: asyncpg.Connection, third: asyncpg.Connection
+) -> None:
+    """A table is in use while the upgrade wants it, and free a moment later."""
+    before = await column(connection, FUNCTIONS)
+    tries = "select exists (select from pg_locks where not granted and relation = 'agent_memory'::regclass)"
+    views = next(file for file in load_files().functions if file.name == "tables/views")
+    changed = replace(views, sql=views.sql + "-- changed", checksum="changed")
+    functions = tuple(changed if file is views else file for file in load_files().functions)
+    async with second.transaction():
+        await second.execute("lock table agent_memory in access share mode")
+        upgrade = asyncio.create_task(apply(database_url, files=replace(load_files(), functions=functions)))
+        for waits in (True, False, True):
+            while await third.fetchval(tries) is not waits:
+                await asyncio.sleep(0)
+    assert await upgrade
+    assert await column(connection, FUNCTIONS) == before
+    assert await connection.fetchval("select count(*) from conversation_history") == 0
 
 
 async def test_a_lost_record_of_a_file_is_made_again(
