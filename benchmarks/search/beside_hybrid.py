@@ -82,6 +82,7 @@ insert into plain.documents (id, user_id, content, embedding)
 select * from unnest($1::uuid[], $2::uuid[], $3::text[], $4::vector[])
 """
 RECALL = "select id from recall($1, user_id => $2)"
+SEARCHABLE = "select not exists (select from memoryd.jobs where topic in ('index', 'statistics'))"
 CONTEXT = "select build_context('reader', $1, $2)"
 
 BATCH, SESSION, CLIENTS = 100, 20, 4
@@ -211,11 +212,7 @@ async def fill_memoryd(url: str, batches: Sequence[list[Row]]) -> float:
     async with daemon(url):
         began = time.perf_counter()
         await with_clients(url, batches, insert)
-        await wait_for(
-            connection,
-            "select not exists (select from memoryd.jobs where topic in ('index', 'statistics'))",
-            pause=0.02,
-        )
+        await wait_for(connection, SEARCHABLE, pause=0.02)
         seconds = time.perf_counter() - began
         await wait_for(connection, IDLE, pause=0.02)
     await connection.execute("vacuum analyze")
