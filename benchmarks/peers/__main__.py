@@ -23,7 +23,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -35,11 +35,12 @@ import psutil
 
 from benchmarks.harness import embedded
 from benchmarks.peers import systems
+from benchmarks.peers.contrib import trigrams
 from benchmarks.peers.embeddings import embedding_server
 from benchmarks.peers.environments import SOURCE, CannotInstall, default_cache, prepare
 from benchmarks.peers.measure import COUNT, Tally, make_texts
 from benchmarks.search.bodies import parser, read
-from benchmarks.search.evidence import print_table
+from benchmarks.search.evidence import print_table, shown
 
 FOREIGN = 50
 """Questions of each set that are asked of somebody else's rows."""
@@ -53,6 +54,8 @@ class Entry:
     requirements: tuple[str, ...] = ()
     module: str | None = None
     """What runs in its environment."""
+    trigrams: bool = False
+    """Whether its database has to have pg_trgm."""
 
 
 ENTRIES = {
@@ -64,7 +67,7 @@ ENTRIES = {
         "with_langgraph",
     ),
     "mem0": Entry("mem0 2.2.1", ("mem0ai==2.2.1", "psycopg[binary,pool]==3.3.9"), "with_mem0"),
-    "hindsight": Entry("hindsight 1.1.0", ("hindsight-api-slim==1.1.0",), "with_hindsight"),
+    "hindsight": Entry("hindsight 1.1.0", ("hindsight-api-slim==1.1.0",), "with_hindsight", trigrams=True),
 }
 
 Figures = dict[str, Any]
@@ -124,7 +127,10 @@ async def run(
                 open_system = partial(systems.memoryd, url)
         else:
             open_system = partial(systems.hybrid, url)
-        async with open_system() as system:
+        async with AsyncExitStack() as stack:
+            if entry.trigrams:
+                await stack.enter_async_context(trigrams(url, cache))
+            system = await stack.enter_async_context(open_system())
             return [{**line, **installed} for line in await measure(system, sets, url)]
     except (CannotInstall, systems.CannotRun) as problem:
         return [{"system": entry.title, **installed, "failed": str(problem)}]
@@ -163,14 +169,16 @@ def table(lines: Sequence[Figures], sets: Sequence[str]) -> tuple[list[str], lis
     keys[3:3] = [f"recall@{COUNT} {name}" for name in sets]
     rows = []
     for line in lines:
-        values = ["" if line.get(k) is None else _shown(line[k]) for k in keys]
+        values = ["" if line.get(k) is None else _shown(k, line[k]) for k in keys]
         title = line["system"] + (f": not measured, {line['failed']}" if "failed" in line else "")
         rows.append((title, values))
     return ["", *(columns.get(k, k) for k in keys)], rows
 
 
-def _shown(value: float) -> str:
-    return f"{value:,}" if isinstance(value, int) else f"{value:.3f}" if value <= 1 else f"{value:.1f}"
+def _shown(key: str, value: float) -> str:
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:.1f}" if key.endswith("_ms") else shown(value)
 
 
 def main() -> None:
