@@ -28,6 +28,9 @@ os.environ.update({f"HINDSIGHT_API_{name}": value for name, value in SETTINGS.it
 
 from hindsight_api import MemoryEngine, RequestContext  # noqa: E402 - it reads the environment when it is imported
 
+TOKENS = 100_000
+"""Of an answer: enough for ten long rows. The default of 4,096 would cut it."""
+
 
 async def main() -> None:
     """Serves: a bank for each user, a document for each row."""
@@ -44,7 +47,7 @@ async def main() -> None:
         await engine.retain_batch_async(rows[0]["user"], contents, request_context=context)
 
     async def ask(user: str, question: str, count: int) -> list[str]:
-        found = await engine.recall_async(user, question, request_context=context)
+        found = await engine.recall_async(user, question, max_tokens=TOKENS, request_context=context)
         # A long row is several chunks.
         return list(dict.fromkeys(str(one.document_id) for one in found.results))[:count]
 
