@@ -178,3 +178,4 @@ async def peer(name: str, module: str, python: Path, url: str, embeddings_url: s
                 await asyncio.wait_for(process.wait(), 30)
             except TimeoutError:
                 process.kill()
+                await process.wait()
