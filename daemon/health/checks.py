@@ -279,9 +279,7 @@ def check_commands(memory: Facts) -> Check:
         "Start an executor (claim_command), another one, or set MEMORYD_EXECUTOR_COMMAND. Cancel what nobody wants any more: "
         "update agent_commands set status = 'cancelled' where status = 'ready' and created_at < now() - interval '1 day'"
     )
-    return Check(
-        "commands", "warning", f"{found[:-1]}; the oldest has for {seconds / 3600:.0f} hours.", advice
-    )
+    return Check("commands", "warning", f"{found[:-1]}; the oldest for {seconds / 3600:.0f} hours.", advice)
 
 
 def check_dreams(*, overdue: bool) -> Check:
