@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Callable, Coroutine, Sequence
 from importlib import metadata
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from structlog.typing import FilteringBoundLogger
 
@@ -44,6 +44,9 @@ from daemon.settings import Settings
 from handlers.dream.dreamer import Dreamer
 from handlers.shared.embedding import Embedding
 from providers.ports import LanguageModel, Ledger
+
+if TYPE_CHECKING:
+    from daemon.tracing.tracer import Tracer
 
 CANCEL_SECONDS = 1.0
 SAME_MOMENT_SECONDS = 0.5
@@ -86,6 +89,7 @@ class Daemon:
         self._workers: dict[str, Worker] = {}
         self._executor: Executor | None = None
         self._replica: Replica | None = None
+        self._tracer: Tracer | None = None
         self._told_to_stop = asyncio.Event()
         self._measures = Measures()
 
@@ -120,6 +124,9 @@ class Daemon:
             heartbeat.wake_up = "listen" if listen else "poll"
             trail = parts.build_trail(settings, database, ledgers=self._ledgers, logger=self._log)
             delivery = parts.build_delivery(settings, database, self._ledgers, self._log)
+            self._tracer = parts.build_tracer(
+                database, daemon_id=self._id, version=metadata.version("memoryd"), logger=self._log
+            )
             tasks = self._build(database, embedding, dreamer, heartbeat, listen=listen)
             schedule = parts.build_schedule(
                 settings, database, trail=trail, delivery=delivery, daemon_id=self._id, logger=self._log
@@ -242,6 +249,9 @@ class Daemon:
             tasks.append(self._executor.run())
         if self._supervisor is not None:
             tasks.append(self._supervisor.run())
+        if self._tracer is not None:
+            self._measures.tell = self._tracer.tell
+            tasks.append(self._tracer.run())
         for name, build in self._outer_parts(database).items():
             if (part := build()) is not None:
                 tasks.append(keep_running(name, part, build, tell=heartbeat.tell, logger=self._log))
@@ -386,6 +396,8 @@ class Daemon:
         if self._executor is not None:
             stopping.append(self._executor.stop(grace_seconds=grace))
         await asyncio.gather(*stopping, return_exceptions=True)
+        if self._tracer is not None:
+            await self._tracer.close()
         left = set(running)
         while left:
             # More than once: inside a library an exception may replace a cancellation.

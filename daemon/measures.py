@@ -9,7 +9,8 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections import Counter, defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from handlers.shared.ports import Job
@@ -20,6 +21,20 @@ SECONDS = (0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.
 """The upper bounds of the buckets."""
 ANSWERS = frozenset(("context", "request"))
 """Topics whose jobs somebody waits for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Jobs whose attempt ended with an outcome; `at` by the process's monotonic clock."""
+
+    topic: str
+    jobs: Sequence[Job]
+    outcome: Outcome
+    at: float
+    prepare_seconds: float | None = None
+    """Of what was done: how long the slow half took."""
+    error: str | None = None
+    """Of what failed: what it was, in words that are safe to tell."""
 
 
 class Histogram:
@@ -53,6 +68,8 @@ class Measures:
         """By topic: how attempts ended."""
         self.taken_over: Counter[str] = Counter()
         """Claims of daemons that died, by kind: jobs, lanes, commands."""
+        self.tell: Callable[[Ended], None] = lambda _ended: None
+        """Is told of every attempt that is done or fails."""
 
     def begun(self, topic: str, jobs: Sequence[Job]) -> None:
         """Jobs were claimed."""
@@ -61,8 +78,11 @@ class Measures:
             if job.attempt == 1:
                 queued.observe(now - job.made_at)
 
-    def done(self, topic: str, jobs: Sequence[Job], *, seconds: float) -> None:
+    def done(
+        self, topic: str, jobs: Sequence[Job], *, seconds: float, prepare_seconds: float | None = None
+    ) -> None:
         """The effects of these jobs were committed, so long after their batch was begun."""
+        self.tell(Ended(topic, jobs, "done", time.monotonic(), prepare_seconds=prepare_seconds))
         self.outcomes[topic, "done"] += len(jobs)
         self.ran[topic].observe(seconds)
         if topic in ANSWERS:
@@ -70,6 +90,11 @@ class Measures:
             for job in jobs:
                 answered.observe(now - job.made_at)
                 self.recent_answers.append(now - job.made_at)
+
+    def failed(self, topic: str, job: Job, outcome: Literal["retried", "discarded"], error: str) -> None:
+        """An attempt of a job failed."""
+        self.tell(Ended(topic, [job], outcome, time.monotonic(), error=error))
+        self.ended(topic, outcome)
 
     def ended(self, topic: str, outcome: Outcome, jobs: int = 1) -> None:
         """Attempts of jobs ended without their effects."""

@@ -31,7 +31,7 @@ from daemon.queue.worker import Worker
 from daemon.replica.keeper import Replica
 from daemon.replica.location import drive_id_of, open_drive, open_location
 from daemon.schedule import Schedule, Tick, Upkeep
-from daemon.settings import Settings, roles_in, split_list
+from daemon.settings import Settings, heed_variables_of_file, roles_in, split_list, traces
 from daemon.summary import Summary
 from daemon.topics import build_topics
 from daemon.trail.delivery import Delivery
@@ -43,11 +43,13 @@ from handlers.shared.embedding import Embedding
 from handlers.shared.thinking import Budget, Thinker
 from memory.trail.significance import Significance
 from providers.build import build_parser, build_word_embedder
+from providers.extras import missing
 from providers.ports import LanguageModel, Ledger
 
 if TYPE_CHECKING:
     from daemon.metrics.collected import Provider
     from daemon.metrics.port import HttpPort
+    from daemon.tracing.tracer import Tracer
 
 OVERDUE_EVERY_SECONDS = 60.0
 OUTDATED_EVERY_SECONDS = 5.0
@@ -298,6 +300,28 @@ def build_http(
         is_stopping=is_stopping,
     )
     return HttpPort(settings.http, pages, logger=logger)
+
+
+def build_tracer(
+    database: Database, *, daemon_id: UUID, version: str, logger: FilteringBoundLogger
+) -> Tracer | None:
+    """What makes spans of the work; None where the environment names no collector, or it cannot be spoken to."""
+    heed_variables_of_file("OTEL_")
+    if not traces.are_wanted(os.environ):
+        return None
+    if (fault := traces.fault(os.environ)) is not None:
+        logger.warning("tracing_left_out", reason=fault)
+        return None
+    try:
+        from daemon.tracing.collector import Collector  # noqa: PLC0415
+        from daemon.tracing.tracer import Tracer  # noqa: PLC0415
+    except ImportError:
+        logger.warning("tracing_left_out", reason=missing("Tracing", "otel"))
+        return None
+    resource = {"service.name": "memoryd", "service.version": version, "service.instance.id": str(daemon_id)}
+    content = traces.show_content(os.environ)
+    logger.info("tracing", content=content)
+    return Tracer(database, Collector(resource, logger=logger), content=content, logger=logger)
 
 
 def build_dreamer(

@@ -38,7 +38,8 @@ with room as materialized (
     set status = 'running', started_at = clock_timestamp()
     from next
     where c.id = next.id
-    returning c.id, c.agent_id, c.session_id, c.message, c.context
+    returning c.id, c.agent_id, c.session_id, c.message, c.context,
+              substring(c.metadata ->> 'traceparent' from '^[0-9a-f]{2}(?:-[0-9a-f]{2,32}){3}$') as traceparent
 ), leased as (
     insert into memoryd.executions (command_id, daemon_id, lease_until)
     select id, $1, now() + make_interval(secs => $4) from started

@@ -231,6 +231,8 @@ class Executor:
                     "MEMORYD_COMMAND_ID": str(row["id"]),
                     "MEMORYD_AGENT_ID": row["agent_id"],
                     "MEMORYD_SESSION_ID": str(row["session_id"] or ""),
+                    # As OpenTelemetry has it for programs that are started.
+                    **({"TRACEPARENT": row["traceparent"]} if row["traceparent"] else {}),
                 },
                 confinement=self._confinement,
                 timeout_seconds=self._timeout,

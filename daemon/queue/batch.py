@@ -141,6 +141,7 @@ class BatchRunner:
     async def _process(self, jobs: Sequence[Job], *, return_lanes: bool) -> None:
         began = time.perf_counter()
         commit = await self._topic.handler.prepare(jobs)
+        prepared = time.perf_counter()
         pauses: Iterable[float] = ()
         async with self._database.transaction() as connection:
             ours = await queue.complete(connection, jobs, return_lanes=return_lanes)
@@ -148,7 +149,9 @@ class BatchRunner:
                 pauses = await commit(connection, ours) or ()
         for seconds in pauses:
             self._wake_in(seconds)
-        self._measures.done(self._topic.name, ours, seconds=time.perf_counter() - began)
+        self._measures.done(
+            self._topic.name, ours, seconds=time.perf_counter() - began, prepare_seconds=prepared - began
+        )
         self._provider_suspects.succeeded(jobs)
         if len(ours) < len(jobs):
             self._log.warning("claim_lost", jobs=len(jobs) - len(ours))
@@ -232,7 +235,7 @@ class BatchRunner:
             error=describe(error),
         )
         await queue.retry(self._database, job, seconds=seconds, error=reason_of(error))
-        self._measures.ended(self._topic.name, "retried")
+        self._measures.failed(self._topic.name, job, "retried", describe(error))
         if job.lane is not None:
             await queue.return_lanes(self._database, [job], seconds=seconds)
         self._wake_in(seconds)
@@ -241,14 +244,15 @@ class BatchRunner:
     async def _discard(
         self, job: Job, reason: str, *, error: Exception | None = None, before_last: str | None = None
     ) -> None:
+        said = describe(error) if error else "its worker died in the last attempt"
         await queue.discard(self._database, job, error=reason, before_last=before_last)
-        self._measures.ended(self._topic.name, "discarded")
+        self._measures.failed(self._topic.name, job, "discarded", said)
         self._log.error(
             "job_discarded",
             job=job.id,
             ref=str(job.ref),
             attempts=job.attempt - job.snoozes,
-            error=describe(error) if error else "its worker died in the last attempt",
+            error=said,
             hint="memoryd dead",
         )
 

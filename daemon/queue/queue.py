@@ -340,6 +340,7 @@ def _jobs(topic: str, rows: Sequence[Any]) -> list[Job]:
             created_at=r["created_at"],
             token=r.get("token"),
             made_at=now - r["age"],
+            claimed_at=now,
         )
         for r in rows
     ]

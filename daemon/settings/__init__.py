@@ -10,6 +10,7 @@ from daemon.settings.load import (
     SettingsError,
     allowed_values,
     foreign_env_file,
+    heed_variables_of_file,
     load_settings,
     unknown_settings,
 )
@@ -23,6 +24,7 @@ __all__ = [
     "SettingsError",
     "allowed_values",
     "foreign_env_file",
+    "heed_variables_of_file",
     "load_settings",
     "roles_in",
     "split_list",

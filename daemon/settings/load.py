@@ -102,6 +102,13 @@ def _variables_of_file() -> dict[str, str | None]:
     return {} if path is None else dotenv_values(path, encoding=ENV_FILE_ENCODING)
 
 
+def heed_variables_of_file(prefix: str) -> None:
+    """Gives this process the variables of .env with this prefix that its environment lacks: a library reads them itself."""
+    for name, value in _variables_of_file().items():
+        if name.startswith(prefix) and value is not None:
+            os.environ.setdefault(name, value)
+
+
 def unknown_settings() -> dict[str, str | None]:
     """Variables named like settings that are none, most likely misspelt; each with the setting of the nearest name."""
     known = {PREFIX + name.upper() for name in Settings.model_fields}

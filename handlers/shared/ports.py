@@ -35,6 +35,8 @@ class Job:
     token: int | None = None
     made_at: float = 0.0
     """When it was made, by this process's monotonic clock and the database's measure of its age."""
+    claimed_at: float = 0.0
+    """When this process claimed it, by the same clock."""
     solo_attempts: int = 0
     """Times it was the only one in its batch and neither failed nor was snoozed: its worker died, or lost the database."""
 

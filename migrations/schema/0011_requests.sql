@@ -43,6 +43,11 @@ create table public.memory_requests (
     error text,
     created_at timestamptz not null default now(),
     finished_at timestamptz,
+    traceparent text check (
+        traceparent is null
+        or traceparent ~ '^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$'
+        or memoryd.refuse('traceparent is no header of W3C Trace Context',
+                          'Give one, such as 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01.')),
     constraint request_is_whole check (
         case kind when 'recall' then query is not null
                   when 'context' then query is not null and agent_id is not null
@@ -66,6 +71,9 @@ comment on table public.memory_requests is
 comment on column public.memory_requests.user_id is
     'Who asks. The answer is made with that user''s rights: it contains nothing that they could not select '
     'themselves.';
+comment on column public.memory_requests.traceparent is
+    'The trace (W3C Trace Context) that the daemon''s work for this request belongs to, where it has a '
+    'collector of OpenTelemetry.';
 comment on column public.memory_requests.result is
     'The answer. That of an export or an erasure is deleted an hour after finished_at, '
     'and status stays done.';

@@ -28,7 +28,7 @@ from tests.support.rows import remember
 from tests.support.waiting import IDLE, until
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-ROOMS = ("daemon/mcp", "providers/ledgers", "providers/parsing")
+ROOMS = ("daemon/mcp", "daemon/metrics", "daemon/tracing", "providers/ledgers", "providers/parsing")
 KEY = "5" * 64
 
 

@@ -20,6 +20,7 @@ from daemon.db import lease as leases
 from daemon.executor import commands
 from daemon.metrics import reading
 from daemon.queue import queue
+from daemon.tracing import rows as trace_rows
 from daemon.trail import delivery, items, proving
 from daemon.trail import log as trail_log
 from handlers import associate, capture, context, facts, lexicon, request, situate
@@ -237,6 +238,10 @@ STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
     "executor complete": (commands.COMPLETE, (UUID(int=1), UUID(int=2), "x", 0, None)),
     "executor hand back": (commands.HAND_BACK, (UUID(int=1), IDS)),
     "request read": (request.READ, (IDS,)),
+    **{
+        f"traces of {topic}": (trace_rows.statement(query), (IDS, True))
+        for topic, query in (trace_rows.BY_TOPIC | trace_rows.BY_SOURCE).items()
+    },
     "request answer": (request.ANSWER, (IDS, NO_EMBEDDINGS, NO_EMBEDDINGS)),
     "dream due": (lease.DUE, (21600.0, 21600.0, 172800.0, 3, 86400.0)),
     "dream find dead": (lease.FIND_DEAD, ()),

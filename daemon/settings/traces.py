@@ -1,0 +1,35 @@
+"""What the environment says of traces: the variables are OpenTelemetry's own, and read where nothing of it is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+SPOKEN = "http/protobuf"
+
+
+def are_wanted(environment: Mapping[str, str]) -> bool:
+    """Whether spans are to be sent: a collector is named, and neither the SDK nor the exporter is switched off."""
+    exporters = environment.get("OTEL_TRACES_EXPORTER", "").strip() or "otlp"
+    return (
+        any(environment.get(name, "").strip() for name in ENDPOINTS)
+        and environment.get("OTEL_SDK_DISABLED", "").strip().lower() != "true"
+        and "otlp" in (one.strip() for one in exporters.split(","))
+    )
+
+
+def fault(environment: Mapping[str, str]) -> str | None:
+    """Why the collector cannot be spoken to; None where it can."""
+    for name in PROTOCOLS:
+        if given := environment.get(name, "").strip():
+            if given != SPOKEN:
+                return f"{name} is {given}; memoryd speaks {SPOKEN}, which collectors take at port 4318."
+            return None
+    return None
+
+
+def show_content(environment: Mapping[str, str]) -> bool:
+    """Whether questions and texts may be in spans."""
+    return environment.get(CONTENT, "").strip().lower() in {"true", "span_only", "span_and_event"}
