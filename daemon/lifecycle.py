@@ -148,7 +148,7 @@ class Daemon:
                 language_model=self._model.name if self._model is not None else None,
                 situate=thinker is not None,
                 replica=settings.replica is not None,
-                drop=settings.drop is not None,
+                drop=settings.drop_folder is not None,
                 ms=round((time.perf_counter() - began) * 1000),
             )
             await self._until_told(running)

@@ -206,10 +206,11 @@ def build_schedule(
     upkeep = Upkeep(
         database=database,
         logger=logger,
-        command_hours=settings.command_hours,
+        command_timeout_hours=settings.command_timeout_hours,
         query_log_days=settings.query_log_days,
         history_days=settings.history_days,
         audit_days=settings.audit_days,
+        previous_embeddings_days=settings.previous_embeddings_days,
         conversation_minutes=settings.conversation_retention_minutes,
     )
     schedule = Schedule(database=database, daemon_id=daemon_id, logger=logger)
@@ -239,6 +240,7 @@ def build_schedule(
     schedule.add(Tick("purge_documents", SWEEP_EVERY_SECONDS, upkeep.purge_documents))
     schedule.add(Tick("sweep", SWEEP_EVERY_SECONDS, upkeep.sweep))
     schedule.add(Tick("prune_history", SWEEP_EVERY_SECONDS, upkeep.prune_history))
+    schedule.add(Tick("drop_previous_embeddings", SWEEP_EVERY_SECONDS, upkeep.drop_previous_embeddings))
     return schedule
 
 
@@ -246,9 +248,9 @@ def build_drop_folder(
     settings: Settings, database: Database, *, logger: FilteringBoundLogger
 ) -> DropFolder | DriveDrop | None:
     """What takes files from the drop folder; None where the settings name none. Raises ValueError with what to do."""
-    if settings.drop is None:
+    if settings.drop_folder is None:
         return None
-    if (folder_id := drive_id_of(settings.drop, name="MEMORYD_DROP")) is not None:
+    if (folder_id := drive_id_of(settings.drop_folder, name="MEMORYD_DROP_FOLDER")) is not None:
         replica = None if settings.replica is None else drive_id_of(settings.replica)
         return DriveDrop(
             DriveFiles(open_drive(settings)[0], folder_id, leave_out=replica),
@@ -259,7 +261,7 @@ def build_drop_folder(
             logger=logger,
         )
     return DropFolder(
-        settings.drop,
+        settings.drop_folder,
         database=database,
         parser=build_parser(),
         settle_seconds=settings.drop_settle_seconds,
@@ -348,7 +350,7 @@ def build_thinker(
     """The language model within its budget; None where the settings name none."""
     if language_model is None:
         return None
-    budget = Budget(settings.language_model_calls, settings.language_model_tokens)
+    budget = Budget(settings.language_model_calls_per_hour, settings.language_model_tokens_per_hour)
     return Thinker(language_model, store=database, budget=budget, logger=logger)
 
 

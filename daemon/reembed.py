@@ -99,7 +99,7 @@ def check_possible(models: Models, model: Model) -> None:
             f"The embeddings of {model} are still kept. To go back to them: memoryd reembed --undo"
         )
     raise MigrationError(
-        f"The embeddings of {models.spare} are still kept. Delete them first (memoryd reembed --confirm), or go back "
+        f"The embeddings of {models.spare} are still kept. Delete them first (memoryd reembed --drop-previous), or go back "
         "to them (memoryd reembed --undo)."
     )
 
@@ -126,7 +126,7 @@ async def confirm(database: Database) -> Model:
     async with generations.lease(database):
         models = await models_of(database)
         if models.spare is None or models.state != "kept":
-            raise MigrationError("There is nothing to confirm: no earlier model's embeddings are kept.")
+            raise MigrationError("There is nothing to drop: no earlier model's embeddings are kept.")
         await generations.drop(database)
         return models.spare
 

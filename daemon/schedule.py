@@ -17,7 +17,9 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.interval import IntervalTrigger
 from structlog.typing import FilteringBoundLogger
 
+from daemon.db import generations
 from daemon.db.errors import DATABASE_FAULTS, is_gone, is_locked_out
+from daemon.db.plan import MigrationError
 from daemon.db.pool import Database
 from daemon.logs import describe
 
@@ -247,18 +249,20 @@ class Upkeep:
         *,
         database: Database,
         logger: FilteringBoundLogger,
-        command_hours: float,
+        command_timeout_hours: float,
         query_log_days: float,
         history_days: float,
         audit_days: float,
+        previous_embeddings_days: float,
         conversation_minutes: int | None,
     ) -> None:
         self._database = database
         self._log = logger
-        self._command_hours = command_hours
+        self._command_hours = command_timeout_hours
         self._query_log_days = query_log_days
         self._history_days = history_days
         self._audit_days = audit_days
+        self._previous_embeddings_days = previous_embeddings_days
         self._conversation_minutes = conversation_minutes
 
     async def expire_memories(self) -> None:
@@ -341,6 +345,16 @@ class Upkeep:
                 break
         if any(total.values()):
             self._log.info("history_pruned", **total)
+
+    async def drop_previous_embeddings(self) -> None:
+        """Deletes the embeddings of the model before, when they have been kept for long."""
+        try:
+            dropped = await generations.drop_outdated(self._database, days=self._previous_embeddings_days)
+        except MigrationError as error:
+            self._log.info("previous_embeddings_kept", reason=str(error))
+            return
+        if dropped:
+            self._log.info("previous_embeddings_dropped", days=self._previous_embeddings_days)
 
     async def _in_batches(self, sql: str, rows: int) -> int:
         """Does `rows` rows in each transaction, until there are fewer. Returns the number of all."""

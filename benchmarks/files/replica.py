@@ -159,7 +159,7 @@ async def measure(url: str, options: dict[str, Any]) -> dict[str, object]:
             written = time.perf_counter() - began
             edits = await measure_edits(connection, root, int(options["edits"]), mark="zq")
         drop = Path(folder) / "drop"
-        async with daemon(url, drop=drop, drop_settle_seconds=options["drop_settle_seconds"]):
+        async with daemon(url, drop_folder=drop, drop_settle_seconds=options["drop_settle_seconds"]):
             drops = await measure_drops(connection, drop, int(options["edits"]))
         await connection.execute(INSERT_MANY, at_rest - documents - len(drops))
         await connection.execute(NO_REST)

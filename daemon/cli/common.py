@@ -127,7 +127,7 @@ async def open_database(
     from daemon.logs import get_logger
 
     # The embedded server has no pooler before it.
-    own = settings.pool == "auto" and settings.database_url is None
+    own = settings.pooler == "auto" and settings.database_url is None
     pooled = not own and await is_pooled(settings, url)
     database = await Database.open(url, size=3, pooled=pooled, logger=get_logger(), application=application)
     try:

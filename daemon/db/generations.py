@@ -40,6 +40,12 @@ BEGIN = "select memoryd.begin_generation($1, $2, $3::jsonb)"
 DROP = "select memoryd.drop_generation()"
 RECONCILE = "select memoryd.reconcile_generation(false)"
 SWAP = "select memoryd.swap_generations()"
+OUTDATED = """
+select exists (
+    select from memoryd.settings s
+    where s.key = 'spare' and s.value ->> 'state' = 'kept'
+      and (s.value ->> 'since')::timestamptz < now() - make_interval(secs => $1::double precision * 86400))
+"""
 
 
 @asynccontextmanager
@@ -85,6 +91,20 @@ async def begin(database: Database, model: Model) -> None:
 async def drop(database: Database) -> None:
     """Deletes the spare generation. Raises MigrationError as `begin`."""
     await _in_one_moment(database, DROP)
+
+
+async def drop_outdated(database: Database, *, days: float) -> bool:
+    """Deletes the generation that was in use before, if it has been kept for longer; returns whether it did.
+
+    Raises MigrationError as `begin`, and where another process changes generations.
+    """
+    if not await database.fetchval(OUTDATED, days):
+        return False
+    async with lease(database):
+        if not await database.fetchval(OUTDATED, days):
+            return False  # somebody was quicker, or went back to it
+        await drop(database)
+    return True
 
 
 async def swap(database: Database) -> int:

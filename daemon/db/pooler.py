@@ -16,9 +16,9 @@ from daemon.settings import Settings
 
 
 async def is_pooled(settings: Settings, url: str) -> bool:
-    """Whether there is a pooler: as MEMORYD_POOL says, or found out where it says auto."""
-    if settings.pool != "auto":
-        return settings.pool == "transaction"
+    """Whether there is a pooler: as MEMORYD_POOLER says, or found out where it says auto."""
+    if settings.pooler != "auto":
+        return settings.pooler == "transaction"
     return not await hears_notifications(url)
 
 

@@ -18,7 +18,7 @@ async def write_settings(connection: Any, settings: Settings) -> None:
         "context_words": settings.context_words,
         "audit": settings.audit,
         "broadcast": settings.broadcast,
-        "erase_accounts": settings.erase_accounts,
+        "erase_with_account": settings.erase_with_account,
         "metadata_schemas": settings.metadata_schemas,
         "pending_per_user": settings.pending_per_user,
         "facts": settings.facts,

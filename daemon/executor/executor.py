@@ -167,7 +167,7 @@ class Executor:
         self._woken.set()
         if not task.cancelled() and (error := task.exception()) is not None:
             # The lease expires, and the command is run again.
-            self._log.error("execution_failed", command=str(command_id), error=describe(error))
+            self._log.error("executor_failed", command=str(command_id), error=describe(error))
 
     async def _execute(self, row: asyncpg.Record) -> None:
         began = time.perf_counter()

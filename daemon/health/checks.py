@@ -150,8 +150,8 @@ def check_clock(difference: float) -> Check:
 def check_wake_up(settings: Settings, *, heard: bool) -> Check:
     """Whether LISTEN works, or there is a transaction pooler."""
     if heard:
-        if settings.pool == "transaction":
-            advice = "Unset MEMORYD_POOL: work is then picked up in milliseconds."
+        if settings.pooler == "transaction":
+            advice = "Unset MEMORYD_POOLER: work is then picked up in milliseconds."
             found = (
                 f"The daemon polls every {settings.poll_seconds:g} s as it is told, though LISTEN would work."
             )
@@ -161,14 +161,14 @@ def check_wake_up(settings: Settings, *, heard: bool) -> Check:
     direct = (
         "give DATABASE_URL a direct or session connection (Supabase: port 5432) for pickup in milliseconds."
     )
-    if settings.pool == "transaction":
+    if settings.pooler == "transaction":
         return Check(
-            "wake_up", "ok", f"{found}, as MEMORYD_POOL says; polled every {settings.poll_seconds:g} s."
+            "wake_up", "ok", f"{found}, as MEMORYD_POOLER says; polled every {settings.poll_seconds:g} s."
         )
-    if settings.pool == "direct":
-        advice = f"Set MEMORYD_POOL=transaction, or {direct}"
-        return Check("wake_up", "problem", f"{found}, but MEMORYD_POOL says direct.", advice)
-    advice = f"Set MEMORYD_POOL=transaction so that each start takes two seconds less, or {direct}"
+    if settings.pooler == "direct":
+        advice = f"Set MEMORYD_POOLER=transaction, or {direct}"
+        return Check("wake_up", "problem", f"{found}, but MEMORYD_POOLER says direct.", advice)
+    advice = f"Set MEMORYD_POOLER=transaction so that each start takes two seconds less, or {direct}"
     return Check("wake_up", "warning", f"{found}; polled every {settings.poll_seconds:g} s.", advice)
 
 

@@ -159,7 +159,7 @@ class DriveDrop:
     def _tell_trouble(self, error: DriveError) -> None:
         name = errno.errorcode.get(error.errno or 0, "?")
         if self._is_new(f"{name} {error.reason}"):
-            self._log.warning("drop_folder_lost", error=name, reason=error.reason)
+            self._log.warning("drop_folder_unavailable", error=name, reason=error.reason)
         self._pause = max(self._pause, min(error.retry_after, self._longest))
 
     def _is_new(self, condition: str) -> bool:

@@ -95,7 +95,7 @@ class DropFolder:
                     if error.busy and self._is_new("busy"):
                         self._log.info("drop_folder_busy")
                     elif not error.busy and self._is_new(error.code):
-                        self._log.warning("drop_folder_lost", error=error.code)
+                        self._log.warning("drop_folder_unavailable", error=error.code)
                 except ParserUnavailable as error:
                     if self._is_new(f"parser {error.code}"):
                         self._log.warning("drop_waits_for_parser", error=error.code)

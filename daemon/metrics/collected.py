@@ -114,7 +114,7 @@ class Collected:
         answered = "From when a context or a request was asked for until its answer was committed."
         yield _histogram("memoryd_answer_seconds", answered, measures.answered)
         reading = "How long the database took for these metrics."
-        yield _histogram("memoryd_reading_seconds", reading, {None: measures.readings})
+        yield _histogram("memoryd_metrics_query_seconds", reading, {None: measures.readings})
 
     def _shared(self, read: Mapping[str, Any]) -> Iterator[Metric]:
         """What is the database's."""

@@ -70,7 +70,7 @@ class Replica:
                     if replica is not None:
                         await self._keep(replica)
                 except LeaseLost:
-                    self._log.warning("replica_lost")
+                    self._log.warning("replica_lease_lost")
                 except DATABASE_FAULTS as error:
                     if is_gone(error):
                         await self._database.recover(error)
@@ -96,7 +96,7 @@ class Replica:
         while True:
             await asyncio.sleep(RENEW_SECONDS)
             if await self._store.lease() is None:
-                self._log.warning("replica_lost")
+                self._log.warning("replica_lease_lost")
                 return
 
     async def _work(self, sync: Sync, replica: UUID) -> None:

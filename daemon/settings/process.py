@@ -22,7 +22,7 @@ class Database(BaseModel):
     postgres_port: Annotated[int, Field(ge=1024, le=65535)] | None = Field(
         None, description="Port of the embedded Postgres. Empty: 54329, or a free one."
     )
-    pool: Literal["auto", "direct", "transaction"] = Field(
+    pooler: Literal["auto", "direct", "transaction"] = Field(
         "auto",
         description="Whether DATABASE_URL leads to a transaction pooler, where LISTEN does not work and memoryd polls. "
         "auto: found out at start.",
@@ -87,7 +87,7 @@ class Executor(BaseModel):
     executor_environment: str = Field(
         "", description="Names of variables that commands see beside the usual ones, separated by commas."
     )
-    command_hours: Annotated[float, Field(gt=0, le=A_CENTURY)] = Field(
+    command_timeout_hours: Annotated[float, Field(gt=0, le=A_CENTURY)] = Field(
         24.0, description="A command that runs for longer than this has failed."
     )
 

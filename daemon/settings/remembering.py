@@ -42,11 +42,11 @@ class Models(BaseModel):
         description="Model that writes insights, says where chunks of documents stand, and finds facts if MEMORYD_FACTS is "
         "model: openai/<model>. Empty: rules do.",
     )
-    language_model_calls: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
+    language_model_calls_per_hour: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
         120,
         description="Maximum number of calls of the language model in an hour, of all daemons. Empty: no limit.",
     )
-    language_model_tokens: Annotated[int, Field(ge=1, le=1_000_000_000)] | None = Field(
+    language_model_tokens_per_hour: Annotated[int, Field(ge=1, le=1_000_000_000)] | None = Field(
         500_000,
         description="Tokens after which the language model is not called for the rest of an hour. Empty: no limit.",
     )
@@ -73,7 +73,7 @@ class Models(BaseModel):
 class Documents(BaseModel):
     heading: ClassVar = "Documents"
 
-    drop: Path | None = Field(
+    drop_folder: Path | None = Field(
         None,
         description="Drop folder: files that a person puts there become documents, and are moved to taken/ in it. A path, or "
         "gdrive: and the id of a folder in Google Drive. Empty: none. docs/documents.md",
@@ -153,7 +153,7 @@ class Limits(BaseModel):
         description="How long conversations are kept, unless the user has set a time. Empty: for ever.",
     )
     public_notifications: bool = Field(
-        True, description="Whether command_ready, request_done and memory_updated are sent."
+        True, description="Whether command_ready, request_finished and memory_updated are sent."
     )
     notification_user_ids: bool = Field(
         False, description="Whether memory_updated names the user, to every login that listens."
@@ -180,7 +180,7 @@ class Supabase(BaseModel):
         description="Roles of the database that are granted memoryd_admin, separated by commas: support, who reads every row "
         "on record. docs/supabase.md",
     )
-    erase_accounts: bool = Field(
+    erase_with_account: bool = Field(
         True, description="Whether the memory of an account that is deleted from auth.users is erased."
     )
 
@@ -222,6 +222,10 @@ class Upkeep(BaseModel):
         365.0,
         description="How long finished commands, ended runs with their steps, and dreams are kept. "
         "A command stays as long as a memory of it does. docs/operations.md",
+    )
+    previous_embeddings_days: Annotated[float, Field(gt=0, le=36_500)] = Field(
+        30.0,
+        description="How long the embeddings of the model before are kept after memoryd reembed, so that one can go back.",
     )
     audit: bool = Field(True, description="Whether reads and writes of a user's memory are logged.")
     audit_days: Annotated[float, Field(gt=0, le=36_500)] = Field(

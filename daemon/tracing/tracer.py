@@ -49,6 +49,7 @@ class Tracer:
         self._propagator = TraceContextTextMapPropagator()
         self._waiting: deque[Ended] = deque()
         self._news = asyncio.Event()
+        self._draining = asyncio.Lock()
         self._left_out = 0
         self._told_at = -AGAIN_SECONDS
 
@@ -79,18 +80,22 @@ class Tracer:
         await asyncio.to_thread(self._collector.close, CLOSE_SECONDS)
 
     async def _drain(self) -> None:
-        while self._waiting:
-            ended = self._waiting.popleft()
-            try:
-                rows = await traced_rows(self._database, ended.jobs, content=self._content)
-            except DATABASE_FAULTS as error:
-                self._leave_out(ended, describe(error))
-                continue
-            # The daemon's clock may have been set meanwhile: durations are by the other one.
-            zero = time.time_ns() - time.monotonic_ns()
-            for job in ended.jobs:
-                if job.ref is not None and (row := rows.get(job.ref)) is not None:
-                    self._span(ended, job, job.ref, row, zero)
+        # Of what `run` has begun `close` must wait for the end.
+        async with self._draining:
+            while self._waiting:
+                await self._trace(self._waiting.popleft())
+
+    async def _trace(self, ended: Ended) -> None:
+        try:
+            rows = await traced_rows(self._database, ended.jobs, content=self._content)
+        except DATABASE_FAULTS as error:
+            self._leave_out(ended, describe(error))
+            return
+        # The daemon's clock may have been set meanwhile: durations are by the other one.
+        zero = time.time_ns() - time.monotonic_ns()
+        for job in ended.jobs:
+            if job.ref is not None and (row := rows.get(job.ref)) is not None:
+                self._span(ended, job, job.ref, row, zero)
 
     def _span(self, ended: Ended, job: Job, ref: UUID, row: Traced, zero: int) -> None:
         parent = self._propagator.extract({"traceparent": row.traceparent})

@@ -59,7 +59,7 @@ set search_path = pg_catalog, pg_temp
 set enable_nestloop = off
 as $$
 begin
-    perform memoryd.announce('request_done', n.id::text)
+    perform memoryd.announce('request_finished', json_build_object('id', n.id)::text)
     from new_rows n join old_rows o using (id)
     where n.status in ('done', 'failed') and o.status = 'pending';
     return null;

@@ -67,7 +67,7 @@ create table public.memory_requests (
 );
 comment on table public.memory_requests is
     'Requests to memoryd: recall and context with the query''s embedding, a dream, an export, an erasure. '
-    'LISTEN request_done, or poll status.';
+    'LISTEN request_finished, or poll status.';
 comment on column public.memory_requests.user_id is
     'Who asks. The answer is made with that user''s rights: it contains nothing that they could not select '
     'themselves.';

@@ -294,10 +294,10 @@ async def test_a_role_that_is_not_the_owner_is_a_problem(database_url: str, tmp_
 POOLERS = [
     # what is heard, settings, verdict, words of the finding or the advice
     (True, {}, "ok", "no transaction pooler"),
-    (True, {"pool": "transaction"}, "ok", "Unset MEMORYD_POOL"),
-    (False, {}, "warning", "MEMORYD_POOL=transaction"),
-    (False, {"pool": "transaction"}, "ok", "as MEMORYD_POOL says"),
-    (False, {"pool": "direct"}, "problem", "MEMORYD_POOL says direct"),
+    (True, {"pooler": "transaction"}, "ok", "Unset MEMORYD_POOLER"),
+    (False, {}, "warning", "MEMORYD_POOLER=transaction"),
+    (False, {"pooler": "transaction"}, "ok", "as MEMORYD_POOLER says"),
+    (False, {"pooler": "direct"}, "problem", "MEMORYD_POOLER says direct"),
 ]
 
 

@@ -50,7 +50,7 @@ async def test_what_is_known_is_noted_listed_and_shown(
     (tmp_path / "notes" / "nul.json").write_text(
         json.dumps([{"content": "C:\\u0000 is a path."}, {"content": "a\x00b"}]), "utf-8"
     )
-    first = await memoryd("know", "seed", "notes", "--by", "bridget", "--as", "principle", "--json")
+    first = await memoryd("know", "seed", "notes", "--by", "bridget", "--category", "principle", "--json")
     assert first.code == 1
     told = json.loads(first.out)
     assert told["counts"] == {"stored": 6, "refused": 5}
@@ -63,7 +63,7 @@ async def test_what_is_known_is_noted_listed_and_shown(
         assert said in reasons
     assert "hunter2" not in first.out
     before = await connection.fetch("select * from shared_knowledge order by id")
-    again = await memoryd("know", "seed", "notes", "--by", "bridget", "--as", "principle")
+    again = await memoryd("know", "seed", "notes", "--by", "bridget", "--category", "principle")
     assert "known" in again.out
     assert await connection.fetch("select * from shared_knowledge order by id") == before
     by_title = {r["title"]: r for r in before}
@@ -73,11 +73,13 @@ async def test_what_is_known_is_noted_listed_and_shown(
     assert "# this is no heading" in by_title["Clients"]["content"]
 
     added = await memoryd(
-        "know", "add", "Sell the boat.", "--by", "sam", "--as", "decision", "--kill", "It is winter"
+        "know", "add", "Sell the boat.", "--by", "sam", "--category", "decision", "--kill", "It is winter"
     )
     assert added.code == 0
     assert added.out.startswith("Stored ")
-    repeated = await memoryd("know", "add", "Sell the boat.", "--by", "sam", "--as", "decision", "--json")
+    repeated = await memoryd(
+        "know", "add", "Sell the boat.", "--by", "sam", "--category", "decision", "--json"
+    )
     assert json.loads(repeated.out)["what"] == "strengthened"
     which = json.loads(repeated.out)["id"]
     shown = json.loads((await memoryd("know", "show", which)).out)
@@ -95,7 +97,16 @@ async def test_what_is_known_is_noted_listed_and_shown(
     assert "No decision is open that matches." in (await memoryd("decisions", "--tag", "ship")).out
     assert "Nothing that is known matches." in (await memoryd("know", "list", "--tag", "ship")).out
     ended = await memoryd(
-        "know", "add", "The boat is sold.", "--by", "sam", "--as", "outcome", "--success", "--related", which
+        "know",
+        "add",
+        "The boat is sold.",
+        "--by",
+        "sam",
+        "--category",
+        "outcome",
+        "--success",
+        "--related",
+        which,
     )
     assert "scored the decision" in ended.out + ended.err
     table = await memoryd("decisions", "--all")

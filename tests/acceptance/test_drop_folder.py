@@ -46,7 +46,7 @@ async def documents(connection: asyncpg.Connection, count: int) -> None:
 
 async def start(daemons: Daemons, drop: Path) -> DaemonProcess:
     """A daemon with the drop folder."""
-    return await daemons.start(drop=drop, drop_settle_seconds=0.2, drop_scan_seconds=1)
+    return await daemons.start(drop_folder=drop, drop_settle_seconds=0.2, drop_scan_seconds=1)
 
 
 async def working(daemons: Daemons, drop: Path) -> DaemonProcess:
@@ -212,7 +212,7 @@ async def test_a_link_in_the_place_of_a_folder_is_told_and_nothing_is_moved_thro
     (drop / "taken").symlink_to(outside)
     (drop / "good.md").write_text("Owls hunt at night.")
     daemon = await start(daemons, drop)
-    assert (await daemon.event("drop_folder_lost"))["error"] == "ELOOP"
+    assert (await daemon.event("drop_folder_unavailable"))["error"] == "ELOOP"
     assert list(outside.iterdir()) == []
     assert (drop / "good.md").exists()
 
@@ -222,7 +222,7 @@ async def test_a_folder_that_cannot_be_made_is_told_and_stops_nothing(
 ) -> None:
     (tmp_path / "file").write_text("not a folder")
     daemon = await start(daemons, tmp_path / "file" / "drop")
-    told = await daemon.event("drop_folder_lost")
+    told = await daemon.event("drop_folder_unavailable")
     assert told["error"] == "ENOTDIR"
     await connection.execute(
         "insert into agent_memory (agent_id, content) values ('alice', 'Owls hunt at night.')"
@@ -242,7 +242,7 @@ async def test_names_that_are_no_text_stop_nothing_in_drop_folder_and_replica(
     (drop / os.fsdecode(b"inside \xff") / "before.md").write_text("Put there before the start.")
     (drop / ("ä" * 125 + ".md")).write_bytes(b"")
     daemon = await daemons.start(
-        drop=drop, drop_settle_seconds=0.1, drop_scan_seconds=1, replica=root, replica_scan_seconds=1
+        drop_folder=drop, drop_settle_seconds=0.1, drop_scan_seconds=1, replica=root, replica_scan_seconds=1
     )
     await daemon.event("drop_folder_watched")
     await until_there(root / "README.md")
@@ -281,7 +281,9 @@ async def test_what_was_taken_and_rejected_is_deleted_after_the_days_of_the_sett
     (drop / "taken" / "old").mkdir(parents=True)
     (drop / "taken" / "link.md").symlink_to(tmp_path / "kept.md")
     (drop / "taken" / "old" / "folder").symlink_to(tmp_path)
-    daemon = await daemons.start(drop=drop, drop_settle_seconds=0, drop_scan_seconds=1, drop_keep_days=1e-5)
+    daemon = await daemons.start(
+        drop_folder=drop, drop_settle_seconds=0, drop_scan_seconds=1, drop_keep_days=1e-5
+    )
     for name, content in (("good.md", "Owls hunt at night."), ("empty.md", "")):
         await until_there(drop / "taken")
         (drop / name).write_text(content)
@@ -323,7 +325,7 @@ async def test_a_folder_replaced_while_it_is_watched_takes_files_again_and_nothi
     for number, link in enumerate((outside, None)):
         seen = len(daemon.lines)
         replace(drop, away, link)
-        await daemon.event("drop_folder_lost", after=seen)
+        await daemon.event("drop_folder_unavailable", after=seen)
         put_back(drop, away)
         (drop / f"back {number}.md").write_text(f"Text {number} of a folder that is back.")
         await documents(connection, 2 + number)
@@ -344,7 +346,7 @@ async def test_a_folder_replaced_while_it_is_watched_takes_files_again_and_nothi
     shutil.rmtree(drop / "taken")
     (drop / "taken").symlink_to(outside)
     (drop / "last.md").write_text("Wasps sting.")
-    await daemon.event("drop_folder_lost", error="ELOOP")
+    await daemon.event("drop_folder_unavailable", error="ELOOP")
     assert sorted(one.name for one in outside.iterdir()) == ["secret.md", "taken"]
     assert await column(connection, "select count(*) from documents where status <> 'active'") == [0]
     assert await daemon.stop() == 0

@@ -93,7 +93,7 @@ async def test_a_document_is_a_file_in_drive_that_people_edit_and_delete(
     # A folder beside it takes files.
     await daemon.stop()
     drive.add("dropped.md", "Leave the key at the desk.", under=OUTSIDE)
-    daemon = await daemons.start(**settings, drop=f"gdrive:{OUTSIDE}", drop_settle_seconds=0)
+    daemon = await daemons.start(**settings, drop_folder=f"gdrive:{OUTSIDE}", drop_settle_seconds=0)
     await appears(drive_server, "documents/drop/dropped.md", with_text="Leave the key")
     await daemon.event("files_taken")
     assert [path for path, _ in drive.tree(OUTSIDE)] == ["taken", "taken/dropped.md"]
@@ -119,7 +119,7 @@ async def test_a_document_is_a_file_in_drive_that_people_edit_and_delete(
 
 @pytest.mark.parametrize(("name", "value", "said"), [
     ("gdrive_key_file", "", "MEMORYD_GDRIVE_KEY_FILE is not set"),
-    ("drop", "gdrive:a/b", "MEMORYD_DROP is 'gdrive:a/b'"),
+    ("drop_folder", "gdrive:a/b", "MEMORYD_DROP_FOLDER is 'gdrive:a/b'"),
 ])  # fmt: skip
 async def test_a_start_with_settings_that_cannot_be_says_what_to_do(
     daemons: Daemons, settings: dict[str, Any], name: str, value: str, said: str
@@ -139,7 +139,7 @@ async def test_parts_that_fail_are_started_again_and_the_doctor_says_so(
 ) -> None:
     drive_server.drive.add("dropped.md", "Leave the key at the desk.", under=OUTSIDE)
     drive_server.always = ("GET", ODD)
-    daemon = await daemons.start(**settings, drop=f"gdrive:{OUTSIDE}", drop_settle_seconds=0)
+    daemon = await daemons.start(**settings, drop_folder=f"gdrive:{OUTSIDE}", drop_settle_seconds=0)
     first = {
         part: await daemon.event("part_failed", part=part, timeout=30) for part in ("replica", "drop folder")
     }

@@ -79,7 +79,7 @@ async def test_files_wait_for_the_database_and_are_taken_when_it_is_back(
     drop, replica = tmp_path / "drop", tmp_path / "replica"
     drop.mkdir()
     daemon = await daemons.start(
-        url=own_postgres.url, drop=drop, replica=replica, drop_settle_seconds=0.2, poll_seconds=0.5
+        url=own_postgres.url, drop_folder=drop, replica=replica, drop_settle_seconds=0.2, poll_seconds=0.5
     )
     connection = await asyncpg.connect(own_postgres.url)
     await connection.execute("insert into documents (title, content) values ('Owls', 'Owls sleep by day.')")

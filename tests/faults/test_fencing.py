@@ -211,5 +211,6 @@ async def test_order_is_kept_in_every_lane_by_workers_that_fail_and_stall(
     )
     expected = {lane: [i for i, at in zip(ids, order, strict=True) if at == lane] for lane in names}
     assert {r["lane"]: r["jobs"] for r in done} == expected
-    assert await connection.fetchval("select count(distinct worker) from done") == 2
+    # On a busy machine one of them may lose every lease before it has done anything.
+    assert met == {"one", "two"}
     assert await connection.fetchval("select bool_and(leased_until < now()) from memoryd.lanes")

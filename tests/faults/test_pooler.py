@@ -95,7 +95,7 @@ async def test_a_direct_connection_listens_or_polls_as_the_setting_says(
 ) -> None:
     # With a poll of an hour only a notification, or the round after the start, can be what picks the work up.
     poll = 3600 if expected == "listen" else 0.2
-    daemon: DaemonProcess = await daemons.start(pool=pool, poll_seconds=poll, executor_command="cat")
+    daemon: DaemonProcess = await daemons.start(pooler=pool, poll_seconds=poll, executor_command="cat")
     assert (await daemon.event("daemon_started"))["wake_up"] == expected
     assert await until(connection, "select wake_up from memoryd.daemons") == expected
     await live_through(connection)

@@ -117,7 +117,7 @@ async def test_recall_answers_while_the_model_is_changed_and_changed_back(
         await daemon.event("embedder_followed", after=after, now="local/wordllama-256")
         await settled(connection)
         assert await dimensions(connection) == {256: passages + 1}
-        confirmed = await memoryd("reembed", "--confirm")
+        confirmed = await memoryd("reembed", "--drop-previous")
         assert confirmed.code == 0, confirmed.err
         assert len(counts) > 5
     assert await dimensions(connection, "spare_entries") == {}

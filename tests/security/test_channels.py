@@ -21,7 +21,7 @@ async def heard(connection: asyncpg.Connection, database_url: str) -> AsyncItera
     """What a login with the rights of an end user hears, who listens to every channel that there is."""
     async with login(connection, database_url) as (_, opened):
         notifications = Notifications(opened)
-        await notifications.listen("memory_updated", "request_done", "command_ready", "memoryd")
+        await notifications.listen("memory_updated", "request_finished", "command_ready", "memoryd")
         yield notifications
 
 
@@ -48,7 +48,7 @@ async def test_a_listening_login_receives_no_user_ids(
 ) -> None:
     await write_of_all_users(connection)
     said = await heard.until_now(connection)
-    assert {name for name, _ in said} == {"memory_updated", "request_done", "command_ready", "memoryd"}
+    assert {name for name, _ in said} == {"memory_updated", "request_finished", "command_ready", "memoryd"}
     assert not [one for one in said if str(ANN) in one[1] or str(BOB) in one[1]]
     news = [json.loads(payload) for name, payload in said if name == "memory_updated"]
     # Once a statement and type, however many users' rows it wrote.

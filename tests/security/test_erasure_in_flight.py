@@ -334,7 +334,7 @@ async def test_a_transaction_that_locks_a_command_can_end_its_execution(
     await undone.rollback()
     await until(connection, FINISHED, asked)
     assert await connection.fetchval("select output from agent_commands where id = $1", asked) == "done\n"
-    assert daemon.events("execution_failed") == []
+    assert daemon.events("executor_failed") == []
 
 
 async def test_an_outcome_that_cannot_be_written_yet_is_retried(
@@ -357,7 +357,7 @@ async def test_an_outcome_that_cannot_be_written_yet_is_retried(
             await daemon.event("outcome_delayed", after=len(daemon.lines))
         assert await connection.fetchval("select tries from memoryd.executions") == 1
     await until(connection, FINISHED, asked)
-    assert daemon.events("execution_failed") == []
+    assert daemon.events("executor_failed") == []
 
 
 async def test_words_deleted_while_they_are_compared_cause_no_error(

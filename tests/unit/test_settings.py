@@ -81,8 +81,8 @@ def test_without_settings_the_defaults_apply() -> None:
 @pytest.mark.parametrize(
     ("variable", "value", "allowed"),
     [
-        ("POOL", "both", "auto, direct or transaction"),
-        ("POOL", "AUTO", "auto, direct or transaction"),
+        ("POOLER", "both", "auto, direct or transaction"),
+        ("POOLER", "AUTO", "auto, direct or transaction"),
         ("LOG_LEVEL", "trace", "debug, info, warning or error"),
         ("LOG_FORMAT", "xml", "auto, console or json"),
         ("PUBLIC_NOTIFICATIONS", "maybe", "true or false"),
@@ -119,7 +119,7 @@ def test_a_wrong_value_is_reported_in_one_sentence(
         ("SHUTDOWN_SECONDS", "from 0 to 3600"),
         ("PROVIDER_TIMEOUT_SECONDS", "above 0 and up to 600"),
         ("EXECUTOR_TIMEOUT_SECONDS", "above 0 and up to 31536000"),
-        ("COMMAND_HOURS", "above 0 and up to 876000"),
+        ("COMMAND_TIMEOUT_HOURS", "above 0 and up to 876000"),
         ("HEARTBEAT_SECONDS", "from 0.1 to 600"),
         ("DREAM_IDLE_HOURS", "above 0 and up to 876000"),
         ("DREAM_EVERY_HOURS", "above 0 and up to 876000"),

@@ -2,7 +2,7 @@
 
 import { idOf, Refused } from "./ids.js";
 import { answer, userOf, type Supabase } from "./supabase.js";
-import type { Cancellable, Message, NewMessage, PromptMessage, Recalled, Role, Statement } from "./types.js";
+import type { Cancellable, Message, NewMessage, PromptMessage, Recalled, Role, Fact } from "./types.js";
 
 export interface ChatMemoryOptions {
   /** Whose conversations: a UUID or a name (see `idOf`). For a client with the service's key; else the user who is signed in. */
@@ -66,7 +66,7 @@ export interface ChatMemory {
   /** The latest messages of a session, oldest first; 12 unless given. */
   loadContext(session: string, maxMessages?: number, options?: Cancellable): Promise<Message[]>;
   /** What the user has said of themselves and is true now, newest first. */
-  facts(options?: Cancellable & { limit?: number }): Promise<Statement[]>;
+  facts(options?: Cancellable & { limit?: number }): Promise<Fact[]>;
   /** Deletes the messages of a session, of a user their own; how many went. */
   reset(session: string, options?: Cancellable): Promise<number>;
   /** Deletes the user's messages that are older than this, or those of a session; how many went. */
@@ -178,7 +178,7 @@ export function chatMemory(supabase: Supabase, { user, agent }: ChatMemoryOption
       const rows = supabase.from("agent_memory").select("id, content, metadata, created_at, valid_to, expires_at")
         .eq("user_id", await me()).contains("metadata", { from: "conversation" }).is("superseded_by", null)
         .order("created_at", { ascending: false }).limit(limit);
-      const found = (await answer(rows, signal)) as (Statement & { valid_to: string | null; expires_at: string | null })[];
+      const found = (await answer(rows, signal)) as (Fact & { valid_to: string | null; expires_at: string | null })[];
       const stands = (until: string | null) => until === null || Date.parse(until) > Date.now();
       return found.filter((one) => stands(one.valid_to) && stands(one.expires_at))
         .map(({ id, content, metadata, created_at }) => ({ id, content, metadata, created_at }));

@@ -210,7 +210,7 @@ export interface Message {
 }
 
 /** What a user has said of themselves; metadata say in which message. */
-export interface Statement {
+export interface Fact {
   id: string;
   content: string;
   metadata: Record<string, unknown>;

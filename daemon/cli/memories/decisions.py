@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 DECISIONS = """
 select d.id, d.title, d.created_by, d.confidence, d.tags, d.created_at, d.review_by, d.state, d.because,
        k.title as because_title, d.success
-from decisions(agent => $1, tag => $2, open_only => not $3, match_count => $4) with ordinality as d
+from decisions(agent_id => $1, tag => $2, open_only => not $3, match_count => $4) with ordinality as d
 left join shared_knowledge k on k.id = d.because
 order by d.ordinality
 """
@@ -50,7 +50,7 @@ def decisions(
         return
     if not rates:
         say(
-            "There is no decision. To note one: memoryd know add TEXT --by NAME --as decision --kill CRITERION"
+            "There is no decision. To note one: memoryd know add TEXT --by NAME --category decision --kill CRITERION"
         )
         return
     if found:

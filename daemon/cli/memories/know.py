@@ -99,7 +99,6 @@ def add(  # noqa: PLR0913, PLR0917 - its options
     by: str = typer.Option(..., help="The agent, or the person, who says it."),
     category: str = typer.Option(
         "insight",
-        "--as",
         help="The category: principle, procedure, team, client; project, thread, commitment; decision, correction, insight, "
         "outcome.",
     ),
@@ -149,7 +148,7 @@ def add(  # noqa: PLR0913, PLR0917 - its options
 @know.command("list")
 def list_(
     tier: str | None = typer.Option(None, help="core, working or learning."),
-    category: str | None = typer.Option(None, "--as", help="Only this category."),
+    category: str | None = typer.Option(None, help="Only this category."),
     tag: str | None = typer.Option(None, help="Only what has this tag."),
     archived: bool = typer.Option(False, help="What is archived, too."),
     limit: int = typer.Option(50, min=1, help="How many, the newest first."),
@@ -208,7 +207,7 @@ def seed(
     by: str = typer.Option(
         ..., help="The agent, or the person, whose notes they are, where a note does not say."
     ),
-    category: str = typer.Option("insight", "--as", help="The category, where a note does not say."),
+    category: str = typer.Option("insight", help="The category, where a note does not say."),
     org: UUID | None = ORG,
     json: bool = JSON,
 ) -> None:

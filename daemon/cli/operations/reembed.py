@@ -37,24 +37,24 @@ def reembed(
     undo: bool = typer.Option(
         False, "--undo", help="Go back to the model before, or give up a change that is not finished."
     ),
-    confirm: bool = typer.Option(
-        False, "--confirm", help="Delete the embeddings of the model before. Then there is no way back."
+    drop_previous: bool = typer.Option(
+        False, "--drop-previous", help="Delete the embeddings of the model before. Then there is no way back."
     ),
     json: bool = typer.Option(False, "--json", help="With --status: print JSON."),
 ) -> None:
     """Change to another embedding model, or to other dimensions, while everything runs.
 
     All passages are embedded beside the ones that recall uses; then recall changes over, in a moment. Ended in between, the
-    same command goes on where it was. The embeddings before are kept until --confirm, and --undo goes back to them.
+    same command goes on where it was. The embeddings before are kept until --drop-previous, and --undo goes back to them.
     """
     with sentences():
-        if sum((model is not None, status, undo, confirm)) != 1:
-            raise Misuse("Say one: a model, --status, --undo or --confirm. See: memoryd reembed --help")
+        if sum((model is not None, status, undo, drop_previous)) != 1:
+            raise Misuse("Say one: a model, --status, --undo or --drop-previous. See: memoryd reembed --help")
     if status:
         _show_status(*with_database(_status), json=json)
     elif undo:
         _show_undone(with_database(_undo))
-    elif confirm:
+    elif drop_previous:
         say(f"The embeddings of {with_database(_confirm)} are deleted.")
     elif model is not None:
         _change(model, dimensions)
@@ -104,7 +104,7 @@ def _change(name: str, dimensions: int | None) -> None:
         say(
             "One without the key or the address logs embedder_missing, and its rows are found by their words only."
         )
-    say(f"The embeddings of {changed.was} are kept, up to date, until: memoryd reembed --confirm")
+    say(f"The embeddings of {changed.was} are kept, up to date, for a month, or until: memoryd reembed --drop-previous")
     say("To go back to them: memoryd reembed --undo")
 
 
@@ -161,7 +161,7 @@ def _show_undone(before: Models) -> None:
     say(
         f"Recall uses {before.spare} again. Running daemons follow. For the next start: {_variables(before.spare)}"
     )
-    say(f"The embeddings of {before.used} are kept until: memoryd reembed --confirm")
+    say(f"The embeddings of {before.used} are kept until: memoryd reembed --drop-previous")
 
 
 async def _confirm(_settings: Settings, database: Database) -> Model:

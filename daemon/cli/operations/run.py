@@ -148,7 +148,10 @@ def _check_programs(settings: Settings) -> None:
     check_names(settings.embedder, settings.language_model)
     check_facts(settings)
     open_location(settings)
-    if settings.drop is not None and drive_id_of(settings.drop, name="MEMORYD_DROP") is not None:
+    if (
+        settings.drop_folder is not None
+        and drive_id_of(settings.drop_folder, name="MEMORYD_DROP_FOLDER") is not None
+    ):
         open_drive(settings)
     if settings.executor_command:
         from daemon.parts import confinement_of

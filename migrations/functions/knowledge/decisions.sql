@@ -243,7 +243,7 @@ $$;
 
 -- Decisions, and what each waits for: those that need a look come first.
 create or replace function public.decisions(
-    agent text default null, tag text default null, open_only boolean default true,
+    agent_id text default null, tag text default null, open_only boolean default true,
     match_count integer default 50)
 returns table (id uuid, title text, created_by text, confidence text, tags text[], created_at timestamptz,
                review_by timestamptz, state text, because uuid, success boolean)
@@ -263,8 +263,8 @@ begin
         select k from public.shared_knowledge k
         where k.category = 'decision' and k.status <> 'archived'
           and k.org_id is not distinct from memoryd.caller_org()
-          and (decisions.agent is null or k.created_by = decisions.agent
-               or k.created_by_name = decisions.agent)
+          and (decisions.agent_id is null or k.created_by = decisions.agent_id
+               or k.created_by_name = decisions.agent_id)
           and (decisions.tag is null or k.tags @> array[decisions.tag])
           and (not decisions.open_only or k.outcome is null)
         order by k.created_at desc

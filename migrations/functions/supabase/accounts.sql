@@ -63,7 +63,8 @@ declare
     later uuid[] := '{}';
 begin
     if users = '{}'
-       or exists (select from memoryd.settings s where s.key = 'erase_accounts' and s.value = 'false') then
+       or exists (select from memoryd.settings s
+                  where s.key = 'erase_with_account' and s.value = 'false') then
         return null;
     end if;
     insert into memoryd.deleted_accounts (user_id) select u.id from unnest(users) as u(id)

@@ -75,7 +75,7 @@ begin
     join pg_roles o on o.oid = c.relowner
     where c.relname = 'users' and c.relkind = 'r'
       and (o.rolsuper or o.rolname in ('supabase_admin', 'supabase_auth_admin', current_user))
-      and not exists (select from memoryd.settings s where s.key = 'erase_accounts' and s.value = 'false')
+      and not exists (select from memoryd.settings s where s.key = 'erase_with_account' and s.value = 'false')
       and not exists (select from pg_trigger t
                       where t.tgrelid = c.oid and t.tgfoid = 'memoryd.account_deleted'::regproc);
     -- A role of end users is none of support, whatever the setting says.

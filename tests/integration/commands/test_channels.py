@@ -22,7 +22,7 @@ insert into agent_commands (agent_id, message, status) select 'agent ' || n % {}
 async def heard(second: asyncpg.Connection) -> Notifications:
     """What a client hears of the public channels."""
     opened = Notifications(second)
-    await opened.listen("command_ready", "request_done")
+    await opened.listen("command_ready", "request_finished")
     return opened
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import asyncpg
 import pytest
 from structlog.testing import capture_logs
@@ -48,10 +50,11 @@ async def upkeep(database: Database) -> Upkeep:
     return Upkeep(
         database=database,
         logger=get_logger(),
-        command_hours=24,
+        command_timeout_hours=24,
         query_log_days=30,
         history_days=365,
         audit_days=90,
+        previous_embeddings_days=30,
         conversation_minutes=None,
     )
 
@@ -100,3 +103,48 @@ async def test_the_size_is_measured_once_a_day(upkeep: Upkeep, connection: async
     await upkeep.sweep()
     days = "select current_date - day from memoryd.daily_sizes order by 1"
     assert await column(connection, days) == [0, 1]
+
+
+SPARE = """
+insert into memoryd.settings (key, value)
+select 'spare', jsonb_build_object('embedder', 'openai/before', 'dimensions', 8, 'state', $1::text,
+                                   'since', now() - make_interval(days => $2))
+on conflict (key) do update set value = excluded.value
+"""
+SPARE_LEFT = "select exists (select from memoryd.settings where key = 'spare')"
+LEASE = """
+insert into memoryd.lanes (topic, lane, leased_until) values ('reembed', 'build', now() + interval '1 hour')
+on conflict (topic, lane) do update set leased_until = excluded.leased_until
+"""
+
+
+@pytest.mark.parametrize(
+    ("state", "days", "gone"), [("kept", 31, True), ("kept", 29, False), ("building", 400, False)]
+)
+async def test_the_embeddings_of_the_model_before_go_after_their_time(
+    upkeep: Upkeep, connection: asyncpg.Connection, state: str, days: int, gone: bool
+) -> None:
+    await connection.execute(SPARE, state, days)
+    with capture_logs() as logged:
+        await upkeep.drop_previous_embeddings()
+    assert await connection.fetchval(SPARE_LEFT) is not gone
+    assert [e["event"] for e in logged] == ["previous_embeddings_dropped"] * gone
+    await upkeep.drop_previous_embeddings()
+
+
+async def test_embeddings_that_somebody_works_on_are_not_dropped(
+    upkeep: Upkeep, connection: asyncpg.Connection
+) -> None:
+    await connection.execute(SPARE, "kept", 31)
+    await connection.execute(LEASE)
+    with capture_logs() as logged:
+        async with asyncio.timeout(60):
+            going = asyncio.create_task(upkeep.drop_previous_embeddings())
+            while not going.done():
+                # The other one lives: it renews its lease.
+                await connection.execute(
+                    "update memoryd.lanes set leased_until = leased_until + interval '1 second'"
+                )
+                await asyncio.sleep(0.05)
+    assert [e["event"] for e in logged] == ["previous_embeddings_kept"]
+    assert await connection.fetchval(SPARE_LEFT)

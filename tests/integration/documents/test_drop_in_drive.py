@@ -328,7 +328,7 @@ async def test_a_folder_that_cannot_be_used_says_what_to_do_and_takes_nothing(
     async def refused(**options: Any) -> str:
         folder.log.clear()
         async with folder.running(**{"folder_id": inside, **options}):
-            line = await folder.said("drop_folder_lost")
+            line = await folder.said("drop_folder_unavailable")
         assert line["error"] == "EACCES"
         return str(line["reason"])
 

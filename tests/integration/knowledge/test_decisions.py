@@ -162,7 +162,7 @@ async def test_decisions_that_need_a_look_are_listed_with_the_reason(scratch: as
     await note(scratch, "Shorting was wrong: the exchange closed.", "correction", related_ids=[short])
     assert (await states(scratch))["Short BTC."] == "criterion met"
     assert (await refused(scratch, "select decisions(match_count => -1)"))[0] == "22023"
-    assert await scratch.fetchval("select count(*) from decisions(agent => 'nobody')") == 0
+    assert await scratch.fetchval("select count(*) from decisions(agent_id => 'nobody')") == 0
     assert await scratch.fetchval("select count(*) from decisions(match_count => 2)") == 2
 
 

@@ -247,14 +247,15 @@ async def test_the_batch_around_a_bad_request_is_answered(served: asyncpg.Connec
 
 
 async def test_a_finished_request_is_notified(served: asyncpg.Connection, shared_url: str) -> None:
-    heard: asyncio.Queue[object] = asyncio.Queue()
+    heard: asyncio.Queue[str] = asyncio.Queue()
     listener = await asyncpg.connect(shared_url)
-    await listener.add_listener("request_done", lambda *arguments: heard.put_nowait(arguments[3]))
+    await listener.add_listener("request_finished", lambda *arguments: heard.put_nowait(arguments[3]))
     good = await request(served, "recall", query="anything")
     bad = await wait_with(served, "recall", {"match_count": -1})
-    told = {await asyncio.wait_for(heard.get(), 20) for _ in range(2)}
+    told = [json.loads(await asyncio.wait_for(heard.get(), 20)) for _ in range(2)]
     await listener.close()
-    assert told == {str(good), str(bad)}
+    assert sorted(one["id"] for one in told) == sorted(map(str, (good, bad)))
+    assert all(one.keys() == {"id"} for one in told)
 
 
 async def test_a_request_inserted_as_done_is_not_answered(served: asyncpg.Connection) -> None:

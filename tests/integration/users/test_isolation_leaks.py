@@ -164,7 +164,7 @@ async def test_notifications_hold_no_user_id_and_no_content(shared_url: str) -> 
         heard.put_nowait((channel, str(payload)))
 
     async with connected(shared_url) as listener, connected(shared_url) as owner:
-        for channel in ("memory_updated", "request_done", "command_ready"):
+        for channel in ("memory_updated", "request_finished", "command_ready"):
             await listener.add_listener(
                 channel, lambda _c, _p, name, payload: heard.put_nowait((name, payload))
             )
@@ -181,8 +181,8 @@ async def test_notifications_hold_no_user_id_and_no_content(shared_url: str) -> 
             "update memory_requests set status = 'done', result = '[\"markbob\"]' where id = $1", request
         )
         said = [await heard.get(), await heard.get()]
-        assert [name for name, _ in said] == ["memory_updated", "request_done"]
+        assert [name for name, _ in said] == ["memory_updated", "request_finished"]
         assert json.loads(said[0][1]) == {"memory_type": None, "operation": "INSERT"}
-        assert said[1][1] == str(request)
+        assert json.loads(said[1][1]) == {"id": str(request)}
         await owner.execute("delete from agent_memory where id = $1", key)
         await owner.execute("delete from memory_requests where id = $1", request)

@@ -167,11 +167,11 @@ async def test_it_can_be_switched_off(owner: asyncpg.Connection, auth: asyncpg.C
     [ann] = await added(auth)
     memory = await remember(owner, "the lamp", user_id=ann)
     try:
-        await owner.execute("insert into memoryd.settings values ('erase_accounts', 'false') "
+        await owner.execute("insert into memoryd.settings values ('erase_with_account', 'false') "
                             "on conflict (key) do update set value = excluded.value")  # fmt: skip
         await auth.execute(DELETE, [ann])
     finally:
-        await owner.execute("delete from memoryd.settings where key = 'erase_accounts'")
+        await owner.execute("delete from memoryd.settings where key = 'erase_with_account'")
     assert await owner.fetchval("select content from agent_memory where id = $1", memory) == "the lamp"
 
 

@@ -163,7 +163,7 @@ SAMPLES: Mapping[str, Sample] = MappingProxyType(
         "note_knowledge": _service(
             lambda ids: {"content": f"Boats of {ids['user']} need oil", "category": "team", "created_by": "keeper"}
         ),
-        "decisions": _service(lambda ids: {"agent": ids["user"]}),
+        "decisions": _service(lambda ids: {"agent_id": ids["user"]}),
         "decision_rates": _service(lambda _: {}),
         "resolve_knowledge": _service(lambda ids: {"knowledge_id": ids["knowledge"]}),
         "touch_knowledge": _service(lambda ids: {"knowledge_id": ids["knowledge"]}),

@@ -11,7 +11,7 @@ from memoryd_client._errors import (
     Unavailable,
 )
 from memoryd_client._ids import id_of
-from memoryd_client._types import Command, Found, IndexState, Message, Recall, Remembered, Statement
+from memoryd_client._types import Command, Fact, Found, IndexState, Message, Recall, Remembered
 from memoryd_client.chat import ChatMemory
 from memoryd_client.executor import Executor
 from memoryd_client.memory import Memory
@@ -21,6 +21,7 @@ __all__ = [
     "Command",
     "Database",
     "Executor",
+    "Fact",
     "Found",
     "IndexState",
     "Memory",
@@ -32,7 +33,6 @@ __all__ = [
     "Recall",
     "Refused",
     "Remembered",
-    "Statement",
     "TimedOut",
     "Unavailable",
     "id_of",

@@ -88,7 +88,7 @@ class Message:
 
 
 @dataclass(frozen=True)
-class Statement:
+class Fact:
     """What a user has said of themselves; `metadata` say in which message."""
 
     id: UUID

@@ -20,7 +20,7 @@ from memoryd_client._identity import Rights, identity
 from memoryd_client._ids import id_of
 from memoryd_client._messages import GET, added, columns, loaded, message
 from memoryd_client._recalling import recall_call, recalled
-from memoryd_client._types import Message, Role, Statement
+from memoryd_client._types import Fact, Message, Role
 
 if TYPE_CHECKING:
     from memoryd_client._connections import Connection
@@ -219,14 +219,12 @@ class ChatMemory(Connected):
             self._who, lambda connection: loaded(connection, self._who, key, latest)
         )
 
-    async def facts(self, limit: int = 100) -> list[Statement]:
+    async def facts(self, limit: int = 100) -> list[Fact]:
         """What the user has said of themselves and is true now, newest first; [] if the user has switched memory off."""
         self._need_user("Facts are a user's.")
         most = values.number("limit", limit, 0)
         rows = await self._database.read(self._who, lambda c: c.fetch(FACTS, self._who.named_user, most))
-        return [
-            Statement(id_of(r["id"]), r["content"], json.loads(r["metadata"]), r["created_at"]) for r in rows
-        ]
+        return [Fact(id_of(r["id"]), r["content"], json.loads(r["metadata"]), r["created_at"]) for r in rows]
 
     async def reset(self, session: UUID | str) -> int:
         """Deletes the messages of a session, of a user their own, and returns how many went."""

@@ -1,7 +1,7 @@
 """Executor: claims the commands of an agent, has a handler do them, and writes the outcomes.
 
 Promise: a command that was claimed here is completed here, also after the database was away and when the executor is
-stopped. A process that is killed leaves its commands running: the database fails them after MEMORYD_COMMAND_HOURS.
+stopped. A process that is killed leaves its commands running: the database fails them after MEMORYD_COMMAND_TIMEOUT_HOURS.
 """
 
 from __future__ import annotations
