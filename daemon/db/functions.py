@@ -42,27 +42,28 @@ set checksum = excluded.checksum, objects = excluded.objects, applied_by = exclu
 _DELETE_FILES = "delete from memoryd.function_files where name = any($1)"
 
 # Rows of the catalog that this transaction wrote. Files are applied outside any savepoint, since what is made inside one has
-# another transaction id.
+# another transaction id. $1: names that a file creates, by which the catalog has indexes: upgrades lock tables meanwhile.
+# $2: whether it also makes triggers of other names.
 _MADE = """
 select 'function' as kind, p.proname::text as name,
        format('function %I.%I(%s)', n.nspname, p.proname,
               (select string_agg(format_type(a.type, null), ', ' order by a.nth)
                from unnest(p.proargtypes) with ordinality as a(type, nth))) as object
 from pg_proc p join pg_namespace n on n.oid = p.pronamespace
-where n.nspname in ('memoryd', 'public') and p.xmin = pg_current_xact_id()::xid
+where p.proname = any($1) and n.nspname in ('memoryd', 'public') and p.xmin = pg_current_xact_id()::xid
 union all
 select 'view', c.relname, format('view %I.%I', n.nspname, c.relname)
 from pg_class c join pg_namespace n on n.oid = c.relnamespace
-where c.relkind = 'v' and n.nspname in ('memoryd', 'public') and c.xmin = pg_current_xact_id()::xid
+where c.relname = any($1) and c.relkind = 'v' and n.nspname in ('memoryd', 'public') and c.xmin = pg_current_xact_id()::xid
 union all
 select 'trigger', t.tgname, format('trigger %I on %I.%I', t.tgname, n.nspname, c.relname)
 from pg_trigger t join pg_class c on c.oid = t.tgrelid join pg_namespace n on n.oid = c.relnamespace
 join pg_proc p on p.oid = t.tgfoid and p.pronamespace = 'memoryd'::regnamespace
-where not t.tgisinternal and t.xmin = pg_current_xact_id()::xid
+where ($2 or t.tgname = any($1)) and not t.tgisinternal and t.xmin = pg_current_xact_id()::xid
 union all
 select 'policy', p.polname, format('policy %I on %I.%I', p.polname, n.nspname, c.relname)
 from pg_policy p join pg_class c on c.oid = p.polrelid join pg_namespace n on n.oid = c.relnamespace
-where p.xmin = pg_current_xact_id()::xid
+where p.polname = any($1) and p.xmin = pg_current_xact_id()::xid
 order by object
 """
 
@@ -125,7 +126,7 @@ def _drop(one: str) -> str:
 async def record(connection: asyncpg.Connection, file: FunctionFile, *, version: str) -> list[str]:
     """Notes that this transaction has just applied the file; returns what it made."""
     created = set(_CREATED.findall(file.sql))
-    rows = await connection.fetch(_MADE)
+    rows = await connection.fetch(_MADE, sorted({name for _, name in created}), file.hangs_on_tables)
     made = [
         r["object"]
         for r in rows

@@ -104,7 +104,10 @@ def _change(name: str, dimensions: int | None) -> None:
         say(
             "One without the key or the address logs embedder_missing, and its rows are found by their words only."
         )
-    say(f"The embeddings of {changed.was} are kept, up to date, for a month, or until: memoryd reembed --drop-previous")
+    say(
+        f"The embeddings of {changed.was} are kept, up to date, for MEMORYD_PREVIOUS_EMBEDDINGS_DAYS, "
+        "or until: memoryd reembed --drop-previous"
+    )
     say("To go back to them: memoryd reembed --undo")
 
 
