@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import shutil
@@ -87,14 +88,21 @@ class Installation:
 
 @pytest.fixture(scope="module")
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Installation:
-    """From the wheel that the unpacked sdist makes."""
+    """Made once."""
     folder = tmp_path_factory.mktemp("installation")
+
+    install(ROOT, folder, folder / "memoryd")
+    return Installation(folder / "memoryd", linked(folder / "packages", PROJECT["dependencies"]))
+
+
+def install(project: Path, folder: Path, target: Path) -> None:
+    """Installs the wheel that the unpacked sdist makes, without what it needs."""
 
     def run(*arguments: str | Path, cwd: Path) -> None:
         ended = subprocess.run([sys.executable, "-m", *arguments], cwd=cwd, check=False, capture_output=True)
         assert ended.returncode == 0, ended.stderr.decode()
 
-    run("hatchling", "build", "-t", "sdist", "-d", folder, cwd=ROOT)
+    run("hatchling", "build", "-t", "sdist", "-d", folder, cwd=project)
     [sdist] = folder.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         archive.extractall(folder / "source", filter="data")
@@ -102,15 +110,18 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Installation:
     run("hatchling", "build", "-t", "wheel", "-d", folder, cwd=source)
     [wheel] = folder.glob("*.whl")
     quick = ("--quiet", "--disable-pip-version-check", "--no-index", "--no-deps", "--no-compile")
-    run("pip", "install", *quick, "--target", folder / "memoryd", wheel, cwd=folder)
-    packages = folder / "packages"
+    run("pip", "install", *quick, "--target", target, wheel, cwd=folder)
+
+
+def linked(packages: Path, requirements: Iterable[str]) -> Path:
+    """A folder with what pip would install for these."""
     packages.mkdir()
-    for name in brought_by(PROJECT["dependencies"]):
+    for name in brought_by(requirements):
         there = distribution(name)
         for top in {file.parts[0] for file in there.files or ()} - {"..", "__pycache__"}:
             if not (packages / top).exists():
                 (packages / top).symlink_to(Path(str(there.locate_file(top))))
-    return Installation(folder / "memoryd", packages)
+    return packages
 
 
 def test_no_package_of_an_extra_comes_without_it() -> None:
@@ -177,3 +188,39 @@ async def test_what_needs_an_extra_says_the_command(
     commands = [Counter(re.findall(r"pipx install --force '\.\[(\w+)\]'", said)) for _, said in told]
     assert commands == [{"ledgers": 1}, {"documents": 4, "office": 1}, {"onnx": 1}]
     assert [code for code, _ in told] == [1, 1, 1]
+
+
+REMEMBER = """
+import asyncio, sys
+from memoryd_client import Memory
+
+async def main():
+    async with Memory(sys.argv[1], agent="barista") as memory:
+        await memory.remember("the espresso machine is called Bertha")
+        print([one.content for one in (await memory.recall("the name of the espresso machine")).results])
+
+asyncio.run(main())
+"""
+
+
+def test_the_python_client_is_installed_without_memoryd(database_url: str, tmp_path: Path) -> None:
+    client = ROOT / "clients" / "python"
+    needs = tomllib.loads((client / "pyproject.toml").read_text())["project"]["dependencies"]
+    install(client, tmp_path, tmp_path / "client")
+    packages = linked(tmp_path / "packages", needs)
+    ended = subprocess.run(
+        [sys.executable, "-S", "-c", REMEMBER, database_url],
+        cwd=tmp_path,
+        env={"PYTHONPATH": os.pathsep.join(map(str, (tmp_path / "client", packages)))},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.stdout, ended.stderr) == ("['the espresso machine is called Bertha']\n", "")
+
+
+def test_all_packages_have_one_version_which_the_changelog_tells() -> None:
+    python = tomllib.loads((ROOT / "clients/python/pyproject.toml").read_text())["project"]["version"]
+    typescript = json.loads((ROOT / "clients/typescript/package.json").read_text())["version"]
+    told = re.findall(r"^## (\S+), ", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[0]
+    assert {PROJECT["version"], python, typescript} == {told}

@@ -10,10 +10,12 @@ import json
 import os
 import re
 import shutil
+import tarfile
 from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
+import pytest_asyncio
 from memoryd_client import id_of
 
 from tests.support.postgrest.server import PostgrestServer
@@ -73,10 +75,10 @@ async def run(folder: Path, *command: str, seconds: float, **environment: str) -
     return process.returncode, said.decode("utf-8", "replace")
 
 
-@pytest.fixture
-async def package(npm: str, tmp_path: Path) -> Path:
+@pytest_asyncio.fixture(scope="module", loop_scope="package")
+async def package(npm: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the package with what it needs; in the checkout nothing is installed."""
-    folder = tmp_path / "typescript"
+    folder = tmp_path_factory.mktemp("clients") / "typescript"
     made = shutil.ignore_patterns("node_modules", "dist", "build", "examples")
     shutil.copytree(ROOT / "clients/typescript", folder, ignore=made)
     _, version = await run(folder, "node", "--version", seconds=60)
@@ -113,3 +115,34 @@ async def test_the_client_reads_writes_and_hears(npm: str, package: Path, postgr
     # The runner says how many it has run: an empty run is no success.
     assert (ran := re.search(r"^. pass (\d+)$", said, re.MULTILINE)), said
     assert int(ran[1]) >= 22, said
+
+
+async def test_what_npm_packs_is_installed_in_a_clean_project(
+    npm: str, package: Path, tmp_path: Path
+) -> None:
+    code, said = await run(package, npm, "run", "build", seconds=TEST_SECONDS)
+    assert code == 0, said
+    code, said = await run(package, npm, "pack", "--pack-destination", str(tmp_path), seconds=INSTALL_SECONDS)
+    assert code == 0, said
+    packed = tmp_path / f"memoryd-client-{json.loads((package / 'package.json').read_text())['version']}.tgz"
+    with tarfile.open(packed) as archive:
+        names = {name.removeprefix("package/") for name in archive.getnames()}
+    assert {
+        "LICENSE",
+        "README.md",
+        "package.json",
+        "dist/index.js",
+        "dist/index.d.ts",
+        "dist/react.js",
+    } <= names
+    assert {name.split("/")[0] for name in names} == {"LICENSE", "README.md", "package.json", "dist"}
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "package.json").write_text(
+        '{"name": "shop", "version": "1.0.0", "private": true, "type": "module"}'
+    )
+    code, said = await run(project, npm, *INSTALL, str(packed), seconds=INSTALL_SECONDS)
+    assert code == 0, said
+    program = 'import { idOf } from "memoryd-client"; console.log(await idOf("mia"))'
+    code, said = await run(project, "node", "--input-type=module", "--eval", program, seconds=60)
+    assert (code, said.strip()) == (0, str(id_of("mia")))
