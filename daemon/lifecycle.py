@@ -251,7 +251,6 @@ class Daemon:
             tasks.append(self._supervisor.run())
         if self._tracer is not None:
             self._measures.tell = self._tracer.tell
-            tasks.append(self._tracer.run())
         for name, build in self._outer_parts(database).items():
             if (part := build()) is not None:
                 tasks.append(keep_running(name, part, build, tell=heartbeat.tell, logger=self._log))
@@ -278,6 +277,7 @@ class Daemon:
 
         return {
             "replica": replica,
+            "traces": lambda: self._tracer,
             "drop folder": lambda: parts.build_drop_folder(self._settings, database, logger=self._log),
             "HTTP port": lambda: parts.build_http(
                 self._settings,
