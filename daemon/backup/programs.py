@@ -13,6 +13,7 @@ from typing import IO
 
 from daemon.backup.archive import BackupError
 from daemon.db.command_line import without_password
+from daemon.db.dense_indexes import BUILD_MEMORY
 from daemon.embedded.causes import EmbeddedPostgresError
 from daemon.embedded.programs import NEWEST, find_programs
 
@@ -47,12 +48,14 @@ def start(
 ) -> subprocess.Popen[bytes]:
     """Starts a program on a database; its errors go to the file `said`. Ctrl-C is for memoryd, which then ends it."""
     shown, environment = without_password(url)
+    # A restore makes the big indexes again, which may not fit into the server's setting.
+    options = f"{environment.get('PGOPTIONS', '')} -c maintenance_work_mem={BUILD_MEMORY}".strip()
     return subprocess.Popen(
         [str(program), f"--dbname={shown}", "--no-password", *arguments],
         stdin=stdin,
         stdout=stdout,
         stderr=said,
-        env={**environment, "LC_ALL": "C"},
+        env={**environment, "LC_ALL": "C", "PGOPTIONS": options},
         start_new_session=True,
     )
 
