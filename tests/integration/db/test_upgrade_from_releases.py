@@ -36,6 +36,11 @@ union all select 'message ' || id from conversation_messages union all select 'd
 union all select 'knowledge ' || id from shared_knowledge union all select 'anchor ' || id from memory_anchors
 union all select 'link ' || id from memory_associations union all select 'insight ' || id from dream_insights
 """
+# What expires or fades some time after the release does so some time after this test.
+AS_ON_THAT_DAY = """
+update agent_memory set expires_at = now() + interval '1 day' where expires_at is not null;
+update memory_associations set rested_at = now();
+"""
 RECALL = "select count(*) from recall('purple certificate', agent_id => 'alice')"
 
 
@@ -83,6 +88,7 @@ async def test_a_released_database_is_upgraded_under_load(
         assert re.findall("ERROR: .*|ignored.*", restored) == [
             'ERROR:  schema "public" already exists', "ignored on restore: 1",
         ], restored  # fmt: skip
+        await connection.execute(AS_ON_THAT_DAY)
         before = set(await column(connection, KEPT))
         waiting = await connection.fetchval("select count(*) from memoryd.jobs")
         assert min(len(before), waiting) > 50
@@ -93,7 +99,7 @@ async def test_a_released_database_is_upgraded_under_load(
             upgraded = await memoryd("migrate")
             assert upgraded.code == 0, upgraded.err
             # What came meanwhile, and comes after, is taken by a daemon of this version.
-            daemon = await daemons.start(executor_command="cat", facts="rules")
+            daemon = await daemons.start(executor_command="cat", facts="rules", history_days="36500")
             await load.at_least(30)
         assert load.refused == 0
         assert min(found) >= 1
