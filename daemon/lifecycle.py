@@ -28,6 +28,7 @@ from daemon.db.pooler import is_pooled
 from daemon.db.told_settings import write_settings
 from daemon.embedded.supervisor import Supervisor
 from daemon.embedder import FollowingEmbedder
+from daemon.executor import commands
 from daemon.executor.executor import Executor
 from daemon.heartbeat import Heartbeat
 from daemon.logs import describe, frames
@@ -345,11 +346,19 @@ class Daemon:
                     await worker.renew_claims()
                 if self._executor is not None:
                     await self._executor.renew_leases()
+                await self._take_over_commands(database)
             except DATABASE_FAULTS as error:
                 if is_gone(error):
                     await database.recover(error)
                 else:
                     self._log.error("renewal_failed", error=type(error).__name__)
+
+    async def _take_over_commands(self, database: Database) -> None:
+        again, failed = await commands.take_over(database)
+        if again or failed:
+            self._measures.taken_over["commands"] += again + failed
+            self._log.warning("commands_taken_over", again=again, failed=failed)
+            self._wake_executor()
 
     def _heed_signals(self) -> None:
         loop = asyncio.get_running_loop()

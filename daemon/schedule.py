@@ -258,7 +258,7 @@ class Upkeep:
     ) -> None:
         self._database = database
         self._log = logger
-        self._command_hours = command_timeout_hours
+        self._command_timeout_hours = command_timeout_hours
         self._query_log_days = query_log_days
         self._history_days = history_days
         self._audit_days = audit_days
@@ -310,9 +310,9 @@ class Upkeep:
 
     async def fail_overdue_commands(self) -> None:
         """Fails commands that their executor never completed; the failure is remembered like any other."""
-        failed = await self._database.fetchval(FAIL_OVERDUE, self._command_hours)
+        failed = await self._database.fetchval(FAIL_OVERDUE, self._command_timeout_hours)
         if failed:
-            self._log.warning("commands_overdue", commands=failed, hours=self._command_hours)
+            self._log.warning("commands_overdue", commands=failed, hours=self._command_timeout_hours)
 
     async def purge_documents(self) -> None:
         """Deletes for good what people deleted in the replica, when it can be restored no more."""

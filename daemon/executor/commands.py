@@ -1,7 +1,7 @@
 """Commands in Postgres, as the built-in executor claims and completes them: one function for each step, with its statement.
 
 Promise: at most N commands of an agent at once across all daemons; a daemon that lost the lease of a command writes nothing; a
-command whose daemon died is run again by another, three times in all.
+command whose executor died, the built-in one or another with a lease, is run again, three times in all.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ with room as materialized (
     from next
     where c.id = next.id
     returning c.id, c.agent_id, c.session_id, c.message, c.context,
-              substring(c.metadata ->> 'traceparent' from '^[0-9a-f]{2}(?:-[0-9a-f]{2,32}){3}$') as traceparent
+              substring(c.metadata ->> 'traceparent' from '^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$')
+                  as traceparent
 ), leased as (
     insert into memoryd.executions (command_id, daemon_id, lease_until)
     select id, $1, now() + make_interval(secs => $4) from started
@@ -134,7 +135,7 @@ with locked as materialized (
 ), failed as (
     update public.agent_commands c
     set status = 'failed', finished_at = clock_timestamp(),
-        error = 'the daemon running it died, ' || $1 || ' times over'
+        error = 'its executor died, ' || $1 || ' times over'
     from dead
     where c.id = dead.command_id and c.status = 'running' and dead.expired and dead.tries >= $1
     returning c.id
@@ -186,6 +187,6 @@ async def hand_back(database: Database, commands: Sequence[UUID], *, daemon: UUI
 
 
 async def take_over(database: Database) -> tuple[int, int]:
-    """Takes over the commands of daemons that died. How many are run again, and how many have failed for good."""
+    """Takes over the commands of executors that died. How many are run again, and how many have failed for good."""
     row = await database.fetchrow(TAKE_OVER, MAX_TRIES)
     return (0, 0) if row is None else (row["again"], row["failed"])

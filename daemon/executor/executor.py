@@ -110,7 +110,7 @@ class Executor:
                 self._woken.set()
 
     async def renew_leases(self) -> None:
-        """Renews the leases of the commands that run here, and takes over those of dead daemons. Call it 3 times a lease."""
+        """Renews the leases of the commands that run here. Call it 3 times a lease."""
         if running := dict(self._running):
             kept = await commands.renew(
                 self._database, list(running), daemon=self._daemon_id, seconds=self._lease_seconds
@@ -120,11 +120,6 @@ class Executor:
                 if command_id not in kept and command_id not in self._finishing and not task.done():
                     self._log.warning("execution_lost", command=str(command_id))
                     task.cancel()
-        again, failed = await commands.take_over(self._database)
-        if again or failed:
-            self._measures.taken_over["commands"] += again + failed
-            self._log.warning("commands_taken_over", again=again, failed=failed)
-            self.wake()
 
     async def stop(self, *, grace_seconds: float) -> None:
         """Starts nothing more, lets programs finish for `grace_seconds`, ends the rest and hands their commands back."""

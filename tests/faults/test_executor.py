@@ -270,7 +270,7 @@ async def test_a_command_whose_daemons_keep_dying_fails_with_the_reason(
     await daemons.start(executor_command=program, claim_seconds=1)
     row = await finished(connection, command)
     assert (row["status"], row["exit_code"]) == ("failed", None)
-    assert row["error"] == "the daemon running it died, 3 times over"
+    assert row["error"] == "its executor died, 3 times over"
     (tmp_path / "go").touch()
 
 

@@ -5,13 +5,19 @@ import type { Command } from "./types.js";
 
 /** The output, or the output and the exit code; 0 is success. What it throws is a failure, with the error's name and words. */
 export type Outcome = string | null | undefined | void | readonly [output: string | null, exitCode: number];
-export type Handler = (context: string, message: string, command: Command) => Outcome | Promise<Outcome>;
+/** Its `signal` is aborted when the command runs elsewhere, or no more: then what it returns is not written. */
+export type Handler = (context: string, message: string, command: Command, signal: AbortSignal) => Outcome | Promise<Outcome>;
 
 export interface ExecutorOptions {
   /** How many commands run at once here; 1 unless given. */
   parallel?: number;
   /** How often it looks for commands; 1 second unless given. */
   pollSeconds?: number;
+  /**
+   * How long after this process has died its commands are run again, 1 to 86,400; 60 unless given. Null: they are never run again,
+   * and fail after a day.
+   */
+  leaseSeconds?: number | null;
   /** Told of calls that failed and are made again; console.warn unless given. */
   onError?: (error: Error) => void;
 }
@@ -26,10 +32,10 @@ export interface Executor {
 const FIRST_PAUSE = 0.05;
 const LONGEST_PAUSE = 5;
 
-/** Runs an agent's commands. A process that is killed leaves its commands running: the database fails them after a day. */
+/** Runs an agent's commands. What a process that was killed had claimed is run again, three times in all. */
 export function executor(
   supabase: Supabase, agent: string, handler: Handler,
-  { parallel = 1, pollSeconds = 1, onError = (error) => console.warn(error.message) }: ExecutorOptions = {},
+  { parallel = 1, pollSeconds = 1, leaseSeconds = 60, onError = (error) => console.warn(error.message) }: ExecutorOptions = {},
 ): Executor {
   let stopped = false;
   let wake = () => {};
@@ -46,7 +52,7 @@ export function executor(
 
   async function claim(): Promise<Command | null> {
     try {
-      const [row] = (await answer(supabase.rpc("claim_command", { agent_id: agent }))) as Command[];
+      const [row] = (await answer(supabase.rpc("claim_command", { agent_id: agent, lease_seconds: leaseSeconds }))) as Command[];
       return row ?? null;
     } catch (error) {
       if ((error as { code?: string }).code === "22023") return null; // it is known from its first command on
@@ -58,26 +64,46 @@ export function executor(
   async function complete(command: Command, output: string, exitCode: number): Promise<void> {
     for (let pause = FIRST_PAUSE; ; pause = Math.min(LONGEST_PAUSE, 2 * pause)) {
       try {
-        await answer(
-          supabase.rpc("complete_command", { command_id: command.id, output: output.replaceAll("\0", "\ufffd"), exit_code: exitCode }),
-        );
+        const written = output.replaceAll("\0", "\ufffd");
+        const { id: command_id, started_at } = command;
+        await answer(supabase.rpc("complete_command", { command_id, output: written, exit_code: exitCode, started_at }));
         return;
       } catch (error) {
         onError(error as Error);
-        if (!isAway(error)) return; // deleted, completed by a call whose answer was lost, or it ran for too long
+        if (!isAway(error)) return; // deleted, completed by a call whose answer was lost, or claimed by another executor
       }
       await new Promise((done) => setTimeout(done, pause * 1000));
     }
   }
 
-  async function work(command: Command): Promise<void> {
-    let outcome: readonly [string, number];
+  /** Renews the lease of a command. While the database is away nobody else can claim it either. */
+  async function renew({ id: command_id, started_at }: Command, lost: AbortController): Promise<void> {
     try {
-      outcome = outcomeOf(await handler(command.context ?? "", command.message, command));
+      const isKept = await answer(supabase.rpc("renew_command", { command_id, started_at, lease_seconds: leaseSeconds }));
+      if (isKept === false) lost.abort(new Error(`Command ${command_id} runs elsewhere, or no more.`));
     } catch (error) {
-      outcome = [error instanceof Error ? `${error.name}: ${error.message}` : String(error), 1];
+      onError(error as Error);
     }
-    await complete(command, ...outcome);
+  }
+
+  async function work(command: Command): Promise<void> {
+    const lost = new AbortController();
+    const lease = leaseSeconds === null ? undefined : setInterval(() => void renew(command, lost), (leaseSeconds * 1000) / 3);
+    try {
+      const outcome = await handled(command, lost.signal);
+      if (lost.signal.aborted) onError(lost.signal.reason as Error);
+      else await complete(command, ...outcome);
+    } finally {
+      clearInterval(lease);
+    }
+  }
+
+  async function handled(command: Command, signal: AbortSignal): Promise<readonly [string, number]> {
+    try {
+      return outcomeOf(await handler(command.context ?? "", command.message, command, signal));
+    } catch (error) {
+      return [error instanceof Error ? `${error.name}: ${error.message}` : String(error), 1];
+    }
   }
 
   async function worker(): Promise<void> {

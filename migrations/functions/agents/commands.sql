@@ -191,13 +191,18 @@ begin
 end
 $$;
 
-create or replace function public.claim_command(agent_id text) returns setof public.agent_commands
+create or replace function public.claim_command(
+    agent_id text, lease_seconds double precision default null) returns setof public.agent_commands
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
+declare
+    claimed public.agent_commands;
 begin
-    return query
+    if claim_command.lease_seconds is not null then
+        perform memoryd.check_lease(claim_command.lease_seconds);
+    end if;
     with next as materialized (
         select c.id from public.agent_commands c
         where c.agent_id = claim_command.agent_id and c.status = 'ready'
@@ -206,11 +211,16 @@ begin
         for update skip locked
     )
     update public.agent_commands c
-    set status = 'running', started_at = now()
+    set status = 'running', started_at = clock_timestamp()
     from next
     where c.id = next.id
-    returning c.*;
-    if not found and not exists (select from public.agents a where a.agent_id = claim_command.agent_id)
+    returning c.* into claimed;
+    if found then
+        if claim_command.lease_seconds is not null then
+            perform memoryd.begin_lease(claimed.id, claimed.started_at, claim_command.lease_seconds);
+        end if;
+        return next claimed;
+    elsif not exists (select from public.agents a where a.agent_id = claim_command.agent_id)
        -- The agent may not be registered yet: see memoryd.register_agents(). Then its commands are among the
        -- newest.
        and not exists (
@@ -227,9 +237,11 @@ begin
 end
 $$;
 comment on function public.claim_command is
-    'Takes the oldest ready command of an agent (ready -> running), at most one; none when nothing is ready.';
+    'Takes the oldest ready command of an agent (ready -> running), at most one; none when nothing is ready. '
+    'With lease_seconds it is ready again, three times in all, unless renew_command() is called meanwhile.';
 
-create or replace function public.complete_command(command_id uuid, output text, exit_code integer default 0)
+create or replace function public.complete_command(
+    command_id uuid, output text, exit_code integer default 0, started_at timestamptz default null)
 returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -247,14 +259,21 @@ begin
         output = complete_command.output,
         exit_code = complete_command.exit_code,
         finished_at = now()
-    where c.id = complete_command.command_id and c.status = 'running';
+    where c.id = complete_command.command_id and c.status = 'running'
+      and (complete_command.started_at is null or c.started_at = complete_command.started_at);
     if found then
+        perform memoryd.end_lease(complete_command.command_id);
         return;
     end if;
     select c.status into current_status from public.agent_commands c where c.id = complete_command.command_id;
     if current_status is null then
         raise exception 'no command %', complete_command.command_id
             using errcode = 'no_data_found', hint = 'Give the id that claim_command returned.';
+    end if;
+    if current_status = 'running' then
+        raise exception 'command % was claimed again meanwhile', complete_command.command_id
+            using errcode = 'object_not_in_prerequisite_state',
+                  hint = 'Its lease had expired. Renew it three times as often: renew_command().';
     end if;
     raise exception 'command % is %, not running', complete_command.command_id, current_status
         using errcode = 'object_not_in_prerequisite_state',
@@ -264,4 +283,5 @@ begin
 end
 $$;
 comment on function public.complete_command is
-    'Ends a running command: completed when exit_code is 0, else failed. Its outcome becomes a memory.';
+    'Ends a running command: completed when exit_code is 0, else failed. Its outcome becomes a memory. '
+    'started_at: of the claim; where another claim has followed, it is refused.';

@@ -26,6 +26,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 NEVER = 3600.0
 """Seconds between two polls: only what was announced is found."""
 OUTCOME = "select status, output, exit_code from agent_commands where id = $1"
+TAKE_AWAY = "update agent_commands set status = 'ready', started_at = null where id = $1"
 LISTENING = "select exists (select from pg_stat_activity where query ilike 'listen \"command_ready\"%' and state = 'idle')"
 
 
@@ -271,21 +272,21 @@ def work(context, message, command):
         sys.stdin.readline()
     return sys.argv[3]
 
-Executor(sys.argv[1], sys.argv[2], work).run()
+Executor(sys.argv[1], sys.argv[2], work, lease_seconds=float(sys.argv[4]) or None).run()
 """
 
 
-async def program(url: str, agent: str, name: str) -> asyncio.subprocess.Process:
+async def program(url: str, agent: str, name: str, *, lease: float = 60) -> asyncio.subprocess.Process:
     """An executor in a process of its own. It says "begun" for each command; its output is the name."""
     return await asyncio.create_subprocess_exec(
-        sys.executable, "-c", PROGRAM, url, agent, name,
+        sys.executable, "-c", PROGRAM, url, agent, name, str(lease),
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
         env=os.environ | {"PYTHONPATH": str(ROOT / "clients/python/src")},
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
-async def test_a_program_that_is_told_to_end_finishes_first_and_one_that_is_killed_leaves_its_command_running(
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGINT])
+async def test_a_program_that_is_told_to_end_finishes_first(
     client_url: str, owner: asyncpg.Connection, client_daemon: DaemonProcess, agent: str, end: signal.Signals
 ) -> None:
     key = await ask(owner, "wait", agent_id=agent)
@@ -295,9 +296,89 @@ async def test_a_program_that_is_told_to_end_finishes_first_and_one_that_is_kill
     assert await process.stdout.readline() == b"begun\n"
     process.send_signal(end)
     process.stdin.write(b"\n")
-    assert await process.wait() == (-end if end == signal.SIGKILL else 0)
-    status = await owner.fetchval("select status from agent_commands where id = $1", key)
-    assert status == ("running" if end == signal.SIGKILL else "completed")
+    assert await process.wait() == 0
+    assert await outcome(owner, key) == ("completed", "done", 0)
+
+
+@pytest.mark.parametrize("lease", [1, 0])
+async def test_a_command_whose_executor_was_killed_is_run_again_if_it_had_a_lease(
+    client_url: str, owner: asyncpg.Connection, client_daemon: DaemonProcess, agent: str, lease: float
+) -> None:
+    key = await ask(owner, "wait", agent_id=agent)
+    killed = await program(client_url, agent, "killed", lease=lease)
+    assert killed.stdout is not None
+    assert await killed.stdout.readline() == b"begun\n"
+    killed.kill()
+    await killed.wait()
+    other = await program(client_url, agent, "other", lease=lease)
+    assert other.stdout is not None
+    if lease:
+        assert await other.stdout.readline() == b"begun\n"
+        assert other.stdin is not None
+        other.stdin.write(b"\n")
+        assert await outcome(owner, key) == ("completed", "other", 0)
+    else:
+        # It has had its turn at another one, and left this one alone.
+        later = await ask(owner, "go on", agent_id=agent)
+        assert (await outcome(owner, later))[0] == "completed"
+        assert await owner.fetchval("select status from agent_commands where id = $1", key) == "running"
+    other.terminate()
+    await other.wait()
+
+
+async def test_an_executor_that_lost_its_lease_stops_and_writes_nothing(
+    db: Database,
+    owner: asyncpg.Connection,
+    client_daemon: DaemonProcess,
+    agent: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    begun: asyncio.Queue[Command] = asyncio.Queue()
+    ended: asyncio.Queue[str] = asyncio.Queue()
+
+    async def work(_context: str, _message: str, command: Command) -> str:
+        begun.put_nowait(command)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.put_nowait("cancelled")
+        return "never"
+
+    key = await ask(owner, "a long task", agent_id=agent)
+    async with Executor(db, agent, work, lease_seconds=1) as executor:
+        first = await begun.get()
+        await owner.execute(TAKE_AWAY, key)
+        assert await ended.get() == "cancelled"
+        second = await begun.get()
+        assert (first.id, second.id) == (key, key)
+        assert second.started_at > first.started_at
+        with pytest.raises(asyncpg.PostgresError, match="claimed again meanwhile"):
+            await owner.execute("select complete_command($1, 'late', 0, $2)", key, first.started_at)
+        await executor.stop(timeout=0)
+    assert (await outcome(owner, key))[:2] == ("failed", "The executor was stopped before this was done.")
+    assert "a long task" not in caplog.text
+
+
+async def test_a_long_task_keeps_its_lease(
+    db: Database, owner: asyncpg.Connection, client_daemon: DaemonProcess, agent: str
+) -> None:
+    until_now = "select lease_until from memoryd.executions where command_id = $1"
+    renewed = "select lease_until > $2 from memoryd.executions where command_id = $1"
+    finish = asyncio.Event()
+
+    async def work(_context: str, _message: str, _command: Command) -> str:
+        await finish.wait()
+        return "done"
+
+    key = await ask(owner, "a long task", agent_id=agent)
+    async with Executor(db, agent, work, lease_seconds=1):
+        lease = await until(owner, until_now, key)
+        for _ in range(2):
+            await until(owner, renewed, key, lease)
+            lease = await owner.fetchval(until_now, key)
+        finish.set()
+        assert await outcome(owner, key) == ("completed", "done", 0)
+    assert await owner.fetchval(until_now, key) is None
 
 
 async def test_two_processes_do_each_command_once(

@@ -1,7 +1,7 @@
 """Executor: claims the commands of an agent, has a handler do them, and writes the outcomes.
 
 Promise: a command that was claimed here is completed here, also after the database was away and when the executor is
-stopped. A process that is killed leaves its commands running: the database fails them after MEMORYD_COMMAND_TIMEOUT_HOURS.
+stopped. What a process that was killed had claimed is run again, three times in all, once its lease has expired.
 """
 
 from __future__ import annotations
@@ -14,40 +14,36 @@ import signal
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
-from uuid import UUID
+from dataclasses import dataclass
+from typing import Any
 
 from memoryd_client import _values as values
+from memoryd_client._commands import LONGEST_LEASE, claim, complete, renew
 from memoryd_client._connected import Connected
-from memoryd_client._database import LONGEST_LIMIT, Database, Written
+from memoryd_client._database import LONGEST_LIMIT, Database
 from memoryd_client._errors import MemorydError, NotFound, OutcomeUnknown, Refused, TimedOut, Unavailable
 from memoryd_client._identity import Rights, identity
-from memoryd_client._ids import id_of
 from memoryd_client._outcomes import failure, outcome
 from memoryd_client._types import Command
-
-if TYPE_CHECKING:
-    from memoryd_client._connections import Connection
 
 Outcome = str | None | tuple[str | None, int]
 Handler = Callable[[str, str, Command], Outcome | Awaitable[Outcome]]
 
-CLAIM = """
-select id, agent_id, message, context, user_id, session_id, metadata, created_at, started_at,
-       pg_current_xact_id()::text as transaction
-from claim_command($1)
-"""
-CLAIMED = (
-    "select exists (select from agent_commands where id = $1 and status = 'running' and started_at = $2)"
-)
-COMPLETE = "select complete_command($1, $2, $3)"
-
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
-FOREVER = float("inf")
 LAST_SECONDS = 5.0
 """For ending a claim that is being made, and then for writing the outcomes of what was cancelled."""
 
 log = logging.getLogger("memoryd_client")
+
+
+@dataclass
+class _Run:
+    """A command that runs here, and what its handler does."""
+
+    command: Command
+    handled: asyncio.Task[tuple[str, int]]
+    lost: bool = False
+    """Another executor has claimed it since, or nobody wants it any more."""
 
 
 class Executor(Connected):
@@ -55,7 +51,8 @@ class Executor(Connected):
 
     An exit code of 0 is success. What the handler raises is a failure, whose output is the exception's type and words. A
     handler without async runs in a thread. At most `parallel` commands run at once here. `poll_seconds`: how often it looks for
-    commands although none was announced. `database` and `rights`: see Memory.
+    commands although none was announced. `lease_seconds`: how long after this process has died its commands are run again; None
+    never runs them again, and they fail after MEMORYD_COMMAND_TIMEOUT_HOURS. `database` and `rights`: see Memory.
 
     `async with Executor(...)` runs it for the block; `await Executor(...).run()` until SIGTERM, SIGINT or stop().
     """
@@ -68,16 +65,20 @@ class Executor(Connected):
         *,
         parallel: int = 1,
         poll_seconds: float = 5.0,
+        lease_seconds: float | None = 60.0,
         rights: Rights = "service",
     ) -> None:
         super().__init__(database, identity(rights, agent))
         self._handler = handler
         self._parallel = values.number("parallel", parallel, 1, 1000)
         self._poll_seconds = values.seconds("poll_seconds", poll_seconds, 0.001, LONGEST_LIMIT)
+        self._lease_seconds = (
+            None
+            if lease_seconds is None
+            else values.seconds("lease_seconds", lease_seconds, 1, LONGEST_LEASE)
+        )
         self._threads: ThreadPoolExecutor | None = None
-        self._running: dict[
-            asyncio.Task[None], asyncio.Task[tuple[str, int]]
-        ] = {}  # with what the handler does
+        self._running: dict[asyncio.Task[None], _Run] = {}
         self._woken = asyncio.Event()
         self._stopping = False
         self._tasks: list[asyncio.Task[None]] = []
@@ -91,6 +92,8 @@ class Executor(Connected):
         self._tasks = [asyncio.create_task(self._claim_all())]
         if not self._database.transaction_pooler:
             self._tasks.append(asyncio.create_task(self._listen()))
+        if self._lease_seconds is not None:
+            self._tasks.append(asyncio.create_task(self._renew(self._lease_seconds)))
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -137,8 +140,8 @@ class Executor(Connected):
         if self._running:
             await asyncio.wait(list(self._running), timeout=until and max(0.0, until - loop.time()))
         if self._running:
-            for handled in self._running.values():
-                handled.cancel()
+            for run in self._running.values():
+                run.handled.cancel()
             await asyncio.wait(list(self._running), timeout=LAST_SECONDS)  # their outcomes are written
         for task in [*self._running, *others]:
             task.cancel()
@@ -168,9 +171,9 @@ class Executor(Connected):
             if command is None:
                 await self._rest(self._poll_seconds)
                 continue
-            handled = asyncio.create_task(self._handled(command))
-            task = asyncio.create_task(self._execute(command, handled))
-            self._running[task] = handled
+            run = _Run(command, asyncio.create_task(self._handled(command)))
+            task = asyncio.create_task(self._execute(run))
+            self._running[task] = run
             task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
@@ -182,40 +185,40 @@ class Executor(Connected):
             await asyncio.wait_for(self._woken.wait(), seconds)
 
     async def _claim(self) -> Command | None:
-        async def work(connection: Connection) -> Written[Command | None]:
-            row = await connection.fetchrow(CLAIM, self._who.agent)
-            if row is None:
-                return Written(None, "0", "select true", ())
-            command = Command(
-                id_of(row["id"]),
-                row["agent_id"],
-                row["message"],
-                row["context"] or "",
-                None if row["user_id"] is None else id_of(row["user_id"]),
-                None if row["session_id"] is None else id_of(row["session_id"]),
-                json.loads(row["metadata"] or "{}"),
-                row["created_at"],
-            )
-            # started_at is the moment of this claim: nobody else's has it.
-            return Written(
-                command, row["transaction"], CLAIMED, [command.id, row["started_at"]], [command.id]
-            )
-
         try:
-            # A claim that is not known to be rolled back may have left a command running with nobody to do it.
-            return await self._database.write(self._who, work, settle_seconds=FOREVER)
+            return await claim(self._database, self._who, self._lease_seconds)
         except Refused as error:
             if error.sqlstate != "22023":
                 raise
         return None  # the agent is not known yet: it is from its first command on
 
-    async def _execute(self, command: Command, handled: asyncio.Task[tuple[str, int]]) -> None:
+    async def _renew(self, lease: float) -> None:
+        """Renews the leases of what runs here. While the database is away nobody else can claim it either."""
+        while True:
+            await asyncio.sleep(lease / 3)
+            if not (runs := [run for run in self._running.values() if not run.lost]):
+                continue
+            try:
+                kept = await renew(self._database, self._who, [run.command for run in runs], lease)
+            except MemorydError as error:
+                log.warning("The leases of %d commands are not renewed: %s", len(runs), error)
+                continue
+            for run in runs:
+                # Where the handler is done, its outcome is being written, and ends the lease.
+                if run.command.id not in kept and not run.handled.done():
+                    log.warning("Command %s runs elsewhere, or no more.", run.command.id)
+                    run.lost = True
+                    run.handled.cancel()
+
+    async def _execute(self, run: _Run) -> None:
         try:
-            output, exit_code = await handled
+            output, exit_code = await run.handled
         except asyncio.CancelledError as error:
+            if run.lost:
+                return
             stopped = "The executor was stopped before this was done."
             output, exit_code = stopped if self._stopping else failure(error), 1
-        await self._complete(command.id, output, exit_code)
+        await self._complete(run.command, output, exit_code)
 
     async def _handled(self, command: Command) -> tuple[str, int]:
         """The outcome. Whatever a handler does is one."""
@@ -242,23 +245,21 @@ class Executor(Connected):
         except BaseException as error:  # noqa: BLE001
             return None, error
 
-    async def _complete(self, command: UUID, output: str, exit_code: int) -> None:
+    async def _complete(self, command: Command, output: str, exit_code: int) -> None:
         """Writes an outcome. The work is done: it is tried until the row says so, or is gone."""
         pause = FIRST_PAUSE
         while True:
             try:
-                await self._database.read(
-                    self._who, lambda c: c.execute(COMPLETE, command, output, exit_code), payload=[output]
-                )
+                await complete(self._database, self._who, command, output, exit_code)
                 return
             except (Unavailable, TimedOut) as error:
-                log.warning("The outcome of %s waits for the database: %s", command, error)
+                log.warning("The outcome of %s waits for the database: %s", command.id, error)
             except (Refused, NotFound) as error:
-                # The command is deleted, was completed by a call whose answer was lost, or ran for too long.
+                # The command is deleted, was completed by a call whose answer was lost, or claimed by another executor.
                 log.log(
                     logging.INFO if error.sqlstate == "55000" else logging.ERROR,
                     "Command %s is not running any more: %s",
-                    command,
+                    command.id,
                     error,
                 )
                 return

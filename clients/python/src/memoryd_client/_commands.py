@@ -1,0 +1,72 @@
+"""Commands in Postgres, as an executor claims, keeps and completes them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from memoryd_client._database import Database, Written
+from memoryd_client._identity import Identity
+from memoryd_client._ids import id_of
+from memoryd_client._types import Command
+
+if TYPE_CHECKING:
+    from memoryd_client._connections import Connection
+
+CLAIM = """
+select id, agent_id, message, context, user_id, session_id, metadata, created_at, started_at,
+       pg_current_xact_id()::text as transaction
+from claim_command($1, $2)
+"""
+CLAIMED = (
+    "select exists (select from agent_commands where id = $1 and status = 'running' and started_at = $2)"
+)
+RENEW = """
+select r.id from unnest($1::uuid[], $2::timestamptz[]) as r(id, started_at)
+where renew_command(r.id, r.started_at, $3)
+"""
+COMPLETE = "select complete_command($1, $2, $3, $4)"
+
+LONGEST_LEASE = 86_400
+FOREVER = float("inf")
+
+
+async def claim(database: Database, who: Identity, lease_seconds: float | None) -> Command | None:
+    """The oldest command that is ready, which runs from now on; None where there is none."""
+
+    async def work(connection: Connection) -> Written[Command | None]:
+        row = await connection.fetchrow(CLAIM, who.agent, lease_seconds)
+        if row is None:
+            return Written(None, "0", "select true", ())
+        command = Command(
+            id_of(row["id"]),
+            row["agent_id"],
+            row["message"],
+            row["context"] or "",
+            None if row["user_id"] is None else id_of(row["user_id"]),
+            None if row["session_id"] is None else id_of(row["session_id"]),
+            json.loads(row["metadata"] or "{}"),
+            row["created_at"],
+            row["started_at"],
+        )
+        return Written(command, row["transaction"], CLAIMED, [command.id, command.started_at], [command.id])
+
+    # A claim that is not known to be rolled back may have left a command running with nobody to do it.
+    return await database.write(who, work, settle_seconds=FOREVER)
+
+
+async def renew(
+    database: Database, who: Identity, commands: Sequence[Command], lease_seconds: float
+) -> set[UUID]:
+    """Renews the leases of these; returns the ids of those that are still this executor's."""
+    arguments = ([c.id for c in commands], [c.started_at for c in commands], lease_seconds)
+    rows = await database.read(who, lambda c: c.fetch(RENEW, *arguments))
+    return {id_of(r["id"]) for r in rows}
+
+
+async def complete(database: Database, who: Identity, command: Command, output: str, exit_code: int) -> None:
+    """Writes the outcome, unless another executor has claimed the command since."""
+    arguments = (command.id, output, exit_code, command.started_at)
+    await database.read(who, lambda c: c.execute(COMPLETE, *arguments), payload=[output])
