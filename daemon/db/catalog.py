@@ -73,7 +73,7 @@ select format('view %s', r.name), r.name,
        format('%s %s', r.reloptions, regexp_replace(pg_get_viewdef(r.oid, true), ' AS \w+', '', 'g'))
 from relations r where r.relkind = 'v'
 union all
-select format('constraint %I on %s', c.conname, r.name), r.name, pg_get_constraintdef(c.oid, true)
+select format('constraint %I on %s', c.conname, r.name), r.name, replace(pg_get_constraintdef(c.oid, true), ' NOT VALID', '')
 from relations r join pg_constraint c on c.conrelid = r.oid where c.contype <> 'n'
 union all
 select format('trigger %I on %s', t.tgname, r.name), r.name, format('%s %s', t.tgenabled, pg_get_triggerdef(t.oid, true))

@@ -18,8 +18,9 @@ declare
         'public.mark_useful, public.match_memory, public.memory_as_of, public.names_said, '
         'public.note_knowledge, '
         'public.recall, public.last_recall, public.remember, '
-        'public.reset_session, public.resolve_knowledge, '
-        'public.search_shared_knowledge, public.secrets_key, public.supersede_memory, public.touch_knowledge';
+        'public.renew_command, public.reset_session, public.resolve_knowledge, '
+        'public.search_keys, public.search_shared_knowledge, public.secrets_key, '
+        'public.supersede_memory, public.touch_knowledge';
     client text;
 begin
     for client in
@@ -43,7 +44,8 @@ grant execute on function
     public.extract_keywords, public.load_context, public.reset_session, public.match_memory,
     public.export_user_memory, public.erase_user_memory, public.forget, public.index_state,
     public.last_recall, public.mark_useful, public.remember,
-    public.memory_as_of, public.names_said, public.secrets_key, public.supersede_memory
+    public.memory_as_of, public.names_said, public.search_keys, public.secrets_key,
+    public.supersede_memory
     to memoryd_user;
 
 -- Support: functions that find only what support may read. Each of these reads is put on record.
@@ -90,7 +92,8 @@ grant execute on function
 grant execute on function
     memoryd.check_match, memoryd.nearest_in_scope, memoryd.embedding_to_match,
     memoryd.caller_or_401, memoryd.check_memory_type, memoryd.app_agent_id, memoryd.words_shared,
-    memoryd.matched_by_words, memoryd.matches
+    memoryd.matched_by_words, memoryd.matches, memoryd.is_comparison, memoryd.compares, memoryd.meets_filter,
+    memoryd.rank_keys
     to memoryd_service, memoryd_user;
 
 -- The functions of contexts that run with the caller's rights, and anchor_line(), which answers who works for
@@ -111,7 +114,9 @@ grant execute on function
     memoryd.context_part, memoryd.log_context, memoryd.explain_lines,
     memoryd.named_knowledge
     to memoryd_service, memoryd_user;
-grant execute on function memoryd.anchor to memoryd_service;
+grant execute on function
+    memoryd.anchor, memoryd.check_lease, memoryd.begin_lease, memoryd.end_lease
+    to memoryd_service;
 grant execute on function
     memoryd.word_runs, memoryd.team_names, memoryd.names_of, memoryd.capital_runs, memoryd.common_words,
     memoryd.is_name_in, memoryd.title_names, memoryd.count_retrieved, memoryd.touch_used_knowledge,

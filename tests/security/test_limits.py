@@ -53,8 +53,8 @@ order by 1, 2
 """
 CHOICES = {"kind", "memory_type", "status", "role", "speaker"}
 """Texts of which few are allowed, or whose length is bounded already; agent_id is, too, where a command or a memory has one."""
-BOUNDED = {("agent_memory", "agent_id"), ("agent_commands", "agent_id"), ("conversation_sessions", "agent_id"),
-           ("conversation_messages", "agent_id")}  # fmt: skip
+BOUNDED = {("agent_memory", "agent_id"), ("agent_memory", "key"), ("agent_commands", "agent_id"),
+           ("conversation_sessions", "agent_id"), ("conversation_messages", "agent_id")}  # fmt: skip
 DEEP = "[" * 66 + "]" * 66
 JSON = {
     "deep": ('{"a": ' + DEEP + "}", "is nested deeper than 64 levels"),

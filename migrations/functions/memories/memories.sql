@@ -21,8 +21,8 @@ $$;
 
 -- Sets ttl_hours and expires_at. Without ttl_hours a memory gets the default of its kind; without
 -- expires_at it expires ttl_hours after it is stored. Where the user has set hours of their own, these
--- replace the default, and are the maximum. The same query tells whether the user's memory is switched off:
--- then the new row is dropped.
+-- replace the default, and are the maximum; of a memory with a key they count from when it was
+-- written again. The same query tells whether the user's memory is switched off: then the new row is dropped.
 create or replace function memoryd.stamp_expiry() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -58,7 +58,10 @@ begin
     if maximum is not null then
         new.expires_at := least(
             new.expires_at,
-            case when tg_op = 'INSERT' then now() else coalesce(new.text_changed_at, new.updated_at) end
+            case when tg_op = 'INSERT'
+                      or (new.key is not null
+                          and (new.content, new.metadata) is distinct from (old.content, old.metadata))
+                 then now() else coalesce(new.text_changed_at, new.updated_at) end
             + make_interval(hours => maximum));
     end if;
     return new;
@@ -92,14 +95,16 @@ $$;
 
 -- Stores a memory. If the same agent has remembered the same of the same user before, of this kind and in
 -- this project, that memory is strengthened instead: it counts how often it was said (metadata.said_again),
--- and lives on as long as a new one would. No row: the user has switched memory off.
+-- and lives on as long as a new one would. With a key it replaces the memory that this agent keeps by that
+-- key, and what else says the same stays beside it. No row: the user has switched memory off.
 create or replace function public.remember(
     content text,
     agent_id text default null,
     user_id uuid default null,
     kind text default 'fact',
     metadata jsonb default '{}',
-    ttl_hours integer default -2147483648
+    ttl_hours integer default -2147483648,
+    key text default null
 ) returns table (id uuid, what text, expires_at timestamptz)
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -111,6 +116,18 @@ begin
     if remember.content is null then
         raise exception 'remember needs a text'
             using errcode = 'null_value_not_allowed', hint = 'select remember(''what it is'', ''agent'').';
+    end if;
+    if remember.key is not null then
+        return query
+        insert into public.agent_memory as m (agent_id, user_id, kind, content, metadata, ttl_hours, key)
+        values (remember.agent_id, coalesce(remember.user_id, memoryd.caller_id()), remember.kind,
+                remember.content, given, remember.ttl_hours, remember.key)
+        on conflict (scope, agent_id, key) where key is not null do update
+        set kind = excluded.kind, content = excluded.content, metadata = excluded.metadata,
+            ttl_hours = excluded.ttl_hours, expires_at = excluded.expires_at, embedding = null,
+            memory_type = null, valid_from = null, valid_to = null, superseded_by = null
+        returning m.id, case when m.xmax = 0 then 'stored' else 'replaced' end, m.expires_at;
+        return;
     end if;
     return query
     insert into public.agent_memory as m (agent_id, user_id, kind, content, metadata, ttl_hours, said_key)
@@ -133,7 +150,8 @@ $$;
 comment on function public.remember is
     'Stores a memory; of the same text (but for case, white space and punctuation) of the same agent, user, '
     'kind and project, it strengthens the memory that stands instead, and says so: what is stored or '
-    'strengthened. No row: the user has switched memory off.';
+    'strengthened. With a key it replaces the memory that the agent keeps by that key: stored or replaced. '
+    'No row: the user has switched memory off.';
 
 -- Registers the agents of new memories.
 create or replace function memoryd.memories_inserted() returns trigger

@@ -349,6 +349,32 @@ begin
 end
 $$;
 
+-- All passages of the rows that alone are asked for (ids), where the caller may find them. Of a row that was
+-- changed a moment ago none: its new text is weighed by memoryd.fresh_passages().
+create or replace function memoryd.passages_of(p_request memoryd.search_request) returns tid[]
+language plpgsql stable
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+declare
+    scopes constant bigint[] := p_request.scopes;
+    sources constant text[] := p_request.sources;
+begin
+    return array(
+        select e.tid
+        from unnest(p_request.ids) as i(id)
+        cross join unnest(scopes) as s(scope)
+        cross join lateral (
+            select t.ctid as tid, t.* from memoryd.entries t
+            where t.scope = s.scope and t.id = i.id
+            offset 0) e
+        where e.source = any(sources) and memoryd.is_found_here(e.scope, e.group_scope, scopes)
+          and memoryd.may_find(p_request, e.scope, e.owner_id, e.access_level, e.visibility_tags,
+                               e.grants_metadata)
+          and not exists (select from memoryd.unindexed u
+                          where u.scope = e.scope and u.id = e.id and u.source = e.source and u.changed));
+end
+$$;
+
 -- All passages that may answer the question, each once or more.
 create or replace function memoryd.candidates(p_request memoryd.search_request, p_question memoryd.question)
 returns tid[]

@@ -12,7 +12,7 @@ return p_is_current
     and (p_agent is null or p_for_agent is null or p_for_agent = p_agent);
 
 -- Rows that are not indexed yet, since they were written a moment ago: 200, and of 4,000 that came with an
--- embedding the nearest 64. They are weighed here.
+-- embedding the nearest 64; where rows are asked for by their ids, 1,000 of these. They are weighed here.
 create or replace function memoryd.fresh_passages(p_request memoryd.search_request)
 returns table (source text, id uuid, scope bigint, embedding vector, weights sparsevec, length integer,
                asks boolean, times datemultirange, owner_id uuid, agent_id text, is_current boolean,
@@ -26,6 +26,7 @@ declare
     sources constant text[] := p_request.sources;
     sought constant vector := p_request.embedding;
     groups constant bigint[] := p_request.groups;
+    ids constant uuid[] := p_request.ids;
 begin
     if not exists (select from memoryd.unindexed u
                    where (scopes is null or u.scope = any(scopes)) and u.source = any(sources)) then
@@ -34,13 +35,23 @@ begin
     return query
     with waiting as materialized (
         (select u.source, u.id, u.scope from memoryd.unindexed u
-         where (scopes is null or u.scope = any(scopes)) and u.source = any(sources)
+         where ids is null and (scopes is null or u.scope = any(scopes)) and u.source = any(sources)
            and memoryd.is_found_here(u.scope, case when u.source = 'knowledge' then u.scope end, scopes)
          limit 200)
         union
+        (select u.source, u.id, u.scope
+         from unnest(ids) as i(id)
+         cross join unnest(scopes) as s(scope)
+         cross join lateral (
+             select t.* from memoryd.unindexed t where t.scope = s.scope and t.id = i.id
+             offset 0) u
+         where u.source = any(sources)
+           and memoryd.is_found_here(u.scope, case when u.source = 'knowledge' then u.scope end, scopes)
+         limit 1000)
+        union
         (select g.source, g.id, g.scope
          from (select u.source, u.id, u.scope from memoryd.unindexed u
-               where u.given and (scopes is null or u.scope = any(scopes))
+               where ids is null and u.given and (scopes is null or u.scope = any(scopes))
                  and u.source = any(sources) and sought is not null
                  and memoryd.is_found_here(
                      u.scope, case when u.source = 'knowledge' then u.scope end, scopes)

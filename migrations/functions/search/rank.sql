@@ -228,6 +228,8 @@ declare
     speakers constant text[] := (p_question).speakers;
     asked_role constant text := (p_question).role;
     asks_for_time constant boolean := memoryd.time_part(p_question) >= 0.3;
+    -- Where all candidates are known and compared, also what is little nearer than by chance has its place.
+    least_near constant double precision := case when p_request.ids is null then 0.2 else 0 end;
 begin
     return query
     with scored as materialized (
@@ -240,7 +242,7 @@ begin
         select s.*, coalesce(s.lexical / h.lexical, 0) as part,
                coalesce(0.5 * s.near / h.near, 0) as dense_part, h.best_fit, h.best_timed_fit
         from scored s cross join highest h
-        where s.lexical > 0 or s.near > 0.2 or (s.time_fit = 1 and asks_for_time)
+        where s.lexical > 0 or s.near > least_near or (s.time_fit = 1 and asks_for_time)
     ), words as materialized (
         select memoryd.more_words(p_request, p_question, array(
             select p.tid from parts p where p.session_id is null and p.lexical > 0

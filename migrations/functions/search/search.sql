@@ -137,7 +137,10 @@ begin
     end if;
     return query
     select h.*
-    from memoryd.rank_passages(request, question, memoryd.candidates(request, question)) h
+    from memoryd.rank_passages(
+        request, question,
+        case when request.ids is null then memoryd.candidates(request, question)
+             else memoryd.passages_of(request) end) h
     order by greatest(h.relevance * h.weight, case when h.shares = 2 then
                  max(h.relevance * h.weight) filter (where h.shares = 0) over () end) desc,
              h.created_at desc, h.id

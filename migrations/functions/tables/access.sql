@@ -109,9 +109,9 @@ create policy own_session on public.agent_commands as restrictive for insert to 
 grant
     select,
     insert (agent_id, user_id, session_id, kind, memory_type, content, embedding, metadata, source,
-            ttl_hours, expires_at, valid_from, valid_to, superseded_by, said_key),
+            ttl_hours, expires_at, valid_from, valid_to, superseded_by, said_key, key),
     update (session_id, kind, memory_type, content, embedding, metadata, source, ttl_hours, expires_at,
-            valid_from, valid_to, superseded_by)
+            valid_from, valid_to, superseded_by, key)
     on public.agent_memory to memoryd_user;
 create policy own on public.agent_memory to memoryd_user
     using (user_id = (select memoryd.caller_id()))

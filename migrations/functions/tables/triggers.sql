@@ -63,13 +63,14 @@ create or replace trigger stamp_expiry_update before update on public.agent_memo
                                is distinct from (old.expires_at, old.user_id, old.memory_type)))
     execute function memoryd.stamp_expiry();
 -- What memoryd computes does not count as a change: words, embeddings, the time that settings of users give.
+-- Nor does it when a memory with a key lives on because it was read.
 create or replace trigger stamp_memory before update on public.agent_memory
     for each row when ((new.agent_id, new.user_id, new.session_id, new.kind, new.memory_type, new.content,
-                        new.metadata, new.source, new.valid_from, new.valid_to, new.superseded_by)
+                        new.metadata, new.source, new.valid_from, new.valid_to, new.superseded_by, new.key)
                        is distinct from
                        (old.agent_id, old.user_id, old.session_id, old.kind, old.memory_type, old.content,
-                        old.metadata, old.source, old.valid_from, old.valid_to, old.superseded_by)
-                       or (pg_trigger_depth() = 0
+                        old.metadata, old.source, old.valid_from, old.valid_to, old.superseded_by, old.key)
+                       or (pg_trigger_depth() = 0 and new.key is null
                            and (new.ttl_hours, new.expires_at)
                                is distinct from (old.ttl_hours, old.expires_at)))
     execute function memoryd.stamp_memory();

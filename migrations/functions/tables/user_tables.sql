@@ -66,7 +66,7 @@ as $$
     -- While memory is off, stamp_expiry() drops its rows.
     union all select * from memoryd.user_table('agent_memory', turns => '{7}', forgotten_as => 'memory',
         audited => '{agent_id,user_id,session_id,kind,memory_type,content,metadata,source,ttl_hours,
-                     expires_at,valid_from,valid_to,superseded_by}')
+                     expires_at,valid_from,valid_to,superseded_by,key}')
     union all select * from memoryd.user_table('memory_associations',
         't.memory_id in (select m.id from public.agent_memory m where m.user_id = $1)
          and t.related_memory_id in (select m.id from public.agent_memory m where m.user_id = $1)',

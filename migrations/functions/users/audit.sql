@@ -133,7 +133,8 @@ declare
     agent constant text :=
         case when who.is_service then nullif(left(memoryd.one_line(left(p_agent, 400)), 200), '') end;
     step constant text :=
-        case when p_step in ('recall', 'explain_recall', 'match_memory', 'context', 'export') then p_step
+        case when p_step in ('recall', 'explain_recall', 'match_memory', 'search_keys', 'context',
+                             'export') then p_step
              else 'read' end;
     number constant integer := greatest(0, p_found);
     ms constant integer := least(greatest(0, p_ms), 86400000);

@@ -108,6 +108,12 @@ as $$
         when p_table = 'memory_requests' and p_column = 'result' then 'null'
         -- Such a row stands beside what says the same: nothing that is imported is left out.
         when p_column = 'said_key' then 'null::uuid'
+        -- A key that was written again since is kept by what was written.
+        when p_column = 'key' then
+            'case when not exists (select from public.agent_memory m
+                                   where m.scope = memoryd.scope_of($2, t.agent_id)
+                                     and m.agent_id = t.agent_id and m.key = t.key)
+                  then t.key end'
         when p_column = 'chat_id' then '(select c.id from public.chat_groups c where c.id = t.chat_id)'
         when p_column = 'dream_id' then '(select d.id from public.dream_sessions d where d.id = t.dream_id)'
         when p_column = 'command_id' then

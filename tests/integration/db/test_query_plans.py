@@ -345,6 +345,9 @@ CALLS = {
     "recall as a user of no rows": "select memoryd.answer_as_user('recall', null, md5('x')::uuid, 'log', '{}', null, null)",
     "recall as a member": "select memoryd.answer_as_user('recall', null, md5('u4000')::uuid, 'server', '{}', null, null)",
     "recall for a member": "select * from recall('x', null, md5('u4000')::uuid, array_fill(0.1, array[256])::vector)",
+    "memories by their keys": "select * from search_keys('x/', agent_id => 'agent 1')",
+    "memories by their keys, asked for": "select * from search_keys('', 'server', 'agent 1', md5('u7')::uuid)",
+    "a memory with a key": "select * from remember('x', 'agent 1', key => 'k')",
     "cleanup_expired_memory": "select cleanup_expired_memory(100)",
     "mark_useful": ONE_QUERY,
     "claim_lanes": "select * from memoryd.claim_lanes('capture', 64, 256, interval '30 seconds')",
@@ -382,6 +385,7 @@ CALLS = {
     "a new request of a user": "insert into memory_requests (kind, user_id, query) values ('recall', md5('u7')::uuid, 'x')",
 }
 OF_A_USER = {
+    "memories by their keys": "select * from search_keys('x/', 'server', 'agent 1')",
     "a new request": "insert into memory_requests (kind, user_id, query) values ('recall', memoryd.caller_id(), 'x')",
     "a new command": "insert into agent_commands (agent_id, user_id, message) values ('agent 1', memoryd.caller_id(), 'x')",
 }

@@ -24,6 +24,7 @@ async def as_ann(connection: asyncpg.Connection) -> AsyncIterator[asyncpg.Connec
 # bring to light is tried for all of them, under hostile settings, in test_isolation_functions.py.
 OPEN = {
     "anchor_line", "app_agent_id", "caller_id", "context_space", "dimensions", "document_of_chunk", "embed",
+    "begin_lease", "end_lease", "renew_command",
     "embeds_here", "erase_user_memory", "export_user_memory", "find", "forget", "is_open",
     "is_withheld", "known_names", "lock_knowledge", "mark_useful", "names_said", "nearest_in_scope", "nearest_knowledge",
     "audit_admin_anchor", "audit_admin_memories", "audit_admin_read", "audit_read", "repeats", "reset_session",

@@ -32,7 +32,8 @@ PURE = frozenset(
         "refuse",
         "refuse_unseen", "scope_of", "searched_text", "source_names",
         "source_names_for_users", "text_fits",
-        "time_fits", "unseen", "meets", "nearest_name", "options", "option_fits", "fault_of_options", "shows_group",
+        "time_fits", "unseen", "meets", "is_comparison", "compares", "meets_filter",
+        "nearest_name", "options", "option_fits", "fault_of_options", "shows_group",
         "line_of_message", "quote_hash", "refuse_ownerless",
         "claimed_trust", "context_part", "correction_phrases", "decision_phrases", "how_to_phrases", "past_phrases",
         "planning_phrases", "small_talk_phrases",
@@ -93,6 +94,12 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "public.remember": tuple(
             f"select what from remember('<words>', 'alice', {user})" for user in ("'<me>'", "null")
+        ),
+        "public.search_keys": tuple(
+            f"select * from search_keys('', {query}, '{agent}', {user}, match_count => 1000)"
+            for query in ("null", "'<words>'")
+            for agent in ("alice", "_shared")
+            for user in USERS
         ),
         "public.names_said": (
             "select * from names_said()",

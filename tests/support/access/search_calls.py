@@ -66,6 +66,13 @@ FORGED = tuple(
         '{"about": "<other>", "access": {"user_id": "<other>", "user_role": "admin"}, "groups": [1]}',
     )
 )
+# Nor do the ids of others' rows open these.
+OF_ALL_IDS = tuple(
+    f"jsonb_populate_record({request(agent=agent, user=user)}, "
+    "jsonb_build_object('ids', <agent_memory> || <conversation_messages> || <memory_chunks>))"
+    for agent in ("'alice'", "null")
+    for user in USERS
+)
 SEARCHES = (
     *(
         request(words=words, agent=agent, user=user, vector=vector, sources=sources, wanted=wanted, near=near)
@@ -78,6 +85,7 @@ SEARCHES = (
         for wanted in ("{}", '{"project": "work"}')
     ),
     *(request(options=options, user=user) for options in OPTIONS for user in USERS),
+    *OF_ALL_IDS,
     *FORGED,
 )
 
@@ -89,6 +97,10 @@ SEARCH_CALLS: Mapping[str, tuple[str, ...]] = {
     "memoryd.embeds_here": ("select memoryd.embeds_here()",),
     "memoryd.recall_request": (f"select ({request()}).count",),
     "memoryd.find": tuple(f"select * from memoryd.find({each}) order by 1, 2" for each in SEARCHES),
+    "memoryd.rank_keys": tuple(
+        f"select id from memoryd.rank_keys({request(user=user)}, <agent_memory>) where score > 0 order by 1"
+        for user in USERS
+    ),
     "memoryd.best_rows": tuple(f"select * from memoryd.best_rows({each})" for each in FORGED),
     "memoryd.search": tuple(
         f"select * from memoryd.search({each})"

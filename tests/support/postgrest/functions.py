@@ -121,6 +121,7 @@ SAMPLES: Mapping[str, Sample] = MappingProxyType(
         "explain_context": Sample(lambda _: {"agent_id": "alice", "message": _ASKED}, to_others=None),
         "secrets_key": Sample(lambda _: {}, to_others=None, tells=False, by_get=True),
         "recall": Sample(lambda _: {"query": "ferry"}, by_get=True),
+        "search_keys": Sample(lambda ids: {"prefix": "notes/", "user_id": ids["user"]}, tells=False),
         "explain_recall": Sample(lambda _: {"query": "ferry"}, by_get=True),
         "match_memory": Sample(
             lambda ids: {"query": "ferry", "match_threshold": 0.1, "filter_user_id": ids["user"]},
@@ -158,6 +159,7 @@ SAMPLES: Mapping[str, Sample] = MappingProxyType(
         "erase_user_memory": Sample(lambda ids: {"user_id": ids["user"]}, takes_away=True, to_others=REFUSED),
         "extract_keywords": Sample(lambda _: {"body": "the ferry leaves"}, to_others=None, tells=False, by_get=True),
         "claim_command": _service(lambda ids: {"agent_id": f"keeper-{ids['user']}"}),
+        "renew_command": _service(lambda ids: {"command_id": ids["running"], "started_at": "2026-03-01T12:00:00Z"}),
         "complete_command": _service(lambda ids: {"command_id": ids["running"], "output": "left"}),
         "search_shared_knowledge": _service(lambda _: {"query": "ferry", "match_threshold": 0.1}),
         "note_knowledge": _service(
@@ -185,6 +187,7 @@ def is_result(kind: str, status: int, body: Any) -> bool:
         "text": lambda one: isinstance(one, str),
         "text[]": lambda many: isinstance(many, list) and all(isinstance(one, str) for one in many),
         "uuid": lambda one: one is None or bool(UUID(one)),
+        "boolean": lambda one: isinstance(one, bool),
         "bigint": lambda one: isinstance(one, int) and not isinstance(one, bool),
     }
     return status == 200 and fits[kind](body)
