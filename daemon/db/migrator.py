@@ -16,6 +16,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, replace
+from typing import Protocol
 
 import asyncpg
 
@@ -32,8 +33,10 @@ from daemon.db.apply import (
 from daemon.db.catalog import record_made
 from daemon.db.functions import read_applied
 from daemon.db.joining import join
+from daemon.db.key_index import build_key_index
 from daemon.db.migration_files import Migration, MigrationFiles, load_files
 from daemon.db.models import NO_INSTRUCTIONS, Model, is_like, read_models, refuse_model
+from daemon.db.obstacles import read_obstacles, say_obstacles
 from daemon.db.plan import MigrationError, Upgrade, plan, schema_trouble
 from daemon.db.pool import FIND_VECTOR_SCHEMA, quoted, search_path
 from handlers.shared.ports import AnyConnection
@@ -85,7 +88,17 @@ where settings.value <> excluded.value
 """
 
 
-async def migrate(
+class Adoption(Protocol):
+    """What is done with an application's own tables that stand where memoryd's will (daemon/adopt/)."""
+
+    async def move_aside(self, connection: AnyConnection, files: MigrationFiles) -> None:
+        """Before the schema is made."""
+
+    async def take_in(self, connection: AnyConnection, *, dimensions: int) -> None:
+        """After it was made."""
+
+
+async def migrate(  # noqa: PLR0913 - what it is to do, one each
     connection: asyncpg.Connection,
     *,
     dimensions: int,
@@ -95,16 +108,21 @@ async def migrate(
     files: MigrationFiles | None = None,
     admin_roles: Sequence[str] = (),
     repair: bool = False,
+    adoption: Adoption | None = None,
 ) -> Upgrade:
     """Brings the schema up to date; returns what was applied (with dry_run: what would be). Raises MigrationError.
 
     `repair`: makes roles, row-level security, functions, views, triggers, policies and rights again, whatever became of them.
+    `adoption`: what is done, in the transaction of the first migration, with what stands in its way.
 
     `connection` must not be in a transaction; behind a transaction pooler the lock is taken by the upgrade's own transaction.
     """
     files = load_files() if files is None else files
     if dry_run:
-        return plan(files, await read_ledger(connection), await read_applied(connection))
+        ledger = await read_ledger(connection)
+        if not ledger:
+            await _check_clear(connection, files)
+        return plan(files, ledger, await read_applied(connection))
     await _check_server(connection)
     until = time.monotonic() + PATIENCE_SECONDS
     conflicts, tries = Conflicts(), 0
@@ -117,6 +135,7 @@ async def migrate(
                 model=Model(embedder, dimensions, instructions),
                 conflicts=conflicts,
                 repair=repair,
+                adoption=adoption,
             )
         except RestartUpgrade:
             continue
@@ -133,6 +152,7 @@ async def migrate(
             await asyncio.sleep(random.uniform(0.5, 1) * min(tries, 4))
             continue
         await _validate_checks(connection)
+        await build_key_index(connection)
         await check_dimensions(connection, dimensions=dimensions, embedder=embedder)
         return replace(done, left=await join(connection, admin_roles))
 
@@ -144,6 +164,7 @@ async def _upgrade(
     model: Model,
     conflicts: Conflicts,
     repair: bool,
+    adoption: Adoption | None,
 ) -> Upgrade:
     async with _locked_ledger(connection) as vector_schema:
         applied = await read_applied(connection)
@@ -156,6 +177,10 @@ async def _upgrade(
         run = Run(connection, {"dimensions": str(model.dimensions), "vector_schema": quoted(vector_schema)})
         await connection.execute(f"set local search_path = {search_path(vector_schema)}")
         await connection.execute(f"set local lock_timeout = {LOCK_MILLISECONDS}")
+        if not ledger:
+            if adoption is not None:
+                await adoption.move_aside(connection, files)
+            await _check_clear(connection, files)
         locked = bool(ledger and (upgrade.schema or repair))
         if locked:
             await lock_tables(connection, all_tables=True)
@@ -174,6 +199,8 @@ async def _upgrade(
                 "instructions": asdict(model.instructions),
             }
             await connection.execute(WRITE_SETTINGS, [*values], list(map(json.dumps, values.values())))
+        if not ledger and adoption is not None:
+            await adoption.take_in(connection, dimensions=model.dimensions)
         await record_made(
             connection, files.schema, await read_applied(connection), changes_tables=bool(upgrade.schema)
         )
@@ -231,6 +258,12 @@ async def check_dimensions(connection: AnyConnection, *, dimensions: int, embedd
         and not any(is_like(asked, one, instructed=False) for one in models.former)
     ):
         refuse_model(asked, models.used)
+
+
+async def _check_clear(connection: AnyConnection, files: MigrationFiles) -> None:
+    """Raises MigrationError where an application has what the first migration would make."""
+    if found := await read_obstacles(connection, files):
+        raise MigrationError(say_obstacles(found))
 
 
 async def _check_server(connection: asyncpg.Connection) -> None:

@@ -187,10 +187,10 @@ def check_disk(free_bytes: int) -> Check:
 
 def check_schema(server: Facts, status: Status | None, trouble: str | None) -> Check:
     """The migrations; `trouble` is what schema_trouble says of them."""
-    if not server["has_schema"]:
+    if not server["has_schema"] and trouble is None:
         found = "This database has no memoryd schema yet."
         return Check("schema", "problem", found, _how_to_migrate(server))
-    if not server["owner"]["mine"]:
+    if server["has_schema"] and not server["owner"]["mine"]:
         found = "Only the owner of schema memoryd sees whether it is up to date."
         return Check("schema", "warning", found, f"Give DATABASE_URL the user {server['owner']['name']}.")
     if trouble is not None:

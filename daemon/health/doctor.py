@@ -13,9 +13,10 @@ import asyncpg
 
 from daemon.db.catalog import changed_since
 from daemon.db.functions import read_applied
-from daemon.db.migration_files import load_migrations, tables_of
+from daemon.db.migration_files import load_files, load_migrations, tables_of
 from daemon.db.migrator import read_ledger
 from daemon.db.models import Model, Models, model_of, read_models
+from daemon.db.obstacles import read_obstacles, say_obstacles
 from daemon.db.plan import schema_trouble
 from daemon.db.pool import connect
 from daemon.db.pooler import hears_notifications
@@ -206,7 +207,10 @@ async def _read_schema(
     connection: asyncpg.Connection, server: Facts, settings: Settings
 ) -> tuple[Status | None, Facts | None, str | None]:
     """What only a whole schema tells to its owner; and what is wrong with it."""
-    if not server["has_schema"] or not server["owner"]["mine"]:
+    if not server["has_schema"]:
+        found = await read_obstacles(connection, load_files())
+        return None, None, say_obstacles(found) if found else None
+    if not server["owner"]["mine"]:
         return None, None, None
     trouble = schema_trouble(await read_ledger(connection), await read_applied(connection))
     if trouble is not None:

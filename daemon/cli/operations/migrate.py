@@ -12,6 +12,7 @@ from daemon.cli.common import chosen, embedder_of, instructed, postgres, setting
 from daemon.cli.failure import sentences
 
 if TYPE_CHECKING:
+    from daemon.db.migrator import Adoption
     from daemon.db.plan import Upgrade
     from daemon.settings import Settings
 
@@ -40,7 +41,12 @@ def migrate(
 
 
 async def migrate_database(
-    settings: Settings, url: str, *, dry_run: bool = False, repair: bool = False
+    settings: Settings,
+    url: str,
+    *,
+    dry_run: bool = False,
+    repair: bool = False,
+    adoption: Adoption | None = None,
 ) -> Upgrade:
     """Migrates one database; returns what was applied, or would be. Raises MigrationError."""
     from daemon.db.migrator import migrate as apply
@@ -66,6 +72,7 @@ async def migrate_database(
             dry_run=dry_run,
             admin_roles=roles_in(settings.admin_roles),
             repair=repair,
+            adoption=adoption,
         )
         tokens = await (tokens_are_missing if dry_run else load_tokens)(connection)
         return replace(done, tokens=tokens)

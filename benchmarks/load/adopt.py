@@ -1,0 +1,71 @@
+"""An application's own memories are adopted: how long `memoryd adopt` takes for them, from its first statement to its commit.
+
+    python -m benchmarks.load.adopt
+
+The rows are those of the design of agent memory with user controls (docs/from/user-memory.md): texts of
+40 words of 1,000 users.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import asyncpg
+
+from benchmarks.harness import DIMENSIONS, EMBEDDER, arguments, embedded, report
+from daemon.adopt.adoption import Adoption
+from daemon.db.migrator import migrate
+
+APPLICATION = """
+create extension vector;
+create table public.agent_memory (
+    id uuid primary key default gen_random_uuid(),
+    user_id uuid not null,
+    memory_type text not null,
+    content text not null,
+    embedding vector(1536),
+    metadata jsonb default '{}'::jsonb,
+    created_at timestamptz default now() not null,
+    updated_at timestamptz default now() not null,
+    expires_at timestamptz
+);
+"""
+ROWS = """
+insert into public.agent_memory (user_id, memory_type, content, metadata, created_at)
+select md5((n % 1000)::text)::uuid, 'brand_memory',
+       (select string_agg('word' || (n * 31 + w * 17) % 5000, ' ') from generate_series(1, 40) w),
+       jsonb_build_object('n', n), now() - n * interval '1 minute'
+from generate_series(1, $1) n
+"""
+
+
+async def measure(url: str, rows: int) -> dict[str, object]:
+    """One adoption, in a database of its own."""
+    admin = await asyncpg.connect(url)
+    await admin.execute("create database application")
+    await admin.close()
+    connection = await asyncpg.connect(url, database="application")
+    try:
+        await connection.execute(APPLICATION)
+        await connection.execute(ROWS, rows, timeout=3600)
+        adoption = Adoption("memoryd_adopted")
+        began = time.perf_counter()
+        await migrate(connection, dimensions=DIMENSIONS, embedder=EMBEDDER, adoption=adoption)
+        seconds = time.perf_counter() - began
+    finally:
+        await connection.close()
+    return {"rows": rows, "taken in": adoption.taken[0].taken, "seconds": round(seconds, 1)}
+
+
+def main() -> None:
+    """Command line."""
+    parser = arguments(__doc__ or "")
+    parser.add_argument("--rows", type=int, default=100_000)
+    options = parser.parse_args()
+    with embedded() as server:
+        report("adopt", asyncio.run(measure(server.socket_url, options.rows)), options.json)
+
+
+if __name__ == "__main__":
+    main()
