@@ -1,4 +1,4 @@
-"""memoryd import: puts an export back.
+"""memoryd import: puts an export back. What other systems exported is import_elsewhere.py's.
 
 Promise: all of the file or nothing of it; rows that exist are not changed, nor are rows of other users.
 """
@@ -17,7 +17,7 @@ from uuid import UUID
 import typer
 
 from daemon.cli.common import ended_by_ctrl_c, id_option, with_database
-from daemon.cli.failure import Failure, sentences
+from daemon.cli.failure import Failure, Misuse, sentences
 from daemon.cli.output import as_json, remark, say, table
 from daemon.cli.user_data.export import FORMAT, TABLES, VERSION
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from daemon.settings import Settings
     from handlers.shared.ports import AnyConnection
 
+SYSTEMS = ("mem0", "letta", "graphiti", "zep", "langmem", "claude-mem", "chatgpt", "claude", "markdown")
+"""As in daemon/elsewhere/sources.py, which is loaded only when one is named."""
 BATCH_ROWS = 500
 BATCH_LENGTH = 4_000_000
 """Characters of rows that are sent at once; a longer row is sent by itself."""
@@ -61,16 +63,29 @@ class Export:
 
 
 def import_(
-    file: str = typer.Argument(help="A file that `memoryd export` wrote; - is stdin."),
+    file: str = typer.Argument(
+        help="A file that `memoryd export` wrote; - is stdin. With --from: a file, a folder, or the URL of a Postgres."
+    ),
+    system: str | None = typer.Option(
+        None, "--from", metavar="SYSTEM", help=f"Whose export it is: {', '.join(SYSTEMS)}."
+    ),
     user: UUID | None = id_option(says="The user whose memory it becomes; else the user of the export."),
+    agent: str | None = typer.Option(None, help="With --from: the agent whose memories they become."),
+    dry_run: bool = typer.Option(False, "--dry-run", help="With --from: read and check all, write nothing."),
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Put back what `memoryd export` wrote, under the same ids: all of it, or after an error nothing.
+    """Put back what `memoryd export` wrote, under the same ids, or take in what another system exported: all of it, or nothing.
 
     Rows that exist already are skipped. Commands keep their status, and outcomes are not remembered twice. A file decides
     what agents are told and what its user may read: import only what you trust.
     """
+    if system is not None:
+        with sentences():
+            _from_elsewhere(system, file, user=user, agent=agent, dry_run=dry_run, json=json)
+        return
     with sentences():
+        if agent is not None or dry_run:
+            raise Misuse("--agent and --dry-run go with --from.")
         text = _read(file)
 
     async def put_back(_settings: Settings, database: Database) -> tuple[UUID, dict[str, dict[str, int]]]:
@@ -91,6 +106,17 @@ def import_(
     granted = [t for t in ("user_memory_access", "chat_group_members") if counts.get(t, {}).get("imported")]
     if granted:
         remark(f"What this user may read of others' is as the file says: see {' and '.join(granted)}.")
+
+
+def _from_elsewhere(
+    system: str, source: str, *, user: UUID | None, agent: str | None, dry_run: bool, json: bool
+) -> None:
+    from daemon.cli.user_data.import_elsewhere import import_elsewhere
+    from daemon.elsewhere.sources import System
+
+    if system not in SYSTEMS:
+        raise Misuse(f"--from is one of {', '.join(SYSTEMS)}.")
+    import_elsewhere(System(system), source, user=user, agent=agent, dry_run=dry_run, json=json)
 
 
 async def _import(

@@ -1,0 +1,220 @@
+"""Items as rows for the database, checked, in temporary files: so a big export takes little memory, and all of it was
+read before the first row is written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from tempfile import SpooledTemporaryFile
+from typing import IO, Any
+from uuid import UUID, uuid5
+
+from daemon.elsewhere.items import (
+    EXPIRED,
+    LONGEST_METADATA,
+    LONGEST_TEXT,
+    NO_TEXT,
+    Conversation,
+    Item,
+    LeftOut,
+    Memory,
+    Message,
+    storable,
+    text_of,
+    time_of,
+)
+from daemon.ids import NAMESPACE, id_of
+
+TABLES = ("memories", "conversations", "messages")
+IN_MEMORY = 16_000_000
+BATCH_ROWS = 1000
+BATCH_LENGTH = 4_000_000
+"""Characters of rows that are sent at once; a longer row is sent by itself."""
+NOBODY = "it names neither user nor agent: give --user or --agent"
+Reason = tuple[str, str]
+"""What was left out or changed, and why."""
+
+
+class Refused(Exception):
+    """An item that cannot be stored; its words are the reason."""
+
+
+class Spool:
+    """The rows of an export. Close it at the end."""
+
+    def __init__(self, system: str, *, user: UUID | None, agent: str | None) -> None:
+        self._system, self._user, self._agent = system, user, agent
+        self._files: dict[str, IO[str]] = {
+            table: SpooledTemporaryFile(IN_MEMORY, "w+", encoding="utf-8")  # noqa: SIM115 - closed by close()
+            for table in TABLES
+        }
+        self._seen: dict[UUID, int] = {}
+        self.left_out: Counter[Reason] = Counter()
+        self.changed: Counter[Reason] = Counter()
+        self.users: dict[str, UUID] = {}
+
+    def close(self) -> None:
+        """Deletes the files."""
+        for file in self._files.values():
+            file.close()
+
+    def add(self, items: Iterable[Item]) -> None:
+        """Takes what can be taken of these, and counts the rest."""
+        for item in items:
+            if isinstance(item, LeftOut):
+                self.left_out[item.what, item.reason] += item.count
+                continue
+            try:
+                match item:
+                    case Memory():
+                        self._write("memories", item.id, self._memory(item))
+                    case Conversation():
+                        self._write("conversations", item.id, self._conversation(item))
+                    case Message():
+                        self._write("messages", item.id, self._message(item))
+            except Refused as refused:
+                self.left_out[type(item).__name__.lower(), str(refused)] += 1
+
+    def batches(self, table: str) -> Iterator[str]:
+        """The rows of a table in their order, as JSON arrays."""
+        file = self._files[table]
+        file.seek(0)
+        batch: list[str] = []
+        length = 0
+        for line in file:
+            if batch and (len(batch) >= BATCH_ROWS or length + len(line) > BATCH_LENGTH):
+                yield f"[{','.join(batch)}]"
+                batch, length = [], 0
+            batch.append(line)
+            length += len(line)
+        if batch:
+            yield f"[{','.join(batch)}]"
+
+    def _write(self, table: str, _id: str, row: dict[str, Any]) -> None:
+        key, said = row["id"], hash(row.get("content"))
+        if key in self._seen:
+            if table == "conversations":
+                return
+            again = (
+                "with the same text" if self._seen[key] == said else "with another text: the first is taken"
+            )
+            raise Refused(f"its id stands in the export before, {again}")
+        self._seen[key] = said
+        self._files[table].write(json.dumps(row, default=str) + "\n")
+
+    def _memory(self, item: Memory) -> dict[str, Any]:
+        text = self._text(item.text)
+        user, agent = self._owner(item.owner, item.agent)
+        if user is None and agent is None:
+            raise Refused(NOBODY)
+        expires, since, until = (
+            self._time("memory", t) for t in (item.expires_at, item.valid_from, item.valid_to)
+        )
+        if expires is not None and expires <= datetime.now(UTC):
+            raise Refused(EXPIRED)
+        if since is not None and until is not None and until < since:
+            since = None
+            self.changed["memory", "it ended before it began: its beginning is left out"] += 1
+        return {
+            "id": self._id("memory", item.id, user, agent),
+            "user_id": user,
+            "agent_id": agent,
+            "kind": item.kind,
+            "content": text,
+            "metadata": self._metadata(item.id, item.metadata, item.project),
+            "source": self._system,
+            "created_at": self._time("memory", item.created_at),
+            "valid_from": since,
+            "valid_to": until,
+            "expires_at": expires,
+        }
+
+    def _conversation(self, item: Conversation) -> dict[str, Any]:
+        user, agent = self._owner(item.owner, item.agent)
+        return {
+            "id": self._id("conversation", item.id, user, agent),
+            "user_id": user,
+            "agent_id": agent,
+            "title": text_of(item.title)[:10_000] or None,
+            "channel": self._system,
+            "created_at": self._time("conversation", item.created_at),
+        }
+
+    def _message(self, item: Message) -> dict[str, Any]:
+        did = any(item.metadata.get(k) for k in ("tool_calls", "tool_call_id"))
+        text = text_of(item.text) if did and not text_of(item.text).strip() else self._text(item.text)
+        user, agent = self._owner(item.owner, item.agent)
+        if user is None and agent is None:
+            raise Refused(NOBODY)
+        speaker = text_of(item.speaker).strip()[:200]
+        return {
+            "id": self._id("message", f"{item.conversation} {item.id}", user, agent),
+            "session_id": self._id("conversation", item.conversation, user, agent),
+            "user_id": user,
+            "agent_id": agent,
+            "role": item.role,
+            "speaker": speaker or None,
+            "content": text,
+            "metadata": self._metadata(item.id, item.metadata, item.metadata.get("project")),
+            "created_at": self._time("message", item.created_at),
+        }
+
+    def _id(self, kind: str, given: str, user: UUID | None, agent: str | None) -> UUID:
+        if not given or given == "None":
+            raise Refused("it has no id")
+        # With the owner: the same export of two owners makes two rows.
+        whose = f"user {user}" if user is not None else f"agent {agent}"
+        return uuid5(NAMESPACE, text_of(f"{self._system}\n{kind}\n{whose}\n{given}"))
+
+    def _owner(self, owner: object, agent: object) -> tuple[UUID | None, str | None]:
+        named = self._agent if self._agent is not None else text_of(agent).strip() or None
+        if named is not None and (len(named) > 200 or not named.isprintable()):
+            raise Refused("the name of its agent is too long, or has characters that are not seen")
+        if self._user is not None:
+            return self._user, named
+        if owner in (None, ""):
+            return None, named
+        name = owner if isinstance(owner, str) else str(owner)
+        if name not in self.users:
+            try:
+                self.users[name] = id_of(name)
+            except ValueError:
+                raise Refused("the id of its user is almost a UUID, or no text: give --user") from None
+        return self.users[name], named
+
+    def _text(self, given: object) -> str:
+        text = text_of(given)
+        if not text.strip():
+            raise Refused(NO_TEXT)
+        if len(text) > LONGEST_TEXT:
+            raise Refused("its text has more than 10,000,000 characters")
+        if text != given:
+            self.changed["text", "NUL or half a character in it was replaced"] += 1
+        return text
+
+    def _time(self, what: str, given: object) -> datetime | None:
+        time = time_of(given)
+        if time is None and given not in (None, ""):
+            self.changed[what, "a time that is none of 1900 to 9999 is left out"] += 1
+        return time
+
+    def _metadata(self, given: str, extra: object, project: object) -> dict[str, Any]:
+        """Ours, and in a field of their own those of the other system: there they mean nothing to memoryd."""
+        ours: dict[str, Any] = {
+            "imported_from": self._system,
+            "original_id": text_of(given)[:1000],
+            "trust": "person",
+        }
+        if named := text_of(project).strip()[:200]:
+            ours["project"] = named
+        try:
+            original = storable(extra)
+            fits = len(json.dumps(original)) <= LONGEST_METADATA
+        except (ValueError, RecursionError):
+            original, fits = None, False
+        if not fits:
+            self.changed["metadata", "too big or too deep: left out"] += 1
+        return {**ours, "original": original} if original and fits else ours

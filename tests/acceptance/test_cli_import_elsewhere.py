@@ -1,0 +1,331 @@
+"""memoryd import --from: what other systems of memory exported (tests/data/elsewhere says how it was made)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+from typer.testing import CliRunner
+
+from daemon.cli.app import app
+from daemon.ids import id_of
+from tests.support.processes.commands import Commands
+from tests.support.repository import ROOT
+
+DATA = ROOT / "tests/data/elsewhere"
+
+MEM0_HISTORY = """
+create table history (id text primary key, memory_id text, old_memory text, new_memory text, event text,
+    created_at datetime, updated_at datetime, is_deleted integer, actor_id text, role text);
+insert into history values
+    ('1', 'a', null, 'Mia lives in Porto', 'ADD', '2025-03-01T10:00:00Z', null, 0, null, null),
+    ('2', 'a', 'Mia lives in Porto', 'Mia lives in Lisbon', 'UPDATE', null, '2025-04-01T10:00:00Z', 0, null, null),
+    ('3', 'b', null, 'gone', 'ADD', '2025-03-01T10:00:00Z', null, 0, null, null),
+    ('4', 'b', 'gone', null, 'DELETE', null, '2025-04-01T10:00:00Z', 1, null, null);
+"""
+CLAUDE_MEM = """
+create table sdk_sessions (id integer primary key, content_session_id text, memory_session_id text, project text);
+create table observations (id integer primary key, memory_session_id text, project text, text text, type text,
+    title text, subtitle text, narrative text, facts text, concepts text, files_read text, files_modified text,
+    created_at text, created_at_epoch integer);
+create table session_summaries (id integer primary key, memory_session_id text, project text, request text,
+    investigated text, learned text, completed text, next_steps text, files_read text, files_edited text, notes text,
+    created_at text, created_at_epoch integer);
+create table user_prompts (id integer primary key, session_db_id integer, content_session_id text,
+    prompt_number integer, prompt_text text, created_at text, created_at_epoch integer);
+insert into sdk_sessions values (1, 'c', 'm', 'lake');
+insert into observations values (1, 'm', 'lake', null, 'bugfix', 'Herons were counted twice', null, 'The loop ran twice',
+    '["One loop", "Two counts"]', '[]', '["a.py"]', null, '2025-03-01T10:00:00Z', 1740823200000);
+insert into session_summaries values (1, 'm', 'lake', 'Count herons', null, 'Loops count', null, null, null, null, null,
+    '2025-03-01T10:00:00Z', 1740823200000);
+insert into user_prompts values (1, 1, 'c', 1, 'Why six herons?', '2025-03-01T10:00:00Z', 1740823200000);
+"""
+MEMORIES = """
+select user_id, agent_id, kind, content, source, created_at, valid_from, valid_to, expires_at,
+       metadata ->> 'project' as project
+from agent_memory order by content collate "C"
+"""
+MESSAGES = "select role, speaker, content, created_at, user_id from conversation_messages order by session_id, message_index"
+
+
+async def run(memoryd: Commands, system: str, source: object, *options: str) -> Any:
+    """The report."""
+    done = await memoryd("import", str(source), "--from", system, *options, "--json")
+    assert done.code == 0, done.err
+    return done.json
+
+
+def rows(report: Any) -> dict[str, tuple[int, int]]:
+    """Of each table the rows that were taken, and those that were there."""
+    return {name: (c["taken"], c["there"]) for name, c in report["rows"].items() if any(c.values())}
+
+
+def left_out(report: Any) -> dict[str, int]:
+    """How many for each reason."""
+    return {each["reason"]: each["count"] for each in report["left_out"]}
+
+
+def sqlite_file(file: Path, script: str) -> Path:
+    """A file with these tables."""
+    with closing(sqlite3.connect(file)) as made:
+        made.executescript(script)
+    return file
+
+
+async def test_mem0_twice_and_dry(memoryd: Commands, connection: asyncpg.Connection) -> None:
+    dry = await run(memoryd, "mem0", DATA / "mem0.json", "--dry-run")
+    assert await connection.fetchval("select count(*) from agent_memory") == 0
+    taken, other = await asyncio.gather(*(run(memoryd, "mem0", DATA / "mem0.json") for _ in range(2)))
+    if rows(taken) != {"memories": (2, 0)}:
+        taken, other = other, taken
+    assert rows(other) == {"memories": (0, 2)}
+    assert {**taken, "dry_run": True} == dry
+    assert rows(taken) == {"memories": (2, 0)}
+    assert left_out(taken) == {"it has no text": 1, "it had expired": 1}
+    assert taken["users"] == {"mia": str(id_of("mia")), "bo": str(id_of("bo"))}
+    likes, lives = await connection.fetch(MEMORIES)
+    assert (likes["user_id"], likes["kind"], likes["source"]) == (id_of("mia"), "fact", "mem0")
+    assert (likes["expires_at"], likes["created_at"].isoformat()) == (None, "2025-03-01T10:00:00+00:00")
+    assert lives["agent_id"] == "guide"
+    # The same export of another owner is other rows.
+    assert rows(await run(memoryd, "mem0", DATA / "mem0.json", "--user", "eve")) == {"memories": (2, 0)}
+
+
+async def test_the_sqlite_of_mem0_and_claude_mem(
+    memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path
+) -> None:
+    history = sqlite_file(tmp_path / "history.db", MEM0_HISTORY)
+    taken = await run(memoryd, "mem0", history, "--user", "mia")
+    assert rows(taken) == {"memories": (1, 0)}
+    assert left_out(taken)["it was deleted there"] == 1
+    (lives,) = await connection.fetch(MEMORIES)
+    assert (lives["content"], lives["created_at"].month) == ("Mia lives in Lisbon", 3)
+    await connection.execute("delete from agent_memory")
+
+    file = sqlite_file(tmp_path / "claude-mem.db", CLAUDE_MEM)
+    assert rows(await run(memoryd, "claude-mem", file, "--agent", "coder")) == {
+        "memories": (2, 0),
+        "messages": (1, 0),
+    }
+    summary, observation = sorted(await connection.fetch(MEMORIES), key=lambda r: r["kind"], reverse=True)
+    assert observation["content"] == "Herons were counted twice\nThe loop ran twice\n- One loop\n- Two counts"
+    assert {(r["agent_id"], r["expires_at"], r["project"]) for r in (summary, observation)} == {
+        ("coder", None, "lake")
+    }
+    assert rows(await run(memoryd, "claude-mem", file, "--agent", "coder")) == {
+        "memories": (0, 2),
+        "messages": (0, 1),
+    }
+
+
+async def test_facts_of_graphiti_and_zep_that_ended_are_not_current(
+    memoryd: Commands, connection: asyncpg.Connection
+) -> None:
+    graph = await run(memoryd, "graphiti", DATA / "graphiti.json")
+    assert rows(graph) == {"memories": (3, 0), "messages": (2, 0)}
+    assert left_out(graph) == {"it has no text": 1}  # of the node without a summary
+    found = {r["content"]: r for r in await connection.fetch(MEMORIES)}
+    assert found["Mia lives in Porto"]["valid_to"].isoformat() == "2025-03-10T10:00:00+00:00"
+    assert found["Mia lives in Lisbon"]["valid_to"] is None
+    recalled = await connection.fetch(
+        "select content from recall('Mia lives in Porto or Lisbon', user_id => $1)", id_of("mia")
+    )
+    assert "Mia lives in Porto" not in [r["content"] for r in recalled]
+    assert "Mia lives in Lisbon" in [r["content"] for r in recalled]
+    assert [(m["role"], m["speaker"], m["content"]) for m in await connection.fetch(MESSAGES)] == [
+        ("user", "Mia", "I moved to Lisbon"),
+        ("assistant", None, "How nice"),
+    ]
+    thread = await run(memoryd, "zep", DATA / "zep.json")
+    assert rows(thread) == {"memories": (1, 0), "conversations": (1, 0), "messages": (2, 0)}
+    assert rows(await run(memoryd, "zep", DATA / "zep.json")) == {
+        "memories": (0, 1),
+        "conversations": (0, 1),
+        "messages": (0, 2),
+    }
+
+
+async def test_langmem_letta_and_the_exports_of_chats(
+    memoryd: Commands, connection: asyncpg.Connection
+) -> None:
+    items = await run(memoryd, "langmem", DATA / "langmem.jsonl", "--agent", "lake")
+    assert rows(items) == {"memories": (2, 0)}
+    assert [(r["content"], r["user_id"]) for r in await connection.fetch(MEMORIES)] == [
+        ("Mia likes herons", id_of("mia")),
+        ('{"name": "Lake", "depth": 3}', None),
+    ]
+    await connection.execute("delete from agent_memory")
+
+    sam = await run(memoryd, "letta", DATA / "letta.af", "--user", "mia", "--agent", "sam")
+    assert rows(sam) == {"memories": (1, 0), "messages": (3, 0)}
+    assert left_out(sam)["it is an event of Letta's own"] == 1
+    said = [(m["role"], m["content"]) for m in await connection.fetch(MESSAGES)]
+    assert said[:2] == [("user", "Where is the heron?"), ("assistant", "At the lake.")]
+    await connection.execute("delete from conversation_sessions")
+
+    chat = await run(memoryd, "chatgpt", DATA / "chatgpt.json", "--user", "mia")
+    assert rows(chat) == {"conversations": (1, 0), "messages": (2, 0)}
+    assert left_out(chat) == {"memoryd keeps texts": 1, "it is in another branch of its conversation": 1}
+    assert [(m["role"], m["content"]) for m in await connection.fetch(MESSAGES)] == [
+        ("user", "Is this a heron?"),
+        ("assistant", "It is a heron."),
+    ]
+    await connection.execute("delete from conversation_sessions")
+
+    claude = await run(memoryd, "claude", DATA / "claude.json", "--user", "mia")
+    assert rows(claude) == {"memories": (3, 0), "conversations": (1, 0), "messages": (2, 0)}
+    assert left_out(claude) == {"memoryd ingest takes files": 1} | left_out(claude)
+    assert [m["content"] for m in await connection.fetch(MESSAGES)] == [
+        "Count the herons.",
+        "There are three.",
+    ]
+
+
+async def test_markdown_by_item_and_section(
+    memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path
+) -> None:
+    notes = tmp_path / "notes"
+    (notes / "sub").mkdir(parents=True)
+    (notes / "a.md").write_text(
+        "---\ncreated: 2025-03-01\n---\n# Lake\n\n- herons nest here\n- [x] trams\n  go there\n\n"
+        "Then prose.\n\n```\n# no heading\n```\n\n## Ice\nIt freezes.\n"
+    )
+    (notes / "sub/b.md").write_text("Whole.\n\nOne memory.")
+    (notes / "c.md").write_bytes(b"\xff\xfe")
+    taken = await run(memoryd, "markdown", notes, "--agent", "guide")
+    assert left_out(taken) == {"it is not UTF-8": 1}
+    found = await connection.fetch(MEMORIES)
+    assert [r["content"] for r in found] == [
+        "Lake > Ice: It freezes.",
+        "Lake: Then prose.\n\n```\n# no heading\n```",
+        "Lake: herons nest here",
+        "Lake: trams\n  go there",
+        "Whole.\n\nOne memory.",
+    ]
+    assert (found[0]["created_at"].date().isoformat(), found[0]["kind"]) == ("2025-03-01", "note")
+    assert rows(await run(memoryd, "markdown", notes, "--agent", "guide")) == {"memories": (0, 5)}
+
+
+async def test_hostile_rows_are_mended_or_left_out(
+    memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path
+) -> None:
+    deep: Any = "x"
+    for _ in range(200):
+        deep = [deep]
+    given = [
+        {"id": "1", "user_id": "mia", "memory": "NUL \0 and \ud800 half"},
+        {"id": "2", "user_id": "mia", "memory": "m" * 5_000_000},
+        {"id": "3", "user_id": "mia", "memory": "in ms", "created_at": 1740823200000},
+        {"id": "4", "user_id": "mia", "memory": "year 0", "created_at": "0000-01-01T00:00:00Z"},
+        {"id": "4", "user_id": "mia", "memory": "the same id"},
+        {"id": "5", "user_id": "mia", "memory": ["no text"]},
+        {"id": "6", "user_id": "00000000-0000-0000-0000-00000000a11", "memory": "almost"},
+        {"id": "7", "memory": "nobody's"},
+        {"id": "8", "user_id": "mia", "memory": "forged", "metadata": {"from": "conversation", "slot": "home"}},
+        {"id": "9", "user_id": "mia", "memory": "deep", "metadata": {"d": deep}},
+        {"user_id": "mia", "memory": "no id"},
+        "no record",
+    ]  # fmt: skip
+    (tmp_path / "bad.json").write_text(json.dumps(given))
+    taken = await run(memoryd, "mem0", tmp_path / "bad.json")
+    assert rows(taken) == {"memories": (6, 0)}
+    assert sum(left_out(taken).values()) == 6
+    found = {r["content"]: r for r in await connection.fetch(MEMORIES)}
+    assert "NUL  and \ufffd half" in found
+    assert found["in ms"]["created_at"].year == 2025
+    assert "year 0" in found
+    assert await connection.fetchval("select count(*) from memoryd.facts") == 0
+    assert {each["what"] for each in taken["changed"]} == {"text", "memory", "metadata"}
+
+
+async def test_memory_that_its_user_switched_off_stays_off(
+    memoryd: Commands, connection: asyncpg.Connection
+) -> None:
+    await connection.execute(
+        "insert into memory_settings (user_id, memory_enabled) values ($1, false)", id_of("mia")
+    )
+    taken = await run(memoryd, "mem0", DATA / "mem0.json")
+    assert rows(taken) == {}
+    assert left_out(taken)["its user has switched memory off"] == 2
+
+
+async def test_what_is_cut_off_or_no_export_writes_nothing(
+    memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path
+) -> None:
+    whole = (DATA / "mem0.json").read_text()
+    file = tmp_path / "cut.json"
+    for text, says in (
+        (whole[:400], "is cut off, after 1 records, at character"),
+        ("", "is empty"),
+        ("hello", "is no JSON"),
+        (whole + "]", "goes on after its end"),
+        ("[" * 100_000, "nested too deep"),
+    ):
+        file.write_text(text)
+        refused = await memoryd("import", str(file), "--from", "mem0")
+        assert (refused.code, refused.out) == (1, "")
+        assert says in refused.err
+    for system, source, says in (
+        ("claude-mem", sqlite_file(tmp_path / "empty.db", "create table t (a)"), "none of the tables"),
+        ("chatgpt", tmp_path, "has no file conversations*.json"),
+        ("chatgpt", tmp_path / "none", "does not exist"),
+        ("mem0", "postgresql://a:geheim@127.0.0.1:1/x", "cannot be read"),
+    ):
+        refused = await memoryd("import", str(source), "--from", system, "--user", "mia")
+        assert (refused.code, refused.out) == (1, ""), refused.err
+        assert says in refused.err
+        assert "geheim" not in refused.err
+    assert await connection.fetchval("select count(*) from agent_memory") == 0
+
+
+async def test_tables_of_postgres(memoryd: Commands, connection: asyncpg.Connection, empty_url: str) -> None:
+    there = await asyncpg.connect(empty_url)
+    await there.execute("""
+        create table store (prefix text, key text, value jsonb, created_at timestamptz, updated_at timestamptz);
+        insert into store values ('memories.mia', 'k', '{"content": "Mia likes herons"}', now(), now());
+        create table mem0 (id uuid primary key, vector text, payload jsonb);
+        insert into mem0 values (gen_random_uuid(), '[1]', '{"data": "Bo sells trams", "user_id": "bo"}');
+        create table mem0_entities (id uuid primary key, vector text, payload jsonb);
+        insert into mem0_entities values (gen_random_uuid(), '[1]', '{"data": "Bo", "user_id": "bo"}');
+        create table block (id text, label text, value text, created_at timestamptz);
+        insert into block values ('block-00000000-0000-0000-0000-000000000001', 'human', 'Likes ice', now());
+        create table archival_passages (id text, text text, is_deleted boolean, created_at timestamptz);
+        insert into archival_passages values ('p', 'Ice is cold', false, now()), ('q', 'gone', true, now());
+    """)
+    await there.close()
+    assert rows(await run(memoryd, "langmem", empty_url)) == {"memories": (1, 0)}
+    assert rows(await run(memoryd, "mem0", empty_url)) == {"memories": (1, 0)}
+    passages = await run(memoryd, "letta", empty_url, "--agent", "sam")
+    assert rows(passages) == {"memories": (2, 0)}
+    assert left_out(passages) == {"it was deleted there": 1}
+    assert rows(await run(memoryd, "langmem", empty_url)) == {"memories": (0, 1)}
+    trams, *_ = await connection.fetch(MEMORIES)
+    assert (trams["content"], trams["user_id"], trams["agent_id"]) == (
+        "Bo sells trams",
+        id_of("bo"),
+        await connection.fetchval("select memoryd.app_agent_id()"),
+    )
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        ("x.json", "--from", "myspace"),
+        ("x.json", "--from", "chatgpt"),
+        ("x.json", "--from", "mem0", "--agent", " "),
+        ("x.json", "--dry-run"),
+        ("x.json", "--agent", "alice"),
+    ],
+    ids=" ".join,
+)
+def test_a_wrong_call_ends_with_2(call: tuple[str, ...]) -> None:
+    ended = CliRunner(env={"DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none"}).invoke(
+        app, ["import", *call]
+    )
+    assert (ended.exit_code, ended.stdout) == (2, ""), ended.output
