@@ -16,6 +16,7 @@ from agent_memory
 where user_id is not distinct from $2 and (user_id is not null or agent_id = $1)
   and (expires_at is null or expires_at > now())
   and superseded_by is null and (valid_to is null or valid_to > now())
+  and memoryd.in_project(metadata, $3)
 order by created_at desc, id
 limit 100
 """
@@ -23,6 +24,7 @@ INSIGHTS = """
 select id, category, insight as content, confidence, generated_at as created_at
 from dream_insights
 where user_id is not distinct from $2 and (user_id is not null or agent_id = $1) and resolved_at is null
+  and memoryd.drawn_in_project(source_memories, $3)
 order by generated_at desc, id
 limit 100
 """
@@ -59,7 +61,7 @@ ONE_DESCRIBED = Described(TEMPLATE, "memory", "One memory, whole.")
 async def read_resource(connection: AnyConnection, who: Identity, uri: str) -> Any:
     """What a resource contains; None if there is none of this address."""
     if uri in LISTS:
-        rows = await connection.fetch(LISTS[uri], who.agent, who.user)
+        rows = await connection.fetch(LISTS[uri], who.agent, who.user, who.project)
         return [{**dict(row), **shortened(row["content"])} for row in rows]
     try:
         which = UUID(uri.removeprefix(ONE_OF))

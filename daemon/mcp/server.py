@@ -1,4 +1,4 @@
-"""The server as the SDK sees it: the tools and resources of one identity."""
+"""The server as the SDK sees it: the tools, resources and prompts of one identity."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from mcp.server import Server, ServerRequestContext
 from daemon.mcp.answers import as_plain, as_text
 from daemon.mcp.arguments import schema
 from daemon.mcp.calls import Calls, Failed
+from daemon.mcp.prompts import PROMPTS
 from daemon.mcp.resources import LISTED, ONE_DESCRIBED
 from daemon.mcp.tools import ToolOf, tools_of
 
@@ -77,6 +78,30 @@ class _Handlers:
         text = types.TextResourceContents(uri=params.uri, mime_type=JSON, text=as_text(found))
         return types.ReadResourceResult(contents=[text])
 
+    async def list_prompts(self, _ctx: Ctx, _params: Page) -> types.ListPromptsResult:
+        listed = []
+        for each in PROMPTS.values():
+            argument = types.PromptArgument(name="about", description=each.argument, required=True)
+            listed.append(
+                types.Prompt(
+                    name=each.name,
+                    title=each.title,
+                    description=each.description,
+                    arguments=[argument] if each.argument else [],
+                )
+            )
+        return types.ListPromptsResult(prompts=listed)
+
+    async def get_prompt(self, _ctx: Ctx, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+        if (prompt := PROMPTS.get(params.name)) is None:
+            raise MCPError(
+                types.INVALID_PARAMS, f"There is no such prompt. The prompts are: {', '.join(PROMPTS)}."
+            )
+        if (text := prompt.filled(params.arguments)) is None:
+            raise MCPError(types.INVALID_PARAMS, "Give the argument about: what to look up, in a few words.")
+        message = types.PromptMessage(role="user", content=types.TextContent(text=text))
+        return types.GetPromptResult(description=prompt.description, messages=[message])
+
 
 def build_server(calls: Calls) -> Server[Any]:
     """The server; it runs on any transport of the SDK."""
@@ -91,6 +116,8 @@ def build_server(calls: Calls) -> Server[Any]:
         on_list_resources=on.list_resources,
         on_list_resource_templates=on.list_templates,
         on_read_resource=on.read_resource,
+        on_list_prompts=on.list_prompts,
+        on_get_prompt=on.get_prompt,
     )
 
 

@@ -122,6 +122,26 @@ async def test_what_is_remembered_again_is_stored_once(alice: Client, db: asyncp
     assert await db.fetchval("select count(*) from agent_memory where content ~ 'descaling'") == 1
 
 
+async def test_prompts_are_a_persons_first_words(alice: Client) -> None:
+    listed = {
+        p.name: [(a.name, a.required) for a in p.arguments or ()]
+        for p in (await alice.list_prompts()).prompts
+    }
+    assert listed == {"remembered": [("about", True)], "hand_over": []}
+    [message] = (await alice.get_prompt("remembered", {"about": "the {about} of Bertha"})).messages
+    assert message.role == "user"
+    assert "remember about the {about} of Bertha?" in str(message.content)
+    [message] = (await alice.get_prompt("hand_over")).messages
+    assert "remember" in str(message.content)
+    for name, given, why in (
+        ("remembered", None, "Give the argument about"),
+        ("remembered", {"about": " "}, "Give the argument about"),
+        ("forgotten", None, "no such prompt. The prompts are: remembered, hand_over"),
+    ):
+        with pytest.raises(MCPError, match=why):
+            await alice.get_prompt(name, given)
+
+
 async def test_a_long_memory_is_cut_in_recall_and_whole_as_a_resource(alice: Client) -> None:
     text = "zeppelin " * 1_000
     made = await done(alice, "remember", text=text)

@@ -1,0 +1,1 @@
+"""memoryd hook and memoryd hooks: memory for coding agents."""

@@ -1,0 +1,44 @@
+"""Postgres through asyncpg, where no C library is at hand that knows TLS. It takes longer to load than all else of a hook."""
+
+from __future__ import annotations
+
+import asyncio
+
+import asyncpg
+
+from daemon.hooks.libpq import Away, Refusal
+
+ROLE = "select set_config('role', 'memoryd_service', true), set_config('statement_timeout', '1500', true)"
+
+
+class Connection:
+    """As daemon.hooks.libpq.Connection."""
+
+    def __init__(self, url: str) -> None:
+        self._loop = asyncio.new_event_loop()
+        try:
+            self._at = self._loop.run_until_complete(
+                asyncpg.connect(
+                    url,
+                    timeout=5,
+                    statement_cache_size=0,
+                    server_settings={"application_name": "memoryd hook"},
+                )
+            )
+        except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            raise Away(str(error)) from None
+
+    def rows(self, sql: str, *values: str | None) -> list[tuple[str | None, ...]]:
+        """The rows of one statement. Raises Refusal, or Away where the connection is lost."""
+        try:
+            return self._loop.run_until_complete(self._rows(sql, *values))
+        except asyncpg.PostgresError as error:
+            raise Refusal(error.sqlstate or "XX000") from None
+        except (OSError, asyncpg.InterfaceError) as error:
+            raise Away(str(error)) from None
+
+    async def _rows(self, sql: str, *values: str | None) -> list[tuple[str | None, ...]]:
+        async with self._at.transaction():
+            await self._at.execute(ROLE)
+            rows = await self._at.fetch(sql, *values)
+        return [tuple(None if v is None else str(v) for v in row) for row in rows]

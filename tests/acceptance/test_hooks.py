@@ -1,0 +1,477 @@
+"""`memoryd hook` as coding agents run it: what they say of their events, and what they are given."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import sys
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import asyncpg
+import psutil
+import pytest
+import pytest_asyncio
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+from tests.support.database.schemas import connected
+from tests.support.database.servers import Server
+from tests.support.database.templates import copied
+from tests.support.processes.coding_agent import CodingAgent
+from tests.support.processes.daemons import Daemons
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+CONCLUDED = "The sender now waits up to 300 seconds between two tries, with jitter; tenacity is a new dependency of it."
+OF = "select kind, content, metadata, ttl_hours, source from agent_memory where agent_id = $1 order by kind, content"
+NOWHERE = "postgresql://nobody@/none?host=/nowhere/at/all"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def url(server: Server, template: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
+    """A database with a running daemon, for the module."""
+    async with copied(server, template) as made:
+        daemons = Daemons(made, tmp_path_factory.mktemp("daemon"))
+        await daemons.start()
+        yield made
+        await daemons.kill_all()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def db(url: str) -> AsyncIterator[asyncpg.Connection]:
+    """Its owner."""
+    async with connected(url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def agent() -> str:
+    """An agent of the test's own."""
+    return f"coding-{uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def claude(tmp_path: Path, url: str, agent: str) -> CodingAgent:
+    """Claude Code, with hooks."""
+    return CodingAgent.at(tmp_path, url, agent=agent)
+
+
+def given(answer: Any) -> str:
+    """The context in what Claude Code and Codex are answered."""
+    text: str = answer["hookSpecificOutput"]["additionalContext"]
+    return text
+
+
+async def test_what_was_done_in_a_session_is_given_to_the_next(
+    claude: CodingAgent, db: asyncpg.Connection, agent: str
+) -> None:
+    assert await claude.tell("SessionStart", source="startup") is None
+    assert (
+        await claude.tell("UserPromptSubmit", prompt="Let the webhook sender wait longer between tries")
+        is None
+    )
+    edited = {"file_path": str(claude.project / "src/webhooks.py")}
+    await claude.tell("PostToolUse", tool_name="Edit", tool_input=edited, tool_response={"success": True})
+    test = {"command": f"cd {claude.project} && pytest tests/test_webhooks.py -x"}
+    why = "Exit code 1\nE   ModuleNotFoundError: No module named 'tenacity'\n1 failed in 0.2s"
+    await claude.tell("PostToolUseFailure", tool_name="Bash", tool_input=test, error=why)
+    await claude.tell("PostToolUse", tool_name="Bash", tool_input={"command": "pip install tenacity"})
+    await claude.tell("PostToolUse", tool_name="Bash", tool_input=test, tool_response={"stdout": "3 passed"})
+    await claude.tell("PreCompact", trigger="auto")
+    await claude.tell("Stop", last_assistant_message=CONCLUDED)
+    await claude.tell("SessionEnd", reason="other")
+
+    repaired, turn = await db.fetch(OF, agent)
+    assert (repaired["kind"], repaired["ttl_hours"], turn["kind"], turn["ttl_hours"]) == (
+        "fact",
+        None,
+        "outcome",
+        2160,
+    )
+    assert repaired["content"] == (
+        "`pytest tests/test_webhooks.py -x` failed: E   ModuleNotFoundError: No module named 'tenacity' / 1 failed in 0.2s\n"
+        "It went through after running pip install tenacity."
+    )
+    assert turn["content"] == (
+        "Asked: Let the webhook sender wait longer between tries\n"
+        f"Concluded: {CONCLUDED}\n"
+        "Done: changed src/webhooks.py; ran pytest tests/test_webhooks.py -x; ran pip install tenacity"
+    )
+    assert json.loads(turn["metadata"]) == {
+        "project": str(claude.project), "session": "s1", "files": ["src/webhooks.py"],
+    }  # fmt: skip
+    assert not list(claude.state.glob("*.jsonl"))
+    assert not claude.spooled
+
+    begun = await claude.tell("SessionStart", session_id="s2", source="startup")
+    assert "Let the webhook sender wait longer" in given(begun)
+    assert begun["hookSpecificOutput"]["hookEventName"] == "SessionStart"
+    assert await claude.tell("SessionStart", session_id="s2", source="resume") is None
+    asked = await claude.tell(
+        "UserPromptSubmit", session_id="s2", prompt="pytest has no module named tenacity"
+    )
+    assert "pip install tenacity" in given(asked)
+
+    elsewhere = claude.project.with_name("other")
+    elsewhere.mkdir()
+    assert await claude.tell("SessionStart", session_id="s3", cwd=str(elsewhere)) is None
+    prompt = "pytest has no module named tenacity"
+    assert await claude.tell("UserPromptSubmit", session_id="s3", cwd=str(elsewhere), prompt=prompt) is None
+
+
+async def test_codex_has_the_same_form(tmp_path: Path, url: str, db: asyncpg.Connection, agent: str) -> None:
+    codex = CodingAgent.at(tmp_path, url, host="codex", agent=agent)
+    await codex.tell("UserPromptSubmit", prompt="Rename the setting", turn_id="t1", model="m")
+    patch = "*** Begin Patch\n*** Update File: src/settings.py\n@@\n-a\n+b\n*** End Patch"
+    await codex.tell(
+        "PostToolUse", tool_name="apply_patch", tool_input={"command": patch}, tool_response="Done"
+    )
+    failed = {"output": "make: *** [test] Error 2", "metadata": {"exit_code": 2}}
+    await codex.tell(
+        "PostToolUse", tool_name="shell", tool_input={"command": ["make", "test"]}, tool_response=failed
+    )
+    await codex.tell("Stop", last_assistant_message="", stop_hook_active=False)
+    [turn] = await db.fetch(OF, agent)
+    assert turn["source"] == "codex"
+    assert (
+        turn["content"] == "Asked: Rename the setting\nDone: changed src/settings.py; ran make test (failed)"
+    )
+
+
+async def test_cursor_is_told_in_its_own_form(
+    tmp_path: Path, url: str, db: asyncpg.Connection, agent: str
+) -> None:
+    cursor = CodingAgent.at(tmp_path, url, host="cursor", agent=agent)
+    common = {
+        "session_id": None,
+        "cwd": None,
+        "conversation_id": "c1",
+        "workspace_roots": [str(cursor.project)],
+    }
+    assert await cursor.tell("beforeSubmitPrompt", **common, prompt="Rename the setting") == {
+        "continue": True
+    }
+    shell = {"tool_name": "Shell", "tool_input": {"command": "make test"}}
+    assert (
+        await cursor.tell(
+            "postToolUse", **common, **shell, tool_output='{"exitCode": 2, "stderr": "error: 1"}'
+        )
+        is None
+    )
+    assert await cursor.tell("afterAgentResponse", **common, text=CONCLUDED) is None
+    assert await cursor.tell("stop", **common, status="completed") is None
+    assert await cursor.tell("sessionEnd", **common, reason="user_close") is None
+    failed, turn = await db.fetch(OF, agent)
+    assert failed["content"] == "`make test` failed: error: 1"
+    assert (
+        turn["content"] == f"Asked: Rename the setting\nConcluded: {CONCLUDED}\nDone: ran make test (failed)"
+    )
+    begun = await cursor.tell("sessionStart", **common)
+    assert "Rename the setting" in begun["additional_context"]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"", b"{", b'{"prompt": "half', b"[]", b"null", b"7", b"\xff\xfe", b"{}", b'{"prompt": null, "cwd": 4}',
+        b'{"session_id": {"a": 1}, "cwd": "/nowhere/at/all", "prompt": ["x"], "new_in_2027": true}',
+        b"[" * 100_000,
+    ],
+)  # fmt: skip
+async def test_a_host_is_never_failed_by_what_it_sends(claude: CodingAgent, said: bytes) -> None:
+    assert await claude.tell_raw("UserPromptSubmit", said) == b""
+    assert await claude.tell_raw("an unknown event", said) == b""
+
+
+async def test_what_is_long_or_cannot_be_stored_is_cut(
+    claude: CodingAgent, db: asyncpg.Connection, agent: str
+) -> None:
+    prompt = "deploy \0 \ud800 " + "x" * 5_000_000
+    await claude.tell("UserPromptSubmit", prompt=prompt, session_id="../../etc/passwd" * 20)
+    await claude.tell(
+        "PostToolUse", tool_name="Bash", tool_input={"command": "make\0 " + "y" * 5_000_000}, session_id="s1"
+    )
+    await claude.tell("Stop", session_id="../../etc/passwd" * 20, last_assistant_message=CONCLUDED)
+    [turn] = await db.fetch(OF, agent)
+    assert turn["content"].startswith("Asked: deploy \ufffd \ufffd")
+    assert len(turn["content"]) < 5000
+    assert all(path.parent == claude.state for path in claude.state.glob("**/*.jsonl"))
+
+
+async def test_what_is_private_is_not_sent(claude: CodingAgent, db: asyncpg.Connection, agent: str) -> None:
+    (claude.project / ".memorydignore").write_text("# of the customer\nfixtures/\n*.sqlite\n")
+    prompt = (
+        "Use the token ghp_"
+        + "a1B2" * 9
+        + " <private>and nobody knows that I am ill</private> for the release"
+    )
+    await claude.tell("UserPromptSubmit", prompt=prompt)
+    for path in ("fixtures/ann.json", "data/a.sqlite", ".env.local", "src/main.py"):
+        await claude.tell(
+            "PostToolUse", tool_name="Write", tool_input={"file_path": str(claude.project / path)}
+        )
+    for command in ("cat .env", "sqlite3 data/a.sqlite .dump", "make release TOKEN=abcdefgh12345"):
+        await claude.tell("PostToolUse", tool_name="Bash", tool_input={"command": command})
+    await claude.tell("Stop", last_assistant_message="Released with password: correct-horse-7")
+    [turn] = await db.fetch(OF, agent)
+    assert turn["content"] == (
+        "Asked: Use the token [secret] [private] for the release\n"
+        "Concluded: Released with password: [secret]\n"
+        "Done: changed src/main.py; ran make release TOKEN=[secret]"
+    )
+    # What was asked stays nowhere.
+    assert not await db.fetchval("select exists (select from memory_requests where agent_id = $1)", agent)
+
+
+async def test_a_project_or_a_call_may_switch_it_off(
+    claude: CodingAgent, db: asyncpg.Connection, agent: str
+) -> None:
+    said = json.dumps(
+        {"session_id": "s1", "cwd": str(claude.project), "prompt": "deploy the server"}
+    ).encode()
+    assert await claude.tell_raw("UserPromptSubmit", said, MEMORYD_HOOKS="off") == b""
+    (claude.project / ".memorydignore").write_text("*\n")
+    assert await claude.tell("UserPromptSubmit", prompt="deploy the server") is None
+    assert await claude.tell("Stop", last_assistant_message=CONCLUDED) is None
+    # Also where the agent works elsewhere meanwhile.
+    other = claude.project.with_name("other")
+    other.mkdir()
+    assert await claude.tell("UserPromptSubmit", prompt="deploy the server", cwd=str(other)) is None
+    assert await claude.tell("Stop", last_assistant_message=CONCLUDED * 3, cwd=str(other)) is None
+    assert not await db.fetch(OF, agent)
+    assert "deploy" not in "".join(path.read_text() for path in claude.state.glob("*.jsonl"))
+
+
+async def test_a_turn_that_was_broken_off_ends_with_the_next_prompt(
+    claude: CodingAgent, db: asyncpg.Connection, agent: str
+) -> None:
+    await claude.tell("UserPromptSubmit", prompt="first")
+    await claude.tell("PostToolUse", tool_name="Bash", tool_input={"command": "make a"})
+    await claude.tell("UserPromptSubmit", prompt="thanks")
+    await claude.tell("Stop", last_assistant_message="You are welcome.")
+    await claude.tell("UserPromptSubmit", prompt="/clear")
+    await claude.tell("SessionEnd", last_assistant_message=CONCLUDED)
+    assert [r["content"] for r in await db.fetch(OF, agent)] == ["Asked: first\nDone: ran make a"]
+
+
+async def test_what_the_agent_said_last_is_read_from_the_hosts_record(
+    claude: CodingAgent, db: asyncpg.Connection, agent: str
+) -> None:
+    record = claude.project / "record.jsonl"
+    said = {
+        "role": "assistant",
+        "content": [{"type": "text", "text": CONCLUDED}, {"type": "tool_use", "name": "Bash"}],
+    }
+    tool = {"role": "user", "content": [{"type": "tool_result", "content": "ok"}]}
+    aside = {"message": {"role": "assistant", "content": "of an agent of the agent"}, "isSidechain": True}
+    lines = [{"message": {"role": "user", "content": "go"}}, {"message": said}, {"message": tool}, aside]
+    record.write_text("\n".join(json.dumps(line) for line in lines) + "\n{half a li")
+    await claude.tell("UserPromptSubmit", prompt="go")
+    await claude.tell("Stop", transcript_path=str(record))
+    # A turn that was broken off has said nothing yet.
+    await claude.tell("UserPromptSubmit", prompt="Should we use Kafka?")
+    with record.open("a") as more:
+        more.write("\n" + json.dumps({"message": {"role": "user", "content": "Should we use Kafka?"}}))
+    await claude.tell("SessionEnd", transcript_path=str(record))
+    [turn] = await db.fetch(OF, agent)
+    assert turn["content"] == f"Asked: go\nConcluded: {CONCLUDED}"
+
+
+async def test_while_the_database_is_away_all_is_kept_and_stored_once_later(
+    claude: CodingAgent, url: str, db: asyncpg.Connection, agent: str
+) -> None:
+    claude.configure(NOWHERE, agent)
+    assert await claude.tell("UserPromptSubmit", prompt="deploy the server") is None
+    for session in ("a", "b"):
+        await claude.work(f"task {session}", CONCLUDED, session=session)
+    assert len(claude.spooled) == 2
+    claude.configure(url, agent)
+    (claude.state / "away").unlink()
+    # Two hosts find it back at once.
+    await asyncio.gather(*(claude.work("task c", CONCLUDED, session=s) for s in ("c", "d")))
+    assert not claude.spooled
+    contents = [r["content"].splitlines()[0] for r in await db.fetch(OF, agent)]
+    assert contents == ["Asked: task a", "Asked: task b", "Asked: task c", "Asked: task c"]
+
+
+async def test_what_the_database_refuses_is_put_aside_alone(
+    claude: CodingAgent, db: asyncpg.Connection, agent: str
+) -> None:
+    (claude.state / "spool").mkdir(parents=True)
+    wrong = {
+        "id": str(uuid4()),
+        "kind": "a kind of its own",
+        "content": "x",
+        "metadata": {},
+        "created_at": "2026-03-01",
+    }
+    (claude.state / "spool" / f"0-{wrong['id']}.json").write_text(json.dumps(wrong))
+    (claude.state / "spool" / "1-torn.json").write_text('{"id": ')
+    (claude.state / "spool" / "2-odd.json").mkdir()
+    (claude.state / "spool" / "3-odd.json").write_text("[1]")
+    await claude.work("a good one", CONCLUDED)
+    assert len(await db.fetch(OF, agent)) == 1
+    assert not claude.spooled
+    assert len(list((claude.state / "refused").iterdir())) == 4
+
+
+async def test_a_full_spool_keeps_the_oldest(claude: CodingAgent) -> None:
+    claude.configure(NOWHERE)
+    spool = claude.state / "spool"
+    spool.mkdir(parents=True)
+    for number in range(2000):
+        (spool / f"{number:020d}-x.json").touch()
+    await claude.work("one more", CONCLUDED)
+    assert len(claude.spooled) == 2000
+    assert (claude.state / "dropped").stat().st_size == 1
+
+
+async def test_a_hook_that_is_killed_loses_nothing_of_those_before(
+    claude: CodingAgent, url: str, db: asyncpg.Connection, agent: str
+) -> None:
+    done = 0
+    for number in range(10):
+        await claude.work(f"task {number}", CONCLUDED, session=f"s{number}")
+        said = json.dumps({"session_id": "broken", "cwd": str(claude.project), "prompt": f"go {number}"})
+        process = await claude.start("UserPromptSubmit", said.encode())
+        await asyncio.sleep(random.uniform(0, 0.1))
+        with suppress(ProcessLookupError):  # it was quicker
+            process.kill()
+        await process.wait()
+        done += 1
+    assert await db.fetchval("select count(*) from agent_memory where agent_id = $1", agent) == done
+    running = [p.info for p in psutil.process_iter(["cmdline", "ppid"])]
+    assert not [p for p in running if p["ppid"] == 1 and "daemon hook" in " ".join(p["cmdline"] or ())]
+
+
+async def test_tools_that_end_at_once_are_all_noted(claude: CodingAgent) -> None:
+    await claude.tell("UserPromptSubmit", prompt="do it all")
+    await asyncio.gather(
+        *(
+            claude.tell("PostToolUse", tool_name="Bash", tool_input={"command": f"make {n}"})
+            for n in range(12)
+        )
+    )
+    [journal] = claude.state.glob("*.jsonl")
+    ran = {json.loads(line).get("ran") for line in journal.read_text().splitlines() if line}
+    assert {f"make {n}" for n in range(12)} <= ran
+
+
+async def test_the_tools_have_the_hooks_memory_and_project(
+    claude: CodingAgent, db: asyncpg.Connection, agent: str
+) -> None:
+    await claude.work(
+        "Which broker do we use?",
+        "RabbitMQ, since the spring; Kafka was too heavy for us, and nobody of the team had run it before in production.",
+    )
+    server = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "daemon", "hooks", "mcp"],
+        cwd=claude.project,
+        env=claude.environment,
+    )
+    async with Client(stdio_client(server)) as client:
+        found = await client.call_tool("recall", {"query": "the broker that we use"})
+        assert "RabbitMQ" in str(found)
+        await client.call_tool("remember", {"text": "The broker listens on port 5673"})
+        elsewhere = """insert into agent_memory (agent_id, content, metadata) values ($1, 'not of here', '{"project": "x"}')"""
+        await db.execute(elsewhere, agent)
+        listed = str(await client.read_resource("memoryd://memories"))
+        assert "5673" in listed
+        assert "not of here" not in listed
+        [insights] = (await client.read_resource("memoryd://insights")).contents
+        assert "[]" in str(insights)
+    project = "select metadata ->> 'project' from agent_memory where agent_id = $1 and content like '%5673%'"
+    assert await db.fetchval(project, agent) == str(claude.project)
+
+
+async def test_a_database_that_takes_no_rows_now_refuses_none(
+    claude: CodingAgent, url: str, db: asyncpg.Connection, agent: str
+) -> None:
+    claude.configure(url + "&options=-c%20default_transaction_read_only%3Don", agent)
+    await claude.work("a good one", CONCLUDED)
+    assert len(claude.spooled) == 1
+    claude.configure(url, agent)
+    (claude.state / "away").unlink()
+    await claude.work("another", CONCLUDED, session="s2")
+    assert len(await db.fetch(OF, agent)) == 2
+
+
+async def test_a_session_that_goes_on_later_overwrites_nothing(
+    claude: CodingAgent, db: asyncpg.Connection, agent: str
+) -> None:
+    for prompt in ("limit the rate", "write the changelog"):
+        await claude.tell("UserPromptSubmit", prompt=prompt)
+        await claude.tell("Stop", last_assistant_message=CONCLUDED)
+        await claude.tell("SessionEnd")
+    assert [r["content"].splitlines()[0] for r in await db.fetch(OF, agent)] == [
+        "Asked: limit the rate", "Asked: write the changelog",
+    ]  # fmt: skip
+
+
+async def test_a_session_without_an_end_is_remembered_by_a_later_one(
+    claude: CodingAgent, db: asyncpg.Connection, agent: str
+) -> None:
+    await claude.tell("UserPromptSubmit", prompt="deploy the server")
+    failing = {"tool_name": "Bash", "tool_input": {"command": "make deploy"}}
+    await claude.tell("PostToolUseFailure", **failing, error="Exit code 2\nError: no route to host")
+    [journal] = claude.state.glob("*.jsonl")
+    os.utime(journal, (1, 1))
+    await claude.tell("SessionStart", session_id="s2")
+    assert [r["content"] for r in await db.fetch(OF, agent)] == [
+        "`make deploy` failed: Error: no route to host",
+        "Asked: deploy the server\nDone: ran make deploy (failed)",
+    ]
+    assert not journal.exists()
+
+
+async def test_only_the_same_command_repairs_a_failure(
+    claude: CodingAgent, db: asyncpg.Connection, agent: str
+) -> None:
+    await claude.tell("UserPromptSubmit", prompt="make it green")
+    for command, failed in (
+        ("python -m pytest tests/test_payments.py", "1 failed"),
+        ("npm run build", "error TS1"),
+        ("grep -r payments src", "Exit code 1"),
+        ("make lint", "[Request interrupted by user for tool use]"),
+    ):
+        given = {"tool_name": "Bash", "tool_input": {"command": command}}
+        await claude.tell("PostToolUseFailure", **given, error=failed)
+    edited = {"file_path": str(claude.project / "a.py")}
+    await claude.tell("PostToolUse", tool_name="Edit", tool_input=edited)
+    for command in ("python -m pytest tests/test_words.py", "npm run build 2>&1 | tail -5", "sleep 1 &"):
+        await claude.tell("PostToolUse", tool_name="Bash", tool_input={"command": command})
+    await claude.tell("SessionEnd")
+    contents = [r["content"] for r in await db.fetch(OF, agent) if r["kind"] != "outcome"]
+    assert contents == [
+        "`npm run build` failed: error TS1",
+        "`python -m pytest tests/test_payments.py` failed: 1 failed",
+    ]
+
+
+async def test_a_hook_ends_in_time_whatever_it_waits_for(claude: CodingAgent) -> None:
+    process = await claude.start("UserPromptSubmit", b'{"prompt": ', close=False)
+    pipe = claude.project / "pipe"
+    os.mkfifo(pipe)
+    os.mkfifo(claude.project / ".memorydignore")
+    (claude.project / ".git").mkdir()
+    os.mkfifo(claude.project / ".git/config")
+    await claude.tell("UserPromptSubmit", prompt="deploy")
+    await claude.tell("Stop", transcript_path=str(pipe))
+    assert await asyncio.wait_for(process.wait(), 20) == 0
+
+
+async def test_the_folder_of_the_hooks_is_the_owners_alone(claude: CodingAgent) -> None:
+    before = os.umask(0)
+    try:
+        await claude.tell("UserPromptSubmit", prompt="deploy")
+    finally:
+        os.umask(before)
+    for path in (claude.state, claude.state.parent, claude.state / "spool", *claude.state.glob("*.jsonl")):
+        assert path.stat().st_mode & 0o077 == 0, path
