@@ -32,7 +32,7 @@ async def client_daemon(
 ) -> AsyncIterator[DaemonProcess]:
     """A daemon on it."""
     started = Daemons(client_url, tmp_path_factory.mktemp("daemon"))
-    yield await started.start()
+    yield await started.start(claim_seconds=3)  # so that commands of executors that died are soon run again
     await started.kill_all()
 
 

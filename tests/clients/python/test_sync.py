@@ -38,7 +38,7 @@ async def apart(work: Callable[[], T]) -> T:
 
 
 async def test_every_call_of_the_async_classes_is_there() -> None:
-    for name in ("Database", "Memory", "ChatMemory", "Executor"):
+    for name in ("Database", "Memory", "ChatMemory", "Knowledge", "Executor"):
         one, other = getattr(memoryd_client, name), getattr(sync, name)
         public = {n for n, _ in inspect.getmembers(one, inspect.isfunction) if not n.startswith("_")}
         here = {n for n, _ in inspect.getmembers(other, inspect.isfunction) if not n.startswith("_")}

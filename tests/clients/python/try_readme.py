@@ -59,7 +59,7 @@ def try_five_lines(url: str) -> None:
 
 async def try_others(url: str) -> None:
     """What the other examples return."""
-    memory, conversations, executor = (run(example) for example in examples()[1:])
+    memory, conversations, team, executor = (run(example) for example in examples()[1:])
     assert await memory["main"](url) == "The heron nests in the old willow"
 
     async def stream() -> AsyncIterator[str]:
@@ -69,6 +69,9 @@ async def try_others(url: str) -> None:
     async with Database(url) as database:
         said = await conversations["turn"](database, "What does it cost?", stream())
     assert [message.content for message in said][-2:] == ["What does it cost?", "Two pounds"], said
+
+    [decision] = await team["release"](url)
+    assert (decision.state, decision.success) == ("scored", True), decision
 
     connection = await asyncpg.connect(url)
     running = asyncio.ensure_future(executor["run"](url))

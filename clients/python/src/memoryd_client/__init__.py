@@ -11,24 +11,42 @@ from memoryd_client._errors import (
     Unavailable,
 )
 from memoryd_client._ids import id_of
-from memoryd_client._types import Command, Fact, Found, IndexState, Message, Recall, Remembered
+from memoryd_client._types import (
+    Command,
+    Decision,
+    DecisionRate,
+    Fact,
+    Found,
+    IndexState,
+    MemoryVersion,
+    Message,
+    Noted,
+    Recall,
+    Remembered,
+)
 from memoryd_client.chat import ChatMemory
 from memoryd_client.executor import Executor
+from memoryd_client.knowledge import Knowledge
 from memoryd_client.memory import Memory
 
 __all__ = [
     "ChatMemory",
     "Command",
     "Database",
+    "Decision",
+    "DecisionRate",
     "Executor",
     "Fact",
     "Found",
     "IndexState",
+    "Knowledge",
     "Memory",
+    "MemoryVersion",
     "MemorydError",
     "Message",
     "NotFound",
     "NotIndexed",
+    "Noted",
     "OutcomeUnknown",
     "Recall",
     "Refused",

@@ -32,8 +32,8 @@ class Connected:
         if self._owned:
             await self._database.close()
 
-    async def _deleted(self, sql: str, *arguments: object) -> int:
-        """How many rows a statement deleted."""
+    async def _changed(self, sql: str, *arguments: object) -> int:
+        """How many rows a statement changed or deleted."""
         most = 0
 
         async def work(connection: Connection) -> int:

@@ -12,6 +12,8 @@ Kind = Literal["observation", "outcome", "fact", "error", "goal", "note"]
 Source = Literal["memory", "conversation", "document", "knowledge", "insight"]
 Role = Literal["user", "assistant", "system", "tool"]
 State = Literal["indexed", "words", "waiting", "empty", "failed"]
+Tier = Literal["core", "working", "learning"]
+Confidence = Literal["high", "medium", "low"]
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,62 @@ class Fact:
 
 
 @dataclass(frozen=True)
+class MemoryVersion:
+    """What was true of a user at a time. `valid_to` and `superseded_by` say until when, and what replaced it, if anything."""
+
+    id: UUID
+    kind: Kind
+    content: str
+    metadata: Mapping[str, Any]
+    valid_from: datetime
+    valid_to: datetime | None
+    superseded_by: UUID | None
+
+
+@dataclass(frozen=True)
+class Noted:
+    """What became of a note. `id` is that of the entry, None where nothing was stored.
+
+    `surprise`: how new it was, 0 to 1; `neighbour`: the entry that says most of it.
+    """
+
+    what: Literal["stored", "strengthened", "known", "not stored"]
+    id: UUID | None
+    surprise: float
+    neighbour: UUID | None
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A decision of the team. `because` is the entry that says what `state` says; `success` is None without an outcome."""
+
+    id: UUID
+    title: str
+    created_by: str
+    confidence: Confidence
+    tags: Sequence[str]
+    created_at: datetime
+    review_by: datetime | None
+    state: Literal["criterion met", "contradicted", "overdue", "open", "no criterion", "scored"]
+    because: UUID | None
+    success: bool | None
+
+
+@dataclass(frozen=True)
+class DecisionRate:
+    """How often decisions came out well. `rate` is from 0 to 1, None where none has an outcome."""
+
+    by: Literal["all", "agent", "tag", "confidence"]
+    value: str
+    decisions: int
+    open: int
+    scored: int
+    succeeded: int
+    rate: float | None
+
+
+@dataclass(frozen=True)
 class Command:
     """A command that an executor has claimed."""
 
@@ -109,3 +167,5 @@ class Command:
     session_id: UUID | None
     metadata: Mapping[str, Any]
     created_at: datetime
+    started_at: datetime
+    """The moment of this claim, which tells it from the claims before and after it."""

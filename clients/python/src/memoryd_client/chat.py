@@ -229,8 +229,8 @@ class ChatMemory(Connected):
     async def reset(self, session: UUID | str) -> int:
         """Deletes the messages of a session, of a user their own, and returns how many went."""
         if self._who.named_user is None:
-            return await self._deleted(RESET, id_of(session))
-        return await self._deleted(RESET_FOR, id_of(session), self._who.named_user)
+            return await self._changed(RESET, id_of(session))
+        return await self._changed(RESET_FOR, id_of(session), self._who.named_user)
 
     async def delete_expired(
         self, retention_minutes: int = 60, *, session: UUID | str | None = None, everybody: bool = False
@@ -244,7 +244,7 @@ class ChatMemory(Connected):
             raise Refused(
                 "This would delete from the conversations of everybody.", hint="Say so: everybody=True."
             )
-        return await self._deleted(
+        return await self._changed(
             EXPIRE, minutes, None if session is None else id_of(session), self._who.named_user
         )
 

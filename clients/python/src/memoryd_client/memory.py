@@ -19,7 +19,8 @@ from memoryd_client._errors import NotFound, NotIndexed, Refused, TimedOut, Unav
 from memoryd_client._identity import Rights, identity
 from memoryd_client._ids import id_of
 from memoryd_client._recalling import recall_call, recalled
-from memoryd_client._types import IndexState, Kind, Recall, Remembered, Role, Source
+from memoryd_client._types import IndexState, Kind, MemoryVersion, Recall, Remembered, Role, Source
+from memoryd_client._versions import STORED, stood, superseded
 
 if TYPE_CHECKING:
     from memoryd_client._connections import Connection
@@ -32,7 +33,15 @@ REMEMBER_FOR = """
 select id, what, expires_at, pg_current_xact_id()::text as transaction
 from remember($4, agent_id => $1, user_id => $2, kind => $3, metadata => $5::jsonb, ttl_hours => $6)
 """
-STORED = "select exists (select from agent_memory where id = $1)"
+REMEMBER_KEY = """
+select id, what, expires_at, pg_current_xact_id()::text as transaction
+from remember($4, agent_id => $1, user_id => $2, kind => $3, metadata => $5::jsonb, key => $6)
+"""
+REMEMBER_KEY_FOR = """
+select id, what, expires_at, pg_current_xact_id()::text as transaction
+from remember($4, agent_id => $1, user_id => $2, kind => $3, metadata => $5::jsonb, key => $6, ttl_hours => $7)
+"""
+KEPT = "select exists (select from agent_memory where id = $1 and content = $2 and metadata = $3::jsonb)"
 CONTEXT = "select build_context($2, $3, user_id => $4, options => $1::jsonb)"
 JUDGE = "select mark_useful($1, $2)"
 JUDGE_AS_SERVICE = """
@@ -85,8 +94,11 @@ class Memory(Connected):
         ttl_hours: int | Literal["default"] | None = DEFAULT,
         project: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        key: str | None = None,
     ) -> Remembered:
         """Stores a memory; if it stands already, that one is strengthened, and `known` says so.
+
+        `key`: a name of 1 to 1,500 bytes by which the agent keeps it. The memory that it has kept by it is replaced (`known`).
 
         `ttl_hours`: hours until it is forgotten, at most 876,000; None for never; left out, what its kind has. `project` is the
         project or channel that it belongs to. Raises MemorydError; Refused also if the user has switched memory off.
@@ -102,16 +114,22 @@ class Memory(Connected):
             text,
             values.in_json("metadata", given),
         ]
+        sql, sql_for = REMEMBER, REMEMBER_FOR
+        if key is not None:
+            arguments.append(values.plain("key", key, longest=1500))
+            sql, sql_for = REMEMBER_KEY, REMEMBER_KEY_FOR
         if ttl_hours != DEFAULT:
             arguments.append(
                 None if ttl_hours is None else values.number("ttl_hours", ttl_hours, 1, LONGEST_TTL)
             )
 
         async def work(connection: Connection) -> Written[Remembered | None]:
-            row = await connection.fetchrow(REMEMBER if ttl_hours == DEFAULT else REMEMBER_FOR, *arguments)
+            row = await connection.fetchrow(sql if ttl_hours == DEFAULT else sql_for, *arguments)
             if row is None:
                 return Written(None, "0", "select true", ())
-            stored = Remembered(id_of(row["id"]), row["expires_at"], row["what"] == "strengthened")
+            stored = Remembered(id_of(row["id"]), row["expires_at"], row["what"] != "stored")
+            if row["what"] == "replaced":
+                return Written(stored, row["transaction"], KEPT, [stored.id, *arguments[3:5]], [stored.id])
             return Written(stored, row["transaction"], STORED, [stored.id], [stored.id])
 
         stored = await self._database.write(self._who, work, payload=values.strings(arguments[3:]))
@@ -214,9 +232,29 @@ class Memory(Connected):
         if not judged:
             raise NotFound("There is no such recall.", hint="Give what recall returned.")
 
+    async def supersede(self, key: UUID | str, text: str) -> UUID:
+        """Replaces a memory by what is true now, and returns its id; the old one stays as history. Raises NotFound."""
+        [old] = values.ids_of(key)
+        values.plain("text", text)
+        new = await self._database.write(
+            self._who, lambda c: superseded(c, self._who, old, text), payload=[text]
+        )
+        if new is None:
+            raise Refused(OFF)
+        return new
+
+    async def as_of(self, time: datetime, *, count: int = 100) -> list[MemoryVersion]:
+        """What was true of the user at a time, the newest first; also what was replaced since."""
+        if self._who.rights == "service" and self._who.user is None:
+            raise Refused("What was true at a time is asked of a user.", hint="Give Memory a user.")
+        moment, most = values.moment("time", time), values.number("count", count, 0)
+        if moment is None:
+            raise Refused("time is none.", hint="Give a datetime with a time zone.")
+        return await self._database.read(self._who, lambda c: stood(c, self._who, moment, most))
+
     async def forget(self, ids: Iterable[UUID | str] | UUID | str) -> int:
         """Deletes memories for ever and returns how many went; ids of others are treated like ids that do not exist."""
-        return await self._deleted(FORGET, values.ids_of(ids), self._who.agent, self._who.named_user)
+        return await self._changed(FORGET, values.ids_of(ids), self._who.agent, self._who.named_user)
 
     async def index_state(self, ids: Iterable[UUID | str] | UUID | str) -> list[IndexState]:
         """Whether recall finds these rows; those that are not there, or not yours, are left out."""

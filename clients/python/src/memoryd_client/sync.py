@@ -12,7 +12,7 @@ import signal
 import threading
 from collections.abc import Callable, Coroutine, Mapping
 from types import FrameType, TracebackType
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 from uuid import UUID
 
 import memoryd_client as aio
@@ -20,7 +20,7 @@ from memoryd_client import chat as aio_chat
 from memoryd_client._identity import Rights
 from memoryd_client.executor import Handler
 
-__all__ = ["ChatMemory", "Database", "Executor", "Memory"]
+__all__ = ["ChatMemory", "Database", "Executor", "Knowledge", "Memory"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -54,6 +54,10 @@ class _Loop:
         except BaseException:
             future.cancel()
             raise
+
+    async def wait(self, work: Coroutine[Any, Any, R]) -> R:
+        """The same for async code, in whatever event loop it runs."""
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self.started()))
 
     def started(self) -> asyncio.AbstractEventLoop:
         """The loop, which runs from the first call on."""
@@ -133,9 +137,32 @@ class Memory(_Closing):
     recall = _waits(aio.Memory.recall)
     context = _waits(aio.Memory.context)
     feedback = _waits(aio.Memory.feedback)
+    supersede = _waits(aio.Memory.supersede)
+    as_of = _waits(aio.Memory.as_of)
     forget = _waits(aio.Memory.forget)
     index_state = _waits(aio.Memory.index_state)
     wait_indexed = _waits(aio.Memory.wait_indexed)
+
+
+class Knowledge(_Closing):
+    """As memoryd_client.Knowledge."""
+
+    def __init__(
+        self,
+        database: Database | str | None = None,
+        *,
+        agent: str,
+        rights: Literal["service", "login"] = "service",
+        org: UUID | str | None = None,
+    ) -> None:
+        self._async = aio.Knowledge(_async_of(database), agent=agent, rights=rights, org=org)
+
+    note = _waits(aio.Knowledge.note)
+    recall = _waits(aio.Knowledge.recall)
+    decisions = _waits(aio.Knowledge.decisions)
+    decision_rates = _waits(aio.Knowledge.decision_rates)
+    resolve = _waits(aio.Knowledge.resolve)
+    touch = _waits(aio.Knowledge.touch)
 
 
 class ChatMemory(_Closing):
@@ -208,10 +235,17 @@ class Executor(_Closing):
         *,
         parallel: int = 1,
         poll_seconds: float = 5.0,
+        lease_seconds: float | None = 60.0,
         rights: Rights = "service",
     ) -> None:
         self._async = aio.Executor(
-            _async_of(database), agent, handler, parallel=parallel, poll_seconds=poll_seconds, rights=rights
+            _async_of(database),
+            agent,
+            handler,
+            parallel=parallel,
+            poll_seconds=poll_seconds,
+            lease_seconds=lease_seconds,
+            rights=rights,
         )
 
     def __enter__(self) -> Executor:
