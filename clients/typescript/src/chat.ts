@@ -2,7 +2,8 @@
 
 import { idOf, Refused } from "./ids.js";
 import { answer, userOf, type Supabase } from "./supabase.js";
-import type { Cancellable, Message, NewMessage, PromptMessage, Recalled, Role, Fact } from "./types.js";
+import type { Cancellable } from "./options.js";
+import type { Message, NewMessage, PromptMessage, Recalled, Role, Fact } from "./types.js";
 
 export interface ChatMemoryOptions {
   /** Whose conversations: a UUID or a name (see `idOf`). For a client with the service's key; else the user who is signed in. */

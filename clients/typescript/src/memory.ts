@@ -1,20 +1,26 @@
-// The memory of the user who is signed in, without a framework: thin calls of memoryd's functions.
+// What is remembered of a user or by an agent, without a framework: thin calls of memoryd's functions.
 
+import { idOf, Refused } from "./ids.js";
+import { inSql } from "./options.js";
+import type { Cancellable, ContextOptions, ReadOptions, RecallOptions, RememberOptions, WriteOptions } from "./options.js";
 import { answer, userOf, type Supabase } from "./supabase.js";
 import type {
-  Cancellable, ContextOptions, ForgetSource, IndexState, Memory, MemoryExport, MemoryResult, MemorySettings, MemoryType,
-  MemoryUpdate, MetadataByType, Recalled, RecallOptions, ReadOptions, Remembered, RememberOptions, WriteOptions,
+  ForgetSource, IndexState, Memory, MemoryExport, MemoryResult, MemorySettings, MemoryType, MemoryUpdate, MemoryVersion,
+  MetadataByType, Recalled, Remembered,
 } from "./types.js";
 import { listen } from "./updates.js";
 
 export interface AgentMemoryOptions {
-  /** Whose memory: the user of the client's session, unless given. Give it where the client has an `accessToken`. */
-  userId?: string;
-  /** The agent that remembers, for remember() and context(); "chatbot" unless given. */
+  /**
+   * Whose memory: a UUID or a name (see `idOf`), for a client with the service's key. Else the user who is signed in; give the
+   * id where the client was made with `accessToken`.
+   */
+  user?: string;
+  /** The agent that remembers; "chatbot" unless given. Where it is given, recall() finds its own and what all share, of a user, too. */
   agent?: string;
 }
 
-/** Every function throws the error of supabase-js (`code` is memoryd's SQLSTATE). None needs `this`. */
+/** Every function throws the error of supabase-js (`code` is memoryd's SQLSTATE), or Refused. None needs `this`. */
 export interface AgentMemory {
   /** What is remembered and near to the question in meaning, nearest first. */
   readMemory<T extends MemoryType = MemoryType>(
@@ -34,7 +40,11 @@ export interface AgentMemory {
   indexState(ids: string[], options?: Cancellable): Promise<IndexState[]>;
   /** Waits until all these rows are found by words and by meaning; throws after `seconds`, 10 unless given, or if one failed. */
   waitIndexed(ids: string[], options?: Cancellable & { seconds?: number }): Promise<IndexState[]>;
-  /** Deletes rows of the user's by their ids; how many went. */
+  /** Replaces a memory by what is true now; the id of the new one, or null while memory is off. The old one stays as history. */
+  supersede(id: string, text: string, options?: Cancellable): Promise<string | null>;
+  /** What was true of the user at a time, newest first; also what was replaced since. 100 unless given. */
+  asOf(time: Date | string, options?: Cancellable & { count?: number }): Promise<MemoryVersion[]>;
+  /** Deletes rows by their ids; how many went. Those of others are like rows that do not exist. */
   forget(ids: string[], source?: ForgetSource, options?: Cancellable): Promise<number>;
   /** Everything about the user. */
   exportMemory(options?: Cancellable): Promise<MemoryExport>;
@@ -50,40 +60,73 @@ export interface AgentMemory {
 }
 
 const AGENT = "chatbot";
-const SETTINGS = "memory_enabled, memory_ttl_hours, task_memory_ttl_hours, conversation_retention_minutes";
+const SETTINGS =
+  "memoryEnabled:memory_enabled, memoryTtlHours:memory_ttl_hours, taskMemoryTtlHours:task_memory_ttl_hours, " +
+  "conversationRetentionMinutes:conversation_retention_minutes";
 const NOT_SET: MemorySettings = {
-  memory_enabled: true,
-  memory_ttl_hours: null,
-  task_memory_ttl_hours: null,
-  conversation_retention_minutes: null,
+  memoryEnabled: true,
+  memoryTtlHours: null,
+  taskMemoryTtlHours: null,
+  conversationRetentionMinutes: null,
 };
+/** As many ids as the address of a request may have. */
+const ASKED_AT_ONCE = 100;
 
-/** The memory of a supabase client's user. */
-export function agentMemory(supabase: Supabase, { userId, agent }: AgentMemoryOptions = {}): AgentMemory {
-  const me = async () => userId ?? userOf(supabase);
+/** The memory of a supabase client's user, or of an agent. */
+export function agentMemory(supabase: Supabase, { user, agent }: AgentMemoryOptions = {}): AgentMemory {
+  const named = async () => (user === undefined ? undefined : idOf(user));
+  const me = async () => (await named()) ?? userOf(supabase);
 
   async function call<Result>(name: string, given: object, signal: AbortSignal | undefined): Promise<Result> {
     return (await answer(supabase.rpc(name, given), signal)) as Result;
   }
 
+  /** Whether the database knows whose rows these are. The service sees those of all. */
+  const isSignedIn = async () => user === undefined && (await userOf(supabase).catch(() => null)) !== null;
+
+  /** Options as SQL has them. */
+  async function conditions({ excludeSession, ...options }: ContextOptions | RecallOptions): Promise<object> {
+    return inSql({ ...options, excludeSession: excludeSession === undefined ? undefined : await idOf(excludeSession) });
+  }
+
+  /** Those of the memories that are this user's or agent's. */
+  async function own(ids: string[], signal: AbortSignal | undefined): Promise<string[]> {
+    if (await isSignedIn()) return ids;
+    const whose = await named();
+    const found: string[] = [];
+    for (let from = 0; from < ids.length; from += ASKED_AT_ONCE) {
+      const rows = supabase.from("agent_memory").select("id").in("id", ids.slice(from, from + ASKED_AT_ONCE));
+      const mine = whose === undefined ? rows.is("user_id", null).eq("agent_id", agent ?? AGENT) : rows.eq("user_id", whose);
+      found.push(...((await answer(mine, signal)) as { id: string }[]).map((one) => one.id));
+    }
+    return found;
+  }
+
   const memory: AgentMemory = {
-    async readMemory(query, memoryType, { signal, match_threshold, match_count } = {}) {
-      const given = { query, memory_type: memoryType, match_threshold, match_count };
+    async readMemory(query, memoryType, { signal, ...options } = {}) {
+      const given = { query, memory_type: memoryType, ...inSql(options) };
       return (await call<{ results: MemoryResult<any>[] }>("agent-memory-read", given, signal)).results;
     },
-    async writeMemory(content, memoryType, metadata, { signal, expires_at } = {}) {
-      const given = { content, memory_type: memoryType, metadata, expires_at };
+    async writeMemory(content, memoryType, metadata, { signal, ...options } = {}) {
+      const given = { content, memory_type: memoryType, metadata, ...inSql(options) };
       return (await call<{ memory: Memory<any> | null }>("agent-memory-write", given, signal)).memory;
     },
-    recall: (query, { signal, match_count, sources, filter, ...options } = {}) =>
-      call("recall", { query, match_count, sources, filter, options }, signal),
-    async remember(text, { signal, kind = "fact", ttl_hours, project, metadata = {} } = {}) {
-      const given = { content: text, agent_id: agent ?? AGENT, kind, metadata: { ...metadata, ...(project && { project }) }, ttl_hours };
+    async recall(query, { signal, count, sources, filter, ...given } = {}) {
+      const [user_id, options] = await Promise.all([named(), conditions(given)]);
+      const agent_id = agent ?? (user_id !== undefined || (await isSignedIn()) ? undefined : AGENT);
+      return call("recall", { query, agent_id, user_id, match_count: count, sources, filter, options }, signal);
+    },
+    async remember(text, { signal, kind = "fact", ttlHours, project, key, metadata } = {}) {
+      const given = {
+        content: text, agent_id: agent ?? AGENT, user_id: await named(), kind, ttl_hours: ttlHours, key,
+        metadata: { ...metadata, ...(project && { project }) },
+      };
       const [row] = await call<{ id: string; what: string; expires_at: string | null }[]>("remember", given, signal);
       return row ? { id: row.id, expires_at: row.expires_at, known: row.what === "strengthened" } : null;
     },
-    async context(message, { signal, ...options } = {}) {
-      return (await call<string | null>("build_context", { agent_id: agent ?? AGENT, message, options }, signal)) ?? "";
+    async context(message, { signal, ...given } = {}) {
+      const [user_id, options] = await Promise.all([named(), conditions(given)]);
+      return (await call<string | null>("build_context", { agent_id: agent ?? AGENT, message, user_id, options }, signal)) ?? "";
     },
     indexState: (ids, { signal } = {}) => call("index_state", { ids }, signal),
     async waitIndexed(ids, { signal, seconds = 10 } = {}) {
@@ -99,7 +142,15 @@ export function agentMemory(supabase: Supabase, { userId, agent }: AgentMemoryOp
         await new Promise((later) => setTimeout(later, pause));
       }
     },
-    forget: (ids, source = "memory", { signal } = {}) => call("forget", { ids, source }, signal),
+    async supersede(id, text, { signal } = {}) {
+      const [old_id] = await own([id], signal);
+      if (old_id === undefined) throw new Refused("There is no such memory, or it is not yours. Give the id that recall returned.");
+      return call("supersede_memory", { old_id, new_content: text }, signal);
+    },
+    asOf: async (time, { signal, count } = {}) => call("memory_as_of", { as_of: time, user_id: await me(), max_rows: count }, signal),
+    async forget(ids, source = "memory", { signal } = {}) {
+      return call("forget", { ids: source === "memory" ? await own(ids, signal) : ids, source }, signal);
+    },
     exportMemory: async ({ signal } = {}) => call("export_user_memory", { user_id: await me() }, signal),
     eraseMemory: async ({ signal } = {}) => call("erase_user_memory", { user_id: await me() }, signal),
     async getMemorySettings({ signal } = {}) {
@@ -108,10 +159,10 @@ export function agentMemory(supabase: Supabase, { userId, agent }: AgentMemoryOp
       return row ?? { ...NOT_SET };
     },
     async updateMemorySettings(changes, { signal } = {}) {
-      const row = { ...changes, user_id: await me() };
+      const row = { ...inSql(changes), user_id: await me() };
       await answer(supabase.from("memory_settings").upsert(row), signal);
     },
-    setMemoryEnabled: (enabled, options) => memory.updateMemorySettings({ memory_enabled: enabled }, options),
+    setMemoryEnabled: (enabled, options) => memory.updateMemorySettings({ memoryEnabled: enabled }, options),
     onUpdate(listener, onError = (error) => console.error(error)) {
       let ended = false;
       let stop = () => {};

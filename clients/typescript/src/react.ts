@@ -12,10 +12,10 @@ export interface UseAgentMemoryOptions extends AgentMemoryOptions {
 }
 
 /** The memory of a supabase client's user. Its functions stay the same from render to render. */
-export function useAgentMemory(supabase: Supabase, { userId, onUpdate }: UseAgentMemoryOptions = {}): AgentMemory {
+export function useAgentMemory(supabase: Supabase, { user, agent, onUpdate }: UseAgentMemoryOptions = {}): AgentMemory {
   const memory = useMemo(
-    () => agentMemory(supabase, userId === undefined ? {} : { userId }),
-    [supabase, userId],
+    () => agentMemory(supabase, { ...(user !== undefined && { user }), ...(agent !== undefined && { agent }) }),
+    [supabase, user, agent],
   );
   const latest = useRef(onUpdate);
   useEffect(() => {

@@ -1,4 +1,4 @@
-// What is remembered, by type, and what the functions take and give.
+// What is remembered, by type, and what the functions give. Rows have the names that their columns have in SQL.
 
 /** Brand voice, messaging, guidelines. */
 export interface BrandMemoryMetadata {
@@ -97,80 +97,11 @@ export interface Recalled {
   created_at: string;
 }
 
-export interface Cancellable {
-  /** Ends the request; the promise is rejected with the signal's reason. */
-  signal?: AbortSignal;
-}
-
-export interface ReadOptions extends Cancellable {
-  /** Nothing less similar than this, -1 to 1; 0.7 unless given. */
-  match_threshold?: number;
-  /** How many at most; 5 unless given. */
-  match_count?: number;
-}
-
-export interface WriteOptions extends Cancellable {
-  /** When it is to be forgotten. */
-  expires_at?: Date | string;
-}
-
-export interface RecallOptions extends Cancellable {
-  /** How many at most; 10 unless given. */
-  match_count?: number;
-  /** What is searched; everything unless given. */
-  sources?: Recalled["source"][];
-  /** What the metadata must contain. */
-  filter?: Record<string, unknown>;
-  /** Where the question is asked (project, channel, group chat): nothing of another one. */
-  project?: string;
-  /** Nothing that fits worse, 0 to 1; 0.35 cuts most of what does not belong. */
-  min_score?: number;
-  /** Nothing that does not belong to the question. */
-  relevant_only?: boolean;
-  /** Without this conversation, such as the one that is going on. */
-  exclude_session?: string;
-  /** Of exclude_session without this many of the newest messages alone. */
-  exclude_last?: number;
-  /** Only what was written since this time. */
-  since?: Date | string;
-  /** Only what was written before this time. */
-  until?: Date | string;
-  /** What stood at this time, also if it was replaced since. */
-  as_of?: Date | string;
-  /** When it is asked: "last week" is the week before. Now, unless given. */
-  asked_at?: Date | string;
-  /** Of conversations only messages of these roles. */
-  roles?: ("user" | "assistant" | "system" | "tool")[];
-  /** Of conversations only messages of these speakers. */
-  speakers?: string[];
-  /** Messages come with this many of those before and after them, 0 to 10. */
-  around?: number;
-}
-
-export interface RememberOptions extends Cancellable {
-  /** "fact" unless given. */
-  kind?: "observation" | "outcome" | "fact" | "error" | "goal" | "note";
-  /** Hours until it is forgotten; null for never; left out, what its kind has. */
-  ttl_hours?: number | null;
-  /** The project or channel that it belongs to. */
-  project?: string;
-  metadata?: Record<string, unknown>;
-}
-
 /** A memory that was stored. `known`: the agent has remembered the same before; that memory was strengthened. */
 export interface Remembered {
   id: string;
   expires_at: string | null;
   known: boolean;
-}
-
-export interface ContextOptions extends Cancellable {
-  project?: string;
-  exclude_session?: string;
-  exclude_last?: number;
-  asked_at?: Date | string;
-  /** How many words at most, 100 to 10,000; 500 unless the daemon is set otherwise. */
-  words?: number;
 }
 
 /** Whether recall finds a row. `words`: by its words, its embedding waits; `failed`: it was given up, and `reason` says why. */
@@ -217,6 +148,18 @@ export interface Fact {
   created_at: string;
 }
 
+/** What was true of a user at a time; `valid_to` and `superseded_by` say until when, and what replaced it, if anything. */
+export interface MemoryVersion {
+  id: string;
+  kind: string;
+  memory_type: MemoryType | null;
+  content: string;
+  metadata: Record<string, unknown>;
+  valid_from: string;
+  valid_to: string | null;
+  superseded_by: string | null;
+}
+
 /** A command that an executor has claimed. */
 export interface Command {
   id: string;
@@ -227,6 +170,8 @@ export interface Command {
   session_id: string | null;
   metadata: Record<string, unknown>;
   created_at: string;
+  /** The moment of this claim, which tells it from the claims before and after it. */
+  started_at: string;
 }
 
 /** What forget() deletes by id. */
@@ -235,10 +180,10 @@ export type ForgetSource = "memory" | "message" | "session" | "document" | "chun
 /** A user's settings; null is what the service has decided. */
 export interface MemorySettings {
   /** False: nothing is remembered, and nothing is found. */
-  memory_enabled: boolean;
-  memory_ttl_hours: number | null;
-  task_memory_ttl_hours: number | null;
-  conversation_retention_minutes: number | null;
+  memoryEnabled: boolean;
+  memoryTtlHours: number | null;
+  taskMemoryTtlHours: number | null;
+  conversationRetentionMinutes: number | null;
 }
 
 /** Everything about a user, as `memoryd import` takes it. */

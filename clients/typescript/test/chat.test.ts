@@ -127,7 +127,7 @@ test("an agent remembers a thing once", async () => {
   assert.equal((await recall("When does the harbour close?"))[0]?.id, first?.id);
   assert.equal(await context("hahaha"), "");
   await assert.rejects(waitIndexed([given.users.ann.id]), /are not there/);
-  assert.equal((await remember("for a while", { ttl_hours: 1 }))?.known, false);
+  assert.equal((await remember("for a while", { ttlHours: 1 }))?.known, false);
 });
 
 test("an executor does the commands of its agent", async () => {
@@ -159,4 +159,40 @@ test("an executor does the commands of its agent", async () => {
   assert.match(ends["wrong"][2], /^TypeError: the handler returned object/);
   // A user may run no commands: that ends it.
   await assert.rejects(executor(signedIn("ann"), agent, () => "x").run(), { code: "42501" });
+});
+
+test("a lease is renewed while its command runs, and who has lost it writes nothing", async () => {
+  let renewals = 0;
+  let heard = () => {};
+  const supabase = service(async (address, request) => {
+    const response = await fetch(address, request);
+    if (String(address).endsWith("/rpc/renew_command") && (await response.clone().text()) === "true") renewals += 1;
+    heard();
+    return response;
+  });
+  const agent = "ts-leases";
+  for (const message of ["kept", "lost"]) await supabase.from("agent_commands").insert({ agent_id: agent, message } as never);
+  const errors: string[] = [];
+  let begun = 0;
+  const working = executor(
+    supabase, agent,
+    async (_context, message, { id, started_at }, signal) => {
+      begun += 1;
+      if (begun === 2) working.stop();
+      if (message === "lost") {
+        await service().rpc("complete_command", { command_id: id, output: "by another", started_at } as never);
+        await new Promise((done) => signal.addEventListener("abort", done, { once: true }));
+        return "too late";
+      }
+      await new Promise<void>((done) => (heard = () => renewals >= 2 && done()));
+      return signal.aborted ? "lost" : "done";
+    },
+    { parallel: 2, pollSeconds: 0.02, leaseSeconds: 1, onError: (error) => errors.push(error.message) },
+  );
+  await working.run();
+  const { data } = await supabase.from("agent_commands").select("message, output").eq("agent_id", agent).order("message");
+  assert.deepEqual(data, [{ message: "kept", output: "done" }, { message: "lost", output: "by another" }]);
+  assert.equal(errors.length, 1);
+  assert.match(errors[0]!, /^Command .* runs elsewhere, or no more\.$/);
+  await assert.rejects(executor(supabase, agent, () => "x", { leaseSeconds: 0 }).run(), { code: "23514" });
 });

@@ -3,16 +3,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { agentMemory, type MemoryType } from "memoryd-client";
+import { agentMemory, type MemoryType, type RecallOptions } from "memoryd-client";
 
-import { given, signedIn, signedOut } from "./support.js";
+import { given, service, signedIn, signedOut } from "./support.js";
 
 const metadata = { brand_name: "TechFlow", tone: ["friendly"] };
 
 /** Waits until what was written is near in meaning: it is embedded in the background. */
 async function found(memory: ReturnType<typeof agentMemory>, query: string, type?: MemoryType) {
   for (;;) {
-    const results = await memory.readMemory(query, type, { match_threshold: 0.3 });
+    const results = await memory.readMemory(query, type, { matchThreshold: 0.3 });
     if (results.length > 0) return results;
     await new Promise((later) => setTimeout(later, 20));
   }
@@ -32,23 +32,23 @@ test("what is written is read, by its user and nobody else", async () => {
   assert.equal(result.content, written.content);
   assert.ok(result.similarity > 0.3 && result.similarity <= 1);
   assert.ok(!Number.isNaN(Date.parse(result.created_at)));
-  assert.equal((await readMemory("TechFlow voice", "task_memory", { match_threshold: 0 })).length, 0);
-  assert.equal((await readMemory("TechFlow voice", "brand_memory", { match_threshold: -1, match_count: 0 })).length, 0);
-  assert.equal((await readMemory("TechFlow voice", "brand_memory", { match_threshold: 1 })).length, 0);
-  assert.deepEqual((await recall("TechFlow", { match_count: 1 })).map((one) => one.id), [written.id]);
+  assert.equal((await readMemory("TechFlow voice", "task_memory", { matchThreshold: 0 })).length, 0);
+  assert.equal((await readMemory("TechFlow voice", "brand_memory", { matchThreshold: -1, matchCount: 0 })).length, 0);
+  assert.equal((await readMemory("TechFlow voice", "brand_memory", { matchThreshold: 1 })).length, 0);
+  assert.deepEqual((await recall("TechFlow", { count: 1 })).map((one) => one.id), [written.id]);
   assert.deepEqual(await recall("TechFlow", { sources: ["document"] }), []);
 
   const bob = agentMemory(signedIn("bob"));
-  assert.deepEqual(await bob.readMemory("TechFlow voice", undefined, { match_threshold: -1 }), []);
+  assert.deepEqual(await bob.readMemory("TechFlow voice", undefined, { matchThreshold: -1 }), []);
   assert.deepEqual(await bob.recall("TechFlow"), []);
   assert.equal(await bob.forget([written.id]), 0);
 });
 
 test("a memory is kept until its time", async () => {
   const { writeMemory, forget } = agentMemory(signedIn("ann"));
-  const expires_at = new Date(Date.now() + 3_600_000);
-  const written = await writeMemory("short-lived", "task_memory", undefined, { expires_at });
-  assert.equal(Date.parse(written?.expires_at ?? ""), expires_at.getTime());
+  const expiresAt = new Date(Date.now() + 3_600_000);
+  const written = await writeMemory("short-lived", "task_memory", undefined, { expiresAt });
+  assert.equal(Date.parse(written?.expires_at ?? ""), expiresAt.getTime());
   assert.equal(await forget([written!.id]), 1);
   assert.equal(await forget([written!.id]), 0);
 });
@@ -67,7 +67,7 @@ test("errors are thrown with their codes", async () => {
 });
 
 test("another user's memory is neither exported nor erased", async () => {
-  const { exportMemory, eraseMemory, setMemoryEnabled } = agentMemory(signedIn("bob"), { userId: given.users.ann.id });
+  const { exportMemory, eraseMemory, setMemoryEnabled } = agentMemory(signedIn("bob"), { user: given.users.ann.id });
   for (const call of [exportMemory, eraseMemory, () => setMemoryEnabled(false)])
     await assert.rejects(call(), { code: "42501" });
 });
@@ -85,12 +85,12 @@ test("a signal ends a request", async () => {
 
 test("a user switches memory off and on, exports and erases it", async () => {
   const memory = agentMemory(signedIn("cat"));
-  assert.equal((await memory.getMemorySettings()).memory_enabled, true);
+  assert.equal((await memory.getMemorySettings()).memoryEnabled, true);
   const kept = await memory.writeMemory("Cat likes portrait format", "user_preferences");
-  await memory.updateMemorySettings({ memory_ttl_hours: 500 });
+  await memory.updateMemorySettings({ memoryTtlHours: 500 });
   await memory.setMemoryEnabled(false);
   assert.deepEqual(await memory.getMemorySettings(), {
-    memory_enabled: false, memory_ttl_hours: 500, task_memory_ttl_hours: null, conversation_retention_minutes: null,
+    memoryEnabled: false, memoryTtlHours: 500, taskMemoryTtlHours: null, conversationRetentionMinutes: null,
   });
   assert.deepEqual(await memory.recall("portrait"), []);
   await memory.setMemoryEnabled(true);
@@ -101,4 +101,41 @@ test("a user switches memory off and on, exports and erases it", async () => {
   assert.deepEqual(everything.tables["agent_memory"]?.map((row) => row["id"]), [kept?.id]);
   assert.equal((await memory.eraseMemory())["agent_memory"], 1);
   assert.deepEqual(await memory.recall("portrait"), []);
+});
+
+test("what was replaced stays as history, and nobody replaces what is another's", async () => {
+  const memory = agentMemory(service(), { user: "noor", agent: "helper" });
+  const old = await memory.remember("I live in Ghent");
+  const then = new Date();
+  const other = agentMemory(service(), { user: "eve", agent: "helper" });
+  const agent = agentMemory(service(), { agent: "helper" });
+  for (const { supersede, forget } of [other, agent, agentMemory(signedIn("bob"))]) {
+    await assert.rejects(supersede(old!.id, "mine"), (error: any) => error.name === "Refused" || error.code === "42501");
+    assert.equal(await forget([old!.id]), 0);
+  }
+  const renewed = await memory.supersede(old!.id, "I live in Lyon");
+  assert.deepEqual((await memory.recall("where do I live?")).map((one) => one.id), [renewed]);
+  const [stood] = await memory.asOf(then);
+  assert.deepEqual([stood?.id, stood?.content, stood?.superseded_by], [old?.id, "I live in Ghent", renewed]);
+  assert.deepEqual((await memory.asOf(new Date(), { count: 5 })).map((one) => one.id), [renewed]);
+  await assert.rejects(memory.supersede(old!.id, "I live in Rome"), { code: "23514" });
+  assert.deepEqual(await other.asOf(new Date()), []);
+  assert.deepEqual(await other.recall("where do I live?"), []);
+  assert.equal(await memory.forget([old!.id, renewed!, given.users.ann.id]), 2);
+});
+
+test("options have their names in SQL", async () => {
+  const { remember, recall, context } = agentMemory(service(), { agent: "gardener" });
+  const office = await remember("The gate code is 12", { project: "office", metadata: { floor: 2 } });
+  const family = await remember("The gate code is 77", { project: "family", kind: "note", ttlHours: null });
+  assert.equal(family?.expires_at, null);
+  const hour = 3_600_000;
+  const found = async (options: RecallOptions) => (await recall("gate code", options)).map((one) => one.id);
+  assert.deepEqual(await found({ project: "family" }), [family?.id]);
+  assert.deepEqual(await found({ filter: { floor: 2 }, relevantOnly: true, excludeSession: "telegram:1", excludeLast: 3 }), [office?.id]);
+  assert.deepEqual(await found({ since: new Date(Date.now() + hour), askedAt: new Date() }), []);
+  assert.deepEqual(await found({ asOf: new Date(Date.now() - hour) }), []);
+  assert.deepEqual(await found({ sources: ["conversation"], minScore: 1, roles: ["user"], speakers: ["Mia"], around: 1 }), []);
+  assert.match(await context("Open the gate with its code", { project: "office", words: 100, excludeSession: "telegram:1" }), /12/);
+  await assert.rejects(found({ excludeLast: 3 }), { code: "23514" });
 });

@@ -47,11 +47,12 @@ export function signedOut() {
   });
 }
 
-/** A client with the service's key, as a backend has it. */
-export function service() {
+/** A client with the service's key, as a backend has it; with a way to the server of its own, if given. */
+export function service(fetch?: typeof globalThis.fetch) {
   return createClient(given.url, given.serviceKey, {
     auth: { persistSession: false, autoRefreshToken: false },
     realtime: { transport: FakeSocket as any },
+    ...(fetch && { global: { fetch } }),
   });
 }
 

@@ -72,7 +72,7 @@ test("a client that fails is no unhandled error, and the next listener may succe
   assert.equal((await failed.promise).message, "no channel");
   stop();
   client.channel = channel;
-  const stopAgain = agentMemory(client, { userId: given.users.ann.id }).onUpdate(() => {});
+  const stopAgain = agentMemory(client, { user: given.users.ann.id }).onUpdate(() => {});
   await FakeSocket.until(`join ${topic}`);
   assert.equal(FakeSocket.said[0]![1].access_token, given.users.ann.token);
   stopAgain();

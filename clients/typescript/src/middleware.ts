@@ -1,0 +1,128 @@
+// A model of the AI SDK that remembers: what is known goes in with the user's message, and the turn is kept.
+//
+// Promise: a memory that fails or is slow never fails a call of the model. What the user says is kept once, also if the model
+// is asked again or calls tools; an answer is kept whole, or not at all.
+
+import type { LanguageModelMiddleware } from "ai";
+
+import { chatMemory } from "./chat.js";
+import { agentMemory, type AgentMemoryOptions } from "./memory.js";
+import type { ContextOptions } from "./options.js";
+import type { Supabase } from "./supabase.js";
+import { Answer, storable, textOf, within, withContext, type Params, type Piece } from "./turns.js";
+
+export interface MemoryMiddlewareOptions extends AgentMemoryOptions, Pick<ContextOptions, "project" | "words"> {
+  /** The conversation: a UUID or a name (see `idOf`). Without one nothing is kept. */
+  session?: string;
+  /** How long a call of the model waits for its memory, at its beginning and at its end; 1 second unless given. */
+  timeoutSeconds?: number;
+  /** Told why a context is missing, or a message was not kept; console.warn unless given. */
+  onError?: (error: Error) => void;
+}
+
+/** A message of the user that has no answer yet. */
+interface Turn {
+  context: string;
+  isKept: boolean;
+}
+
+/** As many turns without an answer are known. */
+const OPEN_TURNS = 16;
+
+/**
+ * Middleware for `wrapLanguageModel`, for one conversation: make one for each, it costs nothing.
+ *
+ * What the model should know (`context`) stands before the newest message of the user, in the same message: so the system prompt
+ * stays the caller's, and what a provider has cached stays valid. With `session` this message is kept before the model is asked,
+ * and the answer when it is complete. Of an answer that was broken off, or ended in an error, nothing is kept. Text alone is kept.
+ */
+export function memoryMiddleware(
+  supabase: Supabase,
+  { session, project, words, timeoutSeconds = 1, onError = (error) => console.warn(error.message), ...who }: MemoryMiddlewareOptions = {},
+): LanguageModelMiddleware {
+  const memory = agentMemory(supabase, who);
+  const chat = chatMemory(supabase, who);
+  const turns = new Map<string, Turn>();
+  const options: ContextOptions = {
+    ...(session !== undefined && { excludeSession: session }), ...(project !== undefined && { project }),
+    ...(words !== undefined && { words }),
+  };
+
+  /** What the memory answers; null if it failed or was late, which is reported. */
+  async function tried<Value>(work: (signal: AbortSignal) => Promise<Value>, abort?: AbortSignal): Promise<Value | null> {
+    try {
+      return await within(timeoutSeconds, work, abort);
+    } catch (error) {
+      try {
+        if (!abort?.aborted) onError(error as Error);
+      } catch {
+        // Nor does who is told of it fail the model's call.
+      }
+      return null;
+    }
+  }
+
+  async function keep(role: "user" | "assistant", text: string): Promise<boolean> {
+    if (session === undefined || text.trim() === "") return false;
+    const kept = await tried((signal) => chat.addMessages(session, [{ role, content: storable(text) }], { signal }));
+    return kept !== null;
+  }
+
+  /** What the user says is kept, and what belongs to it is looked up. */
+  async function begin(text: string, turn: Turn, abort: AbortSignal | undefined): Promise<void> {
+    const asked = tried((signal) => memory.context(storable(text), { ...options, signal }), abort);
+    if (!turn.isKept) {
+      turn.isKept = true; // so that the same call, made at the same time, does not keep it, too
+      turn.isKept = await keep("user", text);
+    }
+    turn.context = (await asked) ?? "";
+  }
+
+  /** What the model is asked, with what it should know; and what the user says. */
+  async function remembered(params: Params): Promise<{ params: Params; text: string }> {
+    const { prompt, abortSignal } = params;
+    const at = prompt.map((one) => one.role).lastIndexOf("user");
+    const text = textOf(prompt[at]);
+    if (text.trim() === "" || abortSignal?.aborted) return { params, text };
+    const isNew = at === prompt.length - 1; // later steps of a turn end with what tools have given
+    const known = turns.get(text);
+    const turn = known ?? { context: "", isKept: !isNew };
+    if (isNew || known === undefined) {
+      turns.set(text, turn);
+      if (turns.size > OPEN_TURNS) turns.delete(turns.keys().next().value!);
+      await begin(text, turn, abortSignal);
+    }
+    return { params: turn.context === "" ? params : { ...params, prompt: withContext(prompt, at, turn.context) }, text };
+  }
+
+  async function end(text: string, answer: Answer): Promise<void> {
+    if (!answer.isLast) return;
+    turns.delete(text);
+    await keep("assistant", answer.text);
+  }
+
+  return {
+    async wrapGenerate({ model, params: given }) {
+      const { params, text } = await remembered(given);
+      const result = await model.doGenerate(params);
+      const answer = new Answer();
+      for (const part of result.content) answer.add(part);
+      answer.finish(result.finishReason.unified);
+      await end(text, answer);
+      return result;
+    },
+    async wrapStream({ model, params: given }) {
+      const { params, text } = await remembered(given);
+      const { stream, ...rest } = await model.doStream(params);
+      const answer = new Answer();
+      const watched = new TransformStream<Piece, Piece>({
+        transform(piece, out) {
+          answer.add(piece);
+          out.enqueue(piece);
+        },
+        flush: () => end(text, answer),
+      });
+      return { ...rest, stream: stream.pipeThrough(watched) };
+    },
+  };
+}
