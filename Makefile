@@ -51,11 +51,13 @@ test: $(TEST_READY) ## all checks, then all tests
 
 check: $(TEST_READY) ## lint, format, types, import contracts
 	@failed=0; \
+	$(VENV)/bin/mypy --python-version 3.10 clients/python/src & \
+	older=$$!; \
 	$(VENV)/bin/ruff check . || failed=1; \
 	$(VENV)/bin/ruff format --check . || failed=1; \
 	$(VENV)/bin/mypy || failed=1; \
-	$(VENV)/bin/mypy --python-version 3.10 clients/python/src || failed=1; \
 	$(VENV)/bin/lint-imports || failed=1; \
+	wait $$older || failed=1; \
 	exit $$failed
 
 clean: ## remove the virtual environment and all caches; data stay

@@ -1,7 +1,7 @@
 """Changing a database to another embedding model while recall answers: `memoryd reembed`.
 
 Promise: whenever it is ended, also by kill -9, the database works, by one model or the other, and the next run goes on where
-this one was. Until `confirm` the step back is as quick as the step forward.
+this one was. Until `drop_previous` the step back is as quick as the step forward.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ async def undo(database: Database) -> Models:
         return models
 
 
-async def confirm(database: Database) -> Model:
+async def drop_previous(database: Database) -> Model:
     """Deletes the generation that was kept; returns its model. Raises MigrationError where there is none."""
     async with generations.lease(database):
         models = await models_of(database)

@@ -29,9 +29,11 @@ from benchmarks.harness import arguments, database, report
 
 SUITE = "@modelcontextprotocol/conformance@0.1.16"
 OLDEST_NODE = 22
-APPLICABLE = ("server-initialize", "ping", "tools-list", "resources-list", "dns-rebinding-protection")
-"""The scenarios that need neither the suite's own tools, resources and prompts nor what memoryd does not offer: prompts,
-logging, completion, subscriptions, sessions that poll."""
+APPLICABLE = (
+    "server-initialize", "ping", "tools-list", "resources-list", "prompts-list", "dns-rebinding-protection",
+)  # fmt: skip
+"""The scenarios that need neither the suite's own tools, resources and prompts nor what memoryd does not offer: logging,
+completion, subscriptions, sessions that poll."""
 
 
 class _Relay(BaseHTTPRequestHandler):

@@ -10,12 +10,14 @@ import typer
 
 from daemon.cli.demo.command import demo
 from daemon.cli.failure import EXIT_CODES
+from daemon.cli.hooks.command import hook, hooks
 from daemon.cli.memories.context import context
 from daemon.cli.memories.decisions import decisions
 from daemon.cli.memories.dream import dream
 from daemon.cli.memories.ingest import ingest
 from daemon.cli.memories.know import know
 from daemon.cli.memories.recall import recall
+from daemon.cli.operations.adopt import adopt
 from daemon.cli.operations.backup import backup
 from daemon.cli.operations.dead import dead
 from daemon.cli.operations.doctor import doctor
@@ -61,6 +63,7 @@ for command in (
     decisions,
     ingest,
     mcp,
+    hook,
     replay,
     export,
     erase,
@@ -70,6 +73,7 @@ for command in (
     prove,
     verify,
     migrate,
+    adopt,
     reembed,
     backup,
     restore,
@@ -81,6 +85,7 @@ app.command(context_settings={"ignore_unknown_options": True})(psql)
 app.command("import")(import_)
 app.add_typer(anchors, name="anchors")
 app.add_typer(dead, name="dead")
+app.add_typer(hooks, name="hooks")
 app.add_typer(know, name="know")
 app.add_typer(secrets, name="secrets")
 

@@ -29,6 +29,13 @@ select pid from pg_stat_activity
 where application_name = 'pg_restore' and datname = current_database() and wait_event_type = 'Lock'
 """
 WAITS = f"select exists ({WAITING})"
+# To make it takes more than the 1 MB that a server may give.
+BIG_INDEX = """
+create table mine (place vector(256));
+insert into mine
+select (select array_agg(random()) from generate_series(1, 256) d where n > 0)::vector from generate_series(1, 1000) n;
+create index on mine using ivfflat (place vector_l2_ops) with (lists = 20)
+"""
 HAS_SCHEMA = "select to_regnamespace('memoryd') is not null"
 
 
@@ -104,6 +111,17 @@ async def test_a_restored_database_goes_on(
     finally:
         await restored.close()
         await daemons.kill_all()
+
+
+async def test_a_big_index_is_restored_whatever_the_server_gives_for_making_it(
+    memoryd: Commands, connection: asyncpg.Connection, empty: str, tmp_path: Path
+) -> None:
+    await connection.execute(BIG_INDEX)
+    assert (await memoryd("backup", str(tmp_path / "one"))).code == 0
+    name = urlsplit(empty).path[1:]
+    await connection.execute(f"alter database {name} set maintenance_work_mem = '1MB'")
+    done = await Commands(empty, tmp_path)("restore", str(tmp_path / "one"))
+    assert done.code == 0, done.err
 
 
 @pytest.fixture

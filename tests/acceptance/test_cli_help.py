@@ -31,6 +31,7 @@ COMMANDS = {
     "dream": "Dream once",
     "replay": "--until-done",
     "migrate": "--dry-run",
+    "adopt": "--also",
     "reembed": "--undo",
     "url": "--tcp",
     "psql": "DATABASE_URL",

@@ -222,5 +222,6 @@ def test_the_python_client_is_installed_without_memoryd(database_url: str, tmp_p
 def test_all_packages_have_one_version_which_the_changelog_tells() -> None:
     python = tomllib.loads((ROOT / "clients/python/pyproject.toml").read_text())["project"]["version"]
     typescript = json.loads((ROOT / "clients/typescript/package.json").read_text())["version"]
+    plugin = json.loads((ROOT / "clients/claude-code/.claude-plugin/plugin.json").read_text())["version"]
     told = re.findall(r"^## (\S+), ", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[0]
-    assert {PROJECT["version"], python, typescript} == {told}
+    assert {PROJECT["version"], python, typescript, plugin} == {told}

@@ -105,9 +105,9 @@ async def test_thresholds_and_instructions_of_any_model(model: Model, empty_url:
 
 
 async def links_join_only_what_belongs_together(connection: asyncpg.Connection) -> None:
-    """Memories of one hour have 0.2 for that alone."""
+    """Memories of one hour have 0.2 for that alone. A link is of the one that was linked later, whichever that was."""
     found = await connection.fetch(
-        "select strength, a.content like 'Automobile%' and b.content like '%car%' as alike "
+        "select strength, (a.content || b.content) like '%Automobile%' and (a.content || b.content) like '%car%' as alike "
         "from memory_associations l join agent_memory a on a.id = l.memory_id join agent_memory b on b.id = l.related_memory_id"
     )
     assert [r["strength"] > 0.3 for r in found if r["alike"]] == [True]

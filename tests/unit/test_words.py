@@ -39,7 +39,7 @@ MAY_STAND: Mapping[str, tuple[set[str], tuple[str, ...]]] = {
         (
             "clients/python/src/memoryd_client/", "clients/typescript/src/", "daemon/cli/demo/", "daemon/cli/memories/",
             "daemon/cli/operations/dead.py",
-            "daemon/cli/trail/anchors.py", "daemon/cli/user_data/secrets.py", "daemon/mcp/tools.py",
+            "daemon/cli/trail/anchors.py", "daemon/cli/user_data/secrets.py", "daemon/hooks/memory.py", "daemon/mcp/tools.py",
             "handlers/context.py",
             "migrations/functions/context/", "migrations/functions/documents/", "migrations/functions/memories/quotes.sql",
             "migrations/functions/search/options.sql", "migrations/functions/tables/", "migrations/schema/",
@@ -47,10 +47,11 @@ MAY_STAND: Mapping[str, tuple[set[str], tuple[str, ...]]] = {
     ),
     "place": (set(), ("memory/facts/", "daemon/replica/", "memory/replica/", "migrations/functions/replica/")),
     "note": (
-        {"note_knowledge", "check_note"},
+        {"note_knowledge", "check_note", "NoteOptions"},
         (
-            # The kind of a memory, as a type.
-            "clients/typescript/src/types.ts",
+            # The kind of a memory, as a type; and a call of knowledge.
+            "clients/python/src/memoryd_client/knowledge.py", "clients/python/src/memoryd_client/sync.py",
+            "clients/typescript/src/knowledge.ts", "clients/typescript/src/options.ts", "clients/typescript/src/tools.ts",
             "daemon/cli/demo/", "daemon/cli/memories/know.py", "memory/seeds.py", "daemon/trail/",
             "memory/trail/", "providers/ledgers/", "migrations/schema/0010_anchors.sql", "daemon/replica/", "memory/replica/",
             "migrations/functions/replica/", "migrations/functions/tables/triggers.sql",

@@ -55,7 +55,7 @@ def reembed(
     elif undo:
         _show_undone(with_database(_undo))
     elif drop_previous:
-        say(f"The embeddings of {with_database(_confirm)} are deleted.")
+        say(f"The embeddings of {with_database(_drop_previous)} are deleted.")
     elif model is not None:
         _change(model, dimensions)
 
@@ -167,10 +167,10 @@ def _show_undone(before: Models) -> None:
     say(f"The embeddings of {before.used} are kept until: memoryd reembed --drop-previous")
 
 
-async def _confirm(_settings: Settings, database: Database) -> Model:
-    from daemon.reembed import confirm
+async def _drop_previous(_settings: Settings, database: Database) -> Model:
+    from daemon.reembed import drop_previous
 
-    return await confirm(database)
+    return await drop_previous(database)
 
 
 def _variables(model: Model) -> str:

@@ -60,7 +60,7 @@ def chat(served: asyncpg.Connection) -> Chat:
 
 
 def day_after(days: int) -> str:
-    """The day so many days after that Wednesday, as facts name it."""
+    """The day `days` after that Wednesday, as facts name it."""
     day = WEDNESDAY + timedelta(days=days)
     return f"{day:%A}, {day.day} {day:%B} {day.year}"
 
