@@ -18,6 +18,31 @@ class Database(BaseModel):
         validation_alias=AliasChoices("MEMORYD_DATABASE_URL", "DATABASE_URL"),
         description="Postgres to use. Empty: the embedded one in the data folder.",
     )
+    database_urls: SecretStr | None = Field(
+        None,
+        description="Several databases for one process, instead of DATABASE_URL: NAME=URL each, separated by spaces; or the path "
+        "of a file with one a line, which is read again on SIGHUP. docs/many-databases.md",
+    )
+    database: str | None = Field(
+        None, description="Which of MEMORYD_DATABASE_URLS a command means, as --database does. Empty: all."
+    )
+    databases_at_once: Annotated[int, Field(ge=1, le=10_000)] = Field(
+        8,
+        description="Of MEMORYD_DATABASE_URLS those in which the process works at once; the others wait for their turn.",
+    )
+    rest_seconds: Annotated[float, Field(ge=1, le=86_400)] = Field(
+        60.0,
+        description="After this time without work the process leaves one of MEMORYD_DATABASE_URLS alone, but for one connection "
+        "that waits for a notification.",
+    )
+    rest_minutes: Annotated[float, Field(gt=0, le=10_080)] = Field(
+        60.0, description="For how long at most: then it looks what has expired, and whether a dream is due."
+    )
+    rest_disconnected: bool = Field(
+        False,
+        description="Whether the process closes that connection, too, so that a server may suspend itself. New rows then wait "
+        "for the end of the rest.",
+    )
     data_dir: Path = Field(Path(".memoryd"), description="Folder of the embedded Postgres.")
     postgres_port: Annotated[int, Field(ge=1024, le=65535)] | None = Field(
         None, description="Port of the embedded Postgres. Empty: 54329, or a free one."

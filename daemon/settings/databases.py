@@ -1,0 +1,99 @@
+"""MEMORYD_DATABASE_URLS: many databases for one process, each with a name.
+
+Promise: what cannot be read whole is refused whole, with one sentence that shows no password.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import parse_qs, unquote, urlsplit
+
+NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")
+NAMES_ARE = "a name is 1 to 63 of a to z, 0 to 9, _, . and -, and begins with a letter or a digit"
+MAX_BYTES = 5_000_000
+SCHEMES = ("postgresql", "postgres")
+
+
+@dataclass(frozen=True, slots=True)
+class NamedDatabase:
+    """One database; its name stands in log lines, metrics, and for folders of its own."""
+
+    name: str
+    url: str
+
+
+def read_databases(given: str) -> tuple[NamedDatabase, ...]:
+    """The databases of the setting's value: NAME=URL each, separated by white space; or the path of a file with one a line.
+
+    Raises ValueError with what to do.
+    """
+    file = listed_in(given)
+    if file is None:
+        return parse_databases(given.split(), where="MEMORYD_DATABASE_URLS")
+    where = f"The file {file} of MEMORYD_DATABASE_URLS"
+    try:
+        with file.open("rb") as opened:
+            content = opened.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise ValueError(f"{where} cannot be read: {error.strerror}.") from None
+    if len(content) > MAX_BYTES:
+        raise ValueError(f"{where} has more than {MAX_BYTES:,} bytes.")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError(f"{where} is not UTF-8. Save it as UTF-8.") from None
+    # Of a line that is cut off the rest may be a database, too.
+    if not text.endswith("\n"):
+        raise ValueError(f"{where} does not end with a line break, so it may be half written. Add one.")
+    lines = [line.strip() for line in text.splitlines()]
+    return parse_databases([line for line in lines if line and not line.startswith("#")], where=where)
+
+
+def listed_in(given: str) -> Path | None:
+    """The file that the setting names; None where it has the databases itself."""
+    given = given.strip()
+    return None if "://" in given or "=" in given else Path(given).expanduser()
+
+
+def parse_databases(entries: Sequence[str], *, where: str) -> tuple[NamedDatabase, ...]:
+    """Databases, each NAME=URL. Raises ValueError; `where` begins its sentence."""
+    found: dict[str, NamedDatabase] = {}
+    places: dict[tuple[str, str, str], str] = {}
+    for number, entry in enumerate(entries, 1):
+        name, separator, url = entry.partition("=")
+        if not separator or "://" in name:
+            raise ValueError(f"{where}: entry {number} is not NAME=URL, such as acme=postgresql://host/acme.")
+        if not NAME.fullmatch(name):
+            raise ValueError(f"{where}: {name[:80]!r} is no name of a database: {NAMES_ARE}.")
+        if name in found:
+            raise ValueError(f"{where}: the name {name} stands there twice.")
+        place = _place(url, f"{where}: the URL of {name}")
+        if place in places:
+            raise ValueError(f"{where}: {places[place]} and {name} are two names for one database.")
+        places[place] = name
+        found[name] = NamedDatabase(name, url)
+    if not found:
+        raise ValueError(f"{where} names no database. Write NAME=URL, such as acme=postgresql://host/acme.")
+    return tuple(found.values())
+
+
+def _place(url: str, which: str) -> tuple[str, str, str]:
+    """Where a database is: host, port and name, from the URL or its parameters."""
+    form = "It has the form postgresql://user:password@host:port/database"
+    if any(character.isspace() for character in url):
+        raise ValueError(f"{which} has white space in it. {form}.")
+    try:
+        parts = urlsplit(url)
+        given = {key: values[-1] for key, values in parse_qs(parts.query).items()}
+    except ValueError:
+        raise ValueError(
+            f"{which} cannot be read. {form}; in the password write %23 for #, %2F for /."
+        ) from None
+    database = given.get("dbname") or given.get("database") or unquote(parts.path.strip("/"))
+    if parts.scheme not in SCHEMES or not database:
+        raise ValueError(f"{which} names no database. {form}.")
+    host = given.get("host") or parts.netloc.rpartition("@")[2].removesuffix(":5432")
+    return host.lower(), given.get("port", "5432"), database
