@@ -88,6 +88,8 @@ def _place(url: str, which: str) -> tuple[str, str, str]:
     try:
         parts = urlsplit(url)
         given = {key: values[-1] for key, values in parse_qs(parts.query).items()}
+        if "@" in parts.path:  # of a password that has a slash
+            raise ValueError
     except ValueError:
         raise ValueError(
             f"{which} cannot be read. {form}; in the password write %23 for #, %2F for /."
