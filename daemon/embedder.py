@@ -7,6 +7,7 @@ once, and counts as an embedder that is down: rows are found by their words unti
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 
 from structlog.typing import FilteringBoundLogger
 
@@ -20,8 +21,15 @@ class FollowingEmbedder:
     """An `Embedder` that can become another one."""
 
     def __init__(
-        self, current: Embedder, *, build: Callable[[Model], Embedder], logger: FilteringBoundLogger
+        self,
+        current: Embedder,
+        *,
+        build: Callable[[Model], Embedder],
+        turn: Callable[[], AbstractAsyncContextManager[None]] | None = None,
+        logger: FilteringBoundLogger,
     ) -> None:
+        """`turn`: for an embedder that others have, too: within it is asked, and who made it closes it."""
+        self._turn = turn
         self.current = current
         self._build = build
         self._log = logger
@@ -58,11 +66,12 @@ class FollowingEmbedder:
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
         """See `Embedder`."""
-        return await self.current.embed(texts)
+        async with self._turn() if self._turn is not None else nullcontext():
+            return await self.current.embed(texts)
 
     async def close(self) -> None:
         """Closes this embedder and all earlier ones: calls to an earlier one may still have been running."""
-        for one in self._made:
+        for one in self._made if self._turn is None else ():
             await one.close()
 
     def become(self, model: Model) -> None:

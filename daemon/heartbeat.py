@@ -10,6 +10,8 @@ import contextlib
 import json
 import os
 import socket
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from uuid import UUID
 
 from structlog.typing import FilteringBoundLogger
@@ -41,8 +43,11 @@ class Heartbeat:
         version: str,
         dreamer: Dreamer,
         seconds: float,
+        turn: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
         logger: FilteringBoundLogger,
     ) -> None:
+        """`turn`: within it is dreamt when the fleet is idle."""
+        self._turn = turn
         self.wake_up = "listen"
         self._database = database
         self._daemon_id = daemon_id
@@ -63,7 +68,7 @@ class Heartbeat:
                 try:
                     await self.beat()
                     await self._dreamer.end_dead()
-                    if (self._dream is None or self._dream.done()) and await self._dreamer.due():
+                    if not self.dreams and await self._dreamer.due():
                         self._dream = asyncio.create_task(self._idle_dream())
                 except DATABASE_FAULTS as error:
                     if not is_gone(error):
@@ -77,6 +82,11 @@ class Heartbeat:
             if self._dream is not None:
                 self._dream.cancel()
                 await asyncio.wait([self._dream], timeout=2.0)
+
+    @property
+    def dreams(self) -> bool:
+        """Whether a dream goes on, or waits for its turn."""
+        return self._dream is not None and not self._dream.done()
 
     def listens_on(self, backend: int | None) -> None:
         """Writes at once which server process belongs to the listener: other daemons see by it that this one runs."""
@@ -113,6 +123,7 @@ class Heartbeat:
 
     async def _idle_dream(self) -> None:
         try:
-            await self._dreamer.dream("idle")
+            async with self._turn():
+                await self._dreamer.dream("idle")
         except DATABASE_FAULTS as error:
             self._log.warning("dream_lost", error=describe(error))

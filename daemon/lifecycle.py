@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
 import time
 import uuid
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass
 from importlib import metadata
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from structlog.typing import FilteringBoundLogger
@@ -38,10 +38,14 @@ from daemon.queue import queue
 from daemon.queue.listener import Listener
 from daemon.queue.take_over import TakeOver
 from daemon.queue.worker import Worker
-from daemon.refusal import PartFailed, StoppedAtOnce
+from daemon.refusal import PartFailed
 from daemon.replica.keeper import Replica
 from daemon.schedule import Schedule
 from daemon.settings import Settings
+from daemon.signals import heed_signals
+from daemon.trail.delivery import Delivery
+from daemon.trail.log import Trail, TrailBroken
+from daemon.turns import Shared, Turns
 from handlers.dream.dreamer import Dreamer
 from handlers.shared.embedding import Embedding
 from providers.ports import LanguageModel, Ledger
@@ -50,19 +54,26 @@ if TYPE_CHECKING:
     from daemon.tracing.tracer import Tracer
 
 CANCEL_SECONDS = 1.0
-SAME_MOMENT_SECONDS = 0.5
-"""Signals within it are one: a group of processes gets Ctrl-C, and its leader tells each of them to stop."""
-LOOK_SECONDS = 0.1
+LOOK_SECONDS, LONGEST_LOOK_SECONDS = 0.1, 10.0
 PATIENCE_SECONDS = 2.0
 """Of a daemon that runs once, for a provider that is down."""
 REPLICA = "replica"
 """What the wake-up of the replica says."""
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Of one of several databases of a process: its name, what it shares, and the counts of all daemons that it has had."""
+
+    name: str
+    shared: Shared
+    measures: Measures
+
+
 class Daemon:
     """One memoryd. `run` returns when it was told to stop and has done so."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a daemon is made of
         self,
         settings: Settings,
         url: str,
@@ -73,9 +84,10 @@ class Daemon:
         language_model: LanguageModel | None,
         logger: FilteringBoundLogger,
         supervisor: Supervisor | None = None,
+        place: Place | None = None,
     ) -> None:
         """`chosen`: whether the settings name the embedder; `instructed`: what stands before its texts.
-        `supervisor`: of the embedded Postgres, if there is one."""
+        `supervisor`: of the embedded Postgres, if there is one. `place`: of one of several in this process."""
         self._supervisor = supervisor
         self._settings = settings
         self._url = url
@@ -92,22 +104,29 @@ class Daemon:
         self._replica: Replica | None = None
         self._tracer: Tracer | None = None
         self._told_to_stop = asyncio.Event()
-        self._measures = Measures()
+        self._measures = Measures() if place is None else place.measures
+        self._place = place
+        self.started = asyncio.Event()
+        self.found_idle = False
+        self.database: Database | None = None
 
-    async def run(self, *, once: bool = False) -> None:
+    async def run(self, *, once: bool = False, idle_seconds: float | None = None) -> None:
         """Starts, works, stops; `once`: as soon as nothing is left to do.
 
-        Raises MigrationError, OSError or asyncpg.PostgresError when it cannot start.
+        `idle_seconds`: as one of several daemons in this process: after so long without work it stops with `found_idle`. Then
+        signals are not its own: see `stop`. Raises MigrationError, OSError or asyncpg.PostgresError when it cannot start.
         """
+        several = idle_seconds is not None
         began = time.perf_counter()
         settings = self._settings
         patience = settings.start_seconds
         pooled, database = await patiently(self._open, seconds=patience, logger=self._log)
-        listen = not pooled
+        self.database, listen = database, not pooled
         try:
             await patiently(lambda: self._prepare(database), seconds=patience, logger=self._log)
             # Until here a signal ends the start. One that came just before is heard at the first await, so before any work.
-            self._heed_signals()
+            if not several:
+                heed_signals(self._told_to_stop, grace_seconds=settings.shutdown_seconds, logger=self._log)
             await asyncio.sleep(0)
             self._ledgers = parts.build_ledgers(settings, database, self._log)
             embedding = Embedding(self._embedder, database)
@@ -120,6 +139,7 @@ class Daemon:
                 version=metadata.version("memoryd"),
                 dreamer=dreamer,
                 seconds=settings.heartbeat_seconds,
+                turn=self._turn("dreams"),
                 logger=self._log,
             )
             heartbeat.wake_up = "listen" if listen else "poll"
@@ -130,17 +150,28 @@ class Daemon:
             )
             tasks = self._build(database, embedding, dreamer, heartbeat, listen=listen)
             schedule = parts.build_schedule(
-                settings, database, trail=trail, delivery=delivery, daemon_id=self._id, logger=self._log
+                settings,
+                database,
+                trail=trail,
+                delivery=delivery,
+                daemon_id=self._id,
+                build_turn=self._turn("builds"),
+                logger=self._log,
             )
             running = [asyncio.create_task(task) for task in tasks]
             if once:
                 running.append(asyncio.create_task(self._stop_when_done(database, schedule)))
             else:
                 schedule.start()
+            if idle_seconds is not None:
+                ending = self._stop_when_idle(
+                    database, schedule, trail, delivery, heartbeat, seconds=idle_seconds
+                )
+                running.append(asyncio.create_task(ending))
             self._log.info(
                 "daemon_started",
                 daemon=str(self._id),
-                database=host_of(self._url),
+                database=host_of(self._url) if self._place is None else self._place.name,
                 wake_up=heartbeat.wake_up,
                 embedder=self._embedder.name,
                 executor=self._executor is not None,
@@ -152,11 +183,13 @@ class Daemon:
                 drop=settings.drop_folder is not None,
                 ms=round((time.perf_counter() - began) * 1000),
             )
+            self.started.set()
             await self._until_told(running)
             if not once:
                 await schedule.stop()
             await self._stop(running, heartbeat)
         finally:
+            self.database = None
             await database.close()
             await self._embedder.close()
             for ledger in self._ledgers:
@@ -172,6 +205,22 @@ class Daemon:
             self._executor.wake()
         if self._replica is not None and (topics is None or REPLICA in topics):
             self._replica.wake()
+
+    @property
+    def waits(self) -> dict[str, Callable[[], float]]:
+        """By topic the seconds until its provider may be asked again."""
+        return {name: worker.topic.waits_for for name, worker in self._workers.items()}
+
+    def stop(self) -> None:
+        """Tells it to stop, as a signal does."""
+        self._told_to_stop.set()
+
+    def _turn(self, kind: str) -> Callable[[], AbstractAsyncContextManager[None]]:
+        """What a piece of work of this kind waits for, where several databases share it."""
+        if (place := self._place) is None:
+            return nullcontext
+        turns: Turns = getattr(place.shared, kind)
+        return lambda: turns.turn(place.name)
 
     async def _open(self) -> tuple[bool, Database]:
         settings = self._settings
@@ -227,7 +276,12 @@ class Daemon:
             logger=self._log,
         )
         self._executor = parts.build_executor(
-            settings, database, daemon_id=self._id, measures=self._measures, logger=self._log
+            settings,
+            database,
+            daemon_id=self._id,
+            room=None if self._place is None else self._place.shared.commands,
+            measures=self._measures,
+            logger=self._log,
         )
         tasks = [worker.run() for worker in self._workers.values()]
         take_over = TakeOver(
@@ -280,14 +334,19 @@ class Daemon:
             "replica": replica,
             "traces": lambda: self._tracer,
             "drop folder": lambda: parts.build_drop_folder(self._settings, database, logger=self._log),
-            "HTTP port": lambda: parts.build_http(
-                self._settings,
-                database,
-                measures=self._measures,
-                waits={name: worker.topic.waits_for for name, worker in self._workers.items()},
-                providers={"embedder": self._embedder, "language_model": self._model},
-                is_stopping=self._told_to_stop.is_set,
-                logger=self._log,
+            # Of several databases their process has one for all.
+            "HTTP port": lambda: (
+                None
+                if self._place is not None
+                else parts.build_http(
+                    self._settings,
+                    database,
+                    measures=self._measures,
+                    waits=self.waits,
+                    providers={"embedder": self._embedder, "language_model": self._model},
+                    is_stopping=self._told_to_stop.is_set,
+                    logger=self._log,
+                )
             ),
         }
 
@@ -322,20 +381,48 @@ class Daemon:
             topics = [
                 name for name, worker in self._workers.items() if worker.topic.waits_for() <= PATIENCE_SECONDS
             ]
-            try:
-                busy = await queue.is_work_left(database, topics) or (
-                    self._executor is not None and await self._executor.has_work()
-                )
-            except DATABASE_FAULTS as error:
-                if not is_gone(error):
-                    raise
-                await database.recover(error)
-                continue
-            if not busy:
+            if not await self._is_busy(database, queue.is_work_left(database, topics)):
                 self._log.info("nothing_left")
                 self._told_to_stop.set()
             await asyncio.sleep(LOOK_SECONDS)
         await asyncio.Event().wait()  # until it is cancelled with the others
+
+    async def _stop_when_idle(
+        self,
+        database: Database,
+        schedule: Schedule,
+        trail: Trail,
+        delivery: Delivery,
+        heartbeat: Heartbeat,
+        *,
+        seconds: float,
+    ) -> None:
+        """Tells the daemon to stop when there has been no work for so long, and none is about to come by itself."""
+        loop = asyncio.get_running_loop()
+        await schedule.run_all()
+        idle_since = loop.time()
+        while loop.time() - idle_since < seconds:
+            await asyncio.sleep(min(LONGEST_LOOK_SECONDS, seconds / 4))
+            if heartbeat.dreams or await self._is_busy(database, queue.is_anything_open(database)):
+                idle_since = loop.time()
+        # What the trail would have signed in some minutes is signed now: nobody is there then.
+        with contextlib.suppress(TrailBroken, *DATABASE_FAULTS):
+            await trail.advance(sign_now=True)
+            if delivery.ledgers:
+                await delivery.tick()
+        self.found_idle = True
+        self._told_to_stop.set()
+        await asyncio.Event().wait()
+
+    async def _is_busy(self, database: Database, asked: Coroutine[Any, Any, bool]) -> bool:
+        """Whether there is work; also when the database did not say."""
+        try:
+            return await asked or (self._executor is not None and await self._executor.has_work())
+        except DATABASE_FAULTS as error:
+            if not is_gone(error):
+                raise
+            await database.recover(error)
+            return True
 
     async def _keep_claims(self, database: Database) -> None:
         """Renews claims and leases, at a third of the time in which they expire."""
@@ -359,29 +446,6 @@ class Daemon:
             self._measures.taken_over["commands"] += again + failed
             self._log.warning("commands_taken_over", again=again, failed=failed)
             self._wake_executor()
-
-    def _heed_signals(self) -> None:
-        loop = asyncio.get_running_loop()
-        told = 0.0
-
-        def heed(number: signal.Signals) -> None:
-            nonlocal told
-            if not self._told_to_stop.is_set():
-                self._log.info("stopping", signal=number.name, grace_seconds=self._settings.shutdown_seconds)
-                self._told_to_stop.set()
-                told = loop.time()
-            elif loop.time() - told > SAME_MOMENT_SECONDS:
-                self._log.warning("stopping_at_once", signal=number.name)
-                raise StoppedAtOnce(128 + number)
-
-        def receive(number: int, _frame: FrameType | None) -> None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed: the daemon has stopped
-                loop.call_soon_threadsafe(heed, signal.Signals(number))
-
-        # Not add_signal_handler: at the end of the loop it would give the signals back, and one that comes then would end
-        # the process before its Postgres is stopped.
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, receive)
 
     async def _until_told(self, running: Sequence[asyncio.Task[None]]) -> None:
         """Waits for the signal. If a part ends before, that is a bug: the whole process ends, and has to be started again."""

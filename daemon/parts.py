@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -38,6 +39,7 @@ from daemon.trail.delivery import Delivery
 from daemon.trail.keys import key_file, signing_key
 from daemon.trail.ledgers import ledgers_of
 from daemon.trail.log import Pace, Trail
+from daemon.turns import Room
 from handlers.dream.dreamer import Dreamer
 from handlers.shared.embedding import Embedding
 from handlers.shared.thinking import Budget, Thinker
@@ -49,6 +51,7 @@ from providers.ports import LanguageModel, Ledger
 if TYPE_CHECKING:
     from daemon.metrics.collected import Provider
     from daemon.metrics.port import HttpPort
+    from daemon.metrics.several import Served
     from daemon.tracing.tracer import Tracer
 
 OVERDUE_EVERY_SECONDS = 60.0
@@ -111,7 +114,8 @@ def build_trail(
 ) -> Trail:
     """What advances the trail. Raises ValueError with what to do, where there is a key that cannot be used."""
     key = signing_key(settings, make=True)
-    if key is None:
+    # Of one of several databases it would be told whenever work begins.
+    if key is None and settings.database is None:
         logger.info("trail_unsigned", hint="memoryd anchors new-key FILE, then MEMORYD_TRAIL_KEY_FILE=FILE")
     return Trail(
         database,
@@ -154,6 +158,7 @@ def build_executor(
     database: Database,
     *,
     daemon_id: UUID,
+    room: Room | None,
     measures: Measures,
     logger: FilteringBoundLogger,
 ) -> Executor | None:
@@ -169,7 +174,7 @@ def build_executor(
         daemon_id=daemon_id,
         lease_seconds=settings.claim_seconds,
         parallel=settings.executor_parallel,
-        total=settings.executor_total,
+        room=Room(settings.executor_total) if room is None else room,
         timeout_seconds=settings.executor_timeout_seconds,
         output_bytes=settings.executor_output_bytes,
         measures=measures,
@@ -200,6 +205,7 @@ def build_schedule(
     trail: Trail,
     delivery: Delivery,
     daemon_id: UUID,
+    build_turn: Callable[[], AbstractAsyncContextManager[None]],
     logger: FilteringBoundLogger,
 ) -> Schedule:
     """The schedule with all its ticks."""
@@ -213,6 +219,11 @@ def build_schedule(
         previous_embeddings_days=settings.previous_embeddings_days,
         conversation_minutes=settings.conversation_retention_minutes,
     )
+
+    async def build() -> None:
+        async with build_turn():
+            await build_dense_indexes(database, logger)
+
     schedule = Schedule(database=database, daemon_id=daemon_id, logger=logger)
     schedule.add(Tick("expire_memories", settings.cleanup_seconds, upkeep.expire_memories))
     schedule.add(Tick("expire_conversations", settings.cleanup_seconds, upkeep.expire_conversations))
@@ -220,9 +231,7 @@ def build_schedule(
     schedule.add(Tick("expire_answers", settings.cleanup_seconds, upkeep.expire_answers))
     schedule.add(Tick("remove_outdated", OUTDATED_EVERY_SECONDS, upkeep.remove_outdated))
     schedule.add(Tick("fail_overdue_commands", OVERDUE_EVERY_SECONDS, upkeep.fail_overdue_commands))
-    schedule.add(
-        Tick("build_dense_indexes", DENSE_EVERY_SECONDS, lambda: build_dense_indexes(database, logger))
-    )
+    schedule.add(Tick("build_dense_indexes", DENSE_EVERY_SECONDS, build))
     # A daemon without the key does not take the turns of those that sign.
     schedule.add(Tick("trail" if trail.signs else "trail_positions", settings.trail_seconds, trail.tick))
     if delivery.ledgers:
@@ -298,6 +307,30 @@ def build_http(
             measures, database, {k: v for k, v in providers.items() if v is not None}, list(waits)
         ),
         waits=waits,
+        lag_seconds=settings.ready_lag_seconds,
+        is_stopping=is_stopping,
+    )
+    return HttpPort(settings.http, pages, logger=logger)
+
+
+def build_http_of_many(
+    settings: Settings,
+    servings: Mapping[str, Served],
+    *,
+    providers: Mapping[str, Provider | None],
+    is_stopping: Callable[[], bool],
+    logger: FilteringBoundLogger,
+) -> HttpPort | None:
+    """As `build_http`, for a process that serves several databases."""
+    if settings.http is None:
+        return None
+    from daemon.metrics.port import HttpPort  # noqa: PLC0415
+    from daemon.metrics.several import SeveralPages  # noqa: PLC0415
+
+    pages = SeveralPages(
+        servings,
+        providers={k: v for k, v in providers.items() if v is not None},
+        silence=silence(settings.heartbeat_seconds),
         lag_seconds=settings.ready_lag_seconds,
         is_stopping=is_stopping,
     )

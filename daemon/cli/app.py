@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from io import TextIOWrapper
@@ -103,8 +104,13 @@ def _options(
     version: bool = typer.Option(
         False, "--version", callback=_version, is_eager=True, help="Print the version and end."
     ),
+    database: str | None = typer.Option(
+        None, metavar="NAME", help="Which of MEMORYD_DATABASE_URLS the command means, instead of all."
+    ),
 ) -> None:
     del version  # told by its callback
+    if database is not None:
+        os.environ["MEMORYD_DATABASE"] = database
 
 
 def main() -> None:

@@ -16,19 +16,24 @@ from uuid import UUID
 
 import typer
 
-from daemon.cli.failure import sentences, show_sentence
+from daemon.cli.failure import Misuse, sentences, show_sentence
 from daemon.ids import id_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from daemon.db.models import Model
     from daemon.db.pool import Database
     from daemon.embedded.server import EmbeddedPostgres
     from daemon.settings import Settings
+    from daemon.settings.databases import NamedDatabase
     from handlers.shared.ports import AnyConnection
     from providers.ports import Embedder, LanguageModel
 
 Result = TypeVar("Result")
 
+MOST_NAMES = 20
+"""Of databases that a sentence has."""
 TIMES = ["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z"]
 """How a time may be written in an option."""
 
@@ -78,6 +83,8 @@ def settings_or_exit(
     except SettingsError as error:
         tell(str(error))
         raise typer.Exit(2) from None
+    if settings.database_urls is not None and settings.database is not None:
+        settings = _chosen(settings, settings.database, tell)
     level = "warning" if quiet and "log_level" not in settings.model_fields_set else settings.log_level
     configure_logs(level=level, style=settings.log_format)
     if (owner := foreign_env_file()) is not None:
@@ -85,6 +92,78 @@ def settings_or_exit(
     for name, meant in unknown_settings().items():
         get_logger().warning("setting_unknown", variable=name, nearest=meant)
     return settings
+
+
+def _chosen(settings: Settings, name: str, tell: Callable[[str], None]) -> Settings:
+    """The settings of that one of several databases; another name ends the program with its sentence."""
+    try:
+        listed = listed_databases(settings)
+        for one in listed:
+            if one.name == name:
+                return settings_of_database(settings, one)
+        names = ", ".join(one.name for one in listed[:MOST_NAMES])
+        tell(f"MEMORYD_DATABASE_URLS has no database named {name!r}. It has: {names}")
+    except ValueError as error:
+        tell(str(error))
+    raise typer.Exit(2)
+
+
+def listed_databases(settings: Settings) -> tuple[NamedDatabase, ...]:
+    """Those of MEMORYD_DATABASE_URLS, as they are listed now. Raises ValueError with what to do."""
+    from daemon.settings.databases import read_databases
+
+    return () if settings.database_urls is None else read_databases(settings.database_urls.get_secret_value())
+
+
+def settings_of_database(settings: Settings, named: NamedDatabase) -> Settings:
+    """The settings as one of several databases has them: its URL, and folders of its own in those that are named.
+
+    Raises ValueError where such a folder is one of Google Drive.
+    """
+    from pydantic import SecretStr
+
+    update: dict[str, object] = {
+        "database_url": SecretStr(named.url),
+        "database_urls": None,
+        "database": named.name,
+    }
+    for field in ("replica", "drop_folder", "backup_dir"):
+        folder: Path | None = getattr(settings, field)
+        if folder is None:
+            continue
+        if str(folder).startswith("gdrive:"):
+            raise ValueError(
+                f"MEMORYD_{field.upper()} is a folder of Google Drive, which several databases cannot share: name a path. "
+                "Each database has a folder of its name in it."
+            )
+        update[field] = folder / named.name
+    return settings.model_copy(update=update)
+
+
+def for_each_database(settings: Settings, work: Callable[[Settings], None], *, heading: bool = True) -> None:
+    """Does the work of a command in each database, and says which one it is. A failure in one is no reason to leave out others.
+
+    Ends the program with the worst exit code that the work ended with.
+    """
+    if settings.database_urls is None:
+        with sentences():
+            work(settings)
+        return
+    worst = 0
+    with sentences():
+        listed = listed_databases(settings)
+    for nth, one in enumerate(listed):
+        if heading:
+            typer.secho(("\n" if nth else "") + f"== {one.name}", bold=True)
+        try:
+            with sentences(lambda sentence, name=one.name: show_sentence(f"{name}: {sentence}")):  # type: ignore[misc]
+                work(settings_of_database(settings, one))
+        except typer.Exit as ended:
+            if ended.exit_code in (130, 143):
+                raise
+            worst = max(worst, ended.exit_code)
+    if worst:
+        raise typer.Exit(worst)
 
 
 @contextmanager
@@ -96,6 +175,11 @@ def postgres(
     It is stopped at the end by the last command that uses it, unless `keep`. With `existing` a database that
     was never made is a Failure.
     """
+    if settings.database_urls is not None:
+        names = ", ".join(one.name for one in listed_databases(settings)[:MOST_NAMES])
+        raise Misuse(
+            f"These settings name several databases: say which one, with memoryd --database NAME ... ({names})"
+        )
     if settings.database_url is not None:
         yield settings.database_url.get_secret_value(), None
         return
@@ -105,9 +189,11 @@ def postgres(
         yield server.socket_url, server
 
 
-def with_database(work: Callable[[Settings, Database], Awaitable[Result]]) -> Result:
+def with_database(
+    work: Callable[[Settings, Database], Awaitable[Result]], settings: Settings | None = None
+) -> Result:
     """Runs the work of a command on a database that must be there; a failure ends with its sentence."""
-    settings = settings_or_exit(quiet=True)
+    settings = settings_or_exit(quiet=True) if settings is None else settings
 
     async def main(url: str) -> Result:
         async with open_database(settings, url) as database:

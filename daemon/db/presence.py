@@ -13,7 +13,13 @@ exists (select from pg_stat_get_activity(d.backend) a join pg_database b on b.oi
 """Of a row `d` with a backend. A process that is younger than the last heartbeat is another one with the same id, and one in
 another database listens there: this database is a copy of that one."""
 
-ALIVE = f"(d.seen_at > now() - make_interval(secs => $1) and (d.backend is null or {LISTENS}))"
+RESTS = "rest"
+"""What `wake_up` says of a daemon that leaves the database alone until it is told of work: it has no heartbeat."""
+
+ALIVE = f"""
+((d.seen_at > now() - make_interval(secs => $1) or (d.wake_up = '{RESTS}' and d.backend is not null))
+ and (d.backend is null or {LISTENS}))
+"""
 """Of a row `d`; $1: `silence` of the heartbeat."""
 
 GONE = 0

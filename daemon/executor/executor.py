@@ -30,6 +30,7 @@ from daemon.executor.confinement import Confinement
 from daemon.executor.program import Output, run_program
 from daemon.logs import describe
 from daemon.measures import Measures
+from daemon.turns import Room
 from memory.text import unframed
 
 OUT_OF_RESOURCES_SECONDS = 1.0
@@ -58,7 +59,7 @@ class Executor:
         daemon_id: UUID,
         lease_seconds: float,
         parallel: int,
-        total: int,
+        room: Room,
         timeout_seconds: float,
         output_bytes: int,
         measures: Measures,
@@ -70,7 +71,7 @@ class Executor:
         self._daemon_id = daemon_id
         self._lease_seconds = lease_seconds
         self._parallel = parallel
-        self._total = total
+        self._room = room
         self._timeout = timeout_seconds
         self._output_bytes = output_bytes
         self._measures = measures
@@ -141,7 +142,7 @@ class Executor:
             self._log.info("commands_handed_back", commands=len(left))
 
     async def _claim(self) -> None:
-        free = self._total - len(self._running)
+        free = self._room.free
         if self._stopping or free <= 0:
             return
         rows = await commands.claim(
@@ -154,9 +155,11 @@ class Executor:
         for r in rows:
             task = asyncio.create_task(self._execute(r))
             self._running[r["id"]] = task
+            self._room.free -= 1
             task.add_done_callback(functools.partial(self._ended, r["id"]))
 
     def _ended(self, command_id: UUID, task: asyncio.Task[None]) -> None:
+        self._room.free += 1
         if self._running.get(command_id) is task:
             del self._running[command_id]
         self._woken.set()

@@ -22,6 +22,7 @@ from daemon.db.pool import Database
 from daemon.measures import SECONDS, Histogram, Measures
 from daemon.metrics.reading import Reading
 
+BUILD = "memoryd_build"
 STATES = ("ready", "claimed", "waiting")
 BOUNDS = [*map(str, SECONDS), "+Inf"]
 
@@ -45,7 +46,7 @@ class Collected:
     def __init__(
         self,
         measures: Measures,
-        database: Database,
+        database: Database | None,
         providers: Mapping[str, Provider],
         topics: Sequence[str],
     ) -> None:
@@ -55,7 +56,7 @@ class Collected:
         self._topics = sorted(topics)
         self._reading = Reading(False)
         version = {"version": metadata.version("memoryd"), "python": platform.python_version()}
-        self._build = Info("memoryd_build", "The version that runs.", value=version)
+        self._build = Info(BUILD, "The version that runs.", value=version)
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
         self._registry.register(self)
@@ -68,6 +69,11 @@ class Collected:
     def describe(self) -> Iterable[Metric]:
         """Nothing: prometheus_client would otherwise collect once to learn the names."""
         return ()
+
+    def families(self, reading: Reading) -> Iterator[Metric]:
+        """All metrics now, with this reading of the database."""
+        self._reading = reading
+        return self.collect()
 
     def collect(self) -> Iterator[Metric]:
         """For prometheus_client: all metrics now."""
@@ -86,7 +92,9 @@ class Collected:
             {(): self._reading.shared is not None},
             (),
         )
-        connections = self._database.connections
+        connections = {"used": 0, "idle": 0, "most": 0}
+        if self._database is not None:
+            connections = self._database.connections
         most = connections.pop("most")
         held = {(state,): number for state, number in connections.items()}
         yield _gauge("memoryd_connections", "Connections of this daemon's pool.", held, ("state",))

@@ -88,12 +88,10 @@ def _place(url: str, which: str) -> tuple[str, str, str]:
     try:
         parts = urlsplit(url)
         given = {key: values[-1] for key, values in parse_qs(parts.query).items()}
-        if "@" in parts.path:  # of a password that has a slash
-            raise ValueError
     except ValueError:
-        raise ValueError(
-            f"{which} cannot be read. {form}; in the password write %23 for #, %2F for /."
-        ) from None
+        raise ValueError(f"{which} cannot be read. {form}; in it write %23 for #, %2F for /.") from None
+    if "@" in parts.path:
+        raise ValueError(f"{which} cannot be read. {form}; in the password write %2F for /.")
     database = given.get("dbname") or given.get("database") or unquote(parts.path.strip("/"))
     if parts.scheme not in SCHEMES or not database:
         raise ValueError(f"{which} names no database. {form}.")

@@ -20,8 +20,8 @@ class Database(BaseModel):
     )
     database_urls: SecretStr | None = Field(
         None,
-        description="Several databases for one process, instead of DATABASE_URL: NAME=URL each, separated by spaces; or the path "
-        "of a file with one a line, which is read again on SIGHUP. docs/many-databases.md",
+        description="Several databases for one process, instead of DATABASE_URL: NAME=URL each, separated by spaces; or the "
+        "path of a file with one a line, which is read again on SIGHUP. docs/many-databases.md",
     )
     database: str | None = Field(
         None, description="Which of MEMORYD_DATABASE_URLS a command means, as --database does. Empty: all."
@@ -32,10 +32,10 @@ class Database(BaseModel):
     )
     rest_seconds: Annotated[float, Field(ge=1, le=86_400)] = Field(
         60.0,
-        description="After this time without work the process leaves one of MEMORYD_DATABASE_URLS alone, but for one connection "
-        "that waits for a notification.",
+        description="After this time without work the process leaves one of MEMORYD_DATABASE_URLS alone, but for one "
+        "connection that waits for a notification.",
     )
-    rest_minutes: Annotated[float, Field(gt=0, le=10_080)] = Field(
+    rest_minutes: Annotated[float, Field(gt=0, le=720)] = Field(
         60.0, description="For how long at most: then it looks what has expired, and whether a dream is due."
     )
     rest_disconnected: bool = Field(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from daemon.cli.common import postgres, settings_or_exit
+from daemon.cli.common import for_each_database, postgres, settings_or_exit
 from daemon.cli.failure import Failure, Misuse, sentences
 from daemon.cli.operations.restore import checked, restored
 from daemon.cli.output import megabytes, number, remark, say
@@ -45,8 +45,10 @@ def backup(
             if with_keys:
                 raise Misuse("--with-keys is for writing a backup: leave --verify away.")
             _verify(settings, path)
-        else:
-            _write(settings, path, with_keys=with_keys)
+            return
+        if settings.database_urls is not None and not path.is_dir():
+            raise Misuse(f"{path} is no directory: of several databases each has a file in one.")
+    for_each_database(settings, lambda one: _write(one, path, with_keys=with_keys))
 
 
 def _write(settings: Settings, path: Path, *, with_keys: bool) -> None:
@@ -54,6 +56,9 @@ def _write(settings: Settings, path: Path, *, with_keys: bool) -> None:
     from daemon.backup.folder import name_in
     from daemon.backup.keys import keys_of
 
+    if settings.database is not None and path.is_dir():
+        path = path / settings.database
+        path.mkdir(exist_ok=True)
     target = name_in(path) if path.is_dir() else path
     keys = Keys(keys_of(settings), included=with_keys)
     with postgres(settings, existing=True) as (url, _server), bytes_done("backup", None) as tell:

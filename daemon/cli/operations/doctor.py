@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from daemon.cli.common import chosen, embedder_of, instructed, language_model_of, postgres, settings_or_exit
-from daemon.cli.failure import explain, sentences
+from daemon.cli.common import (
+    chosen,
+    embedder_of,
+    for_each_database,
+    instructed,
+    language_model_of,
+    postgres,
+    settings_or_exit,
+)
+from daemon.cli.failure import explain
 from daemon.cli.output import as_json, number
 
 if TYPE_CHECKING:
@@ -24,10 +32,13 @@ def doctor(
 ) -> None:
     """Check database, providers and daemons, and say what to do. Exit code 1: a problem; warnings do not count."""
     settings = settings_or_exit(quiet=True)
-    with sentences():
-        checks = _collect(settings, tell=not json)
+    for_each_database(settings, lambda one: _check(one, json=json), heading=not json)
+
+
+def _check(settings: Settings, *, json: bool) -> None:
+    checks = _collect(settings, tell=not json)
     if json:
-        as_json(checks)
+        as_json(checks if settings.database is None else {"name": settings.database, "checks": checks})
     problems = sum(check.verdict == "problem" for check in checks)
     warnings = sum(check.verdict == "warning" for check in checks)
     if not json:

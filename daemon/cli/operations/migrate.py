@@ -8,11 +8,20 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from daemon.cli.common import chosen, embedder_of, instructed, postgres, settings_or_exit
-from daemon.cli.failure import sentences
+from daemon.cli.common import (
+    chosen,
+    embedder_of,
+    for_each_database,
+    instructed,
+    postgres,
+    settings_or_exit,
+)
 
 if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
     from daemon.db.migrator import Adoption
+    from daemon.db.models import Model
     from daemon.db.plan import Upgrade
     from daemon.settings import Settings
 
@@ -29,15 +38,30 @@ def migrate(
 
     Then load the tokens of the local embedder, where the database has none yet, or others.
     """
+    for_each_database(settings_or_exit(), lambda one: _migrate(one, dry_run=dry_run, repair=repair))
+
+
+def _migrate(settings: Settings, *, dry_run: bool, repair: bool) -> None:
     from daemon.db.plan import describe
 
-    settings = settings_or_exit()
-    with sentences(), postgres(settings) as (url, _server):
+    with postgres(settings) as (url, _server):
         done = asyncio.run(migrate_database(settings, url, dry_run=dry_run, repair=repair))
     for line in describe(done, does="would apply" if dry_run else "applied"):
         typer.echo(line)
     if not done:
         typer.echo("The schema is up to date.")
+
+
+def tell_upgrade(upgrade: Upgrade, *, embedder: str, logger: FilteringBoundLogger) -> None:
+    """Logs what was applied."""
+    for migration in upgrade.schema:
+        logger.info("migration_applied", migration=str(migration))
+    if upgrade.tokens:
+        logger.info("tokens_loaded", embedder=embedder)
+    if replace(upgrade, tokens=False):
+        logger.info("functions_applied", files=len(upgrade.functions), dropped=len(upgrade.dropped))
+    for part, statement in upgrade.left:
+        logger.warning("rights_missing", part=part, statement=statement)
 
 
 async def migrate_database(
@@ -47,16 +71,22 @@ async def migrate_database(
     dry_run: bool = False,
     repair: bool = False,
     adoption: Adoption | None = None,
+    model: Model | None = None,
 ) -> Upgrade:
-    """Migrates one database; returns what was applied, or would be. Raises MigrationError."""
+    """Migrates one database; returns what was applied, or would be. Raises MigrationError.
+
+    `model`: that of the embedder that the settings name, where it is known.
+    """
     from daemon.db.migrator import migrate as apply
     from daemon.db.models import model_of, model_to_use, read_models
     from daemon.db.pool import connect
     from daemon.db.tokens import load_tokens, tokens_are_missing
     from daemon.settings import roles_in
 
-    embedder = embedder_of(settings)
-    model = model_of(embedder)
+    if model is None:
+        embedder = embedder_of(settings)
+        model = model_of(embedder)
+        await embedder.close()
     # What works behind a transaction pooler works everywhere, and here nothing is asked twice.
     connection = await connect(url, pooled=True)
     try:
@@ -78,4 +108,3 @@ async def migrate_database(
         return replace(done, tokens=tokens)
     finally:
         await connection.close()
-        await embedder.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 from contextlib import ExitStack
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -19,8 +18,8 @@ from daemon.cli.common import (
     postgres,
     settings_or_exit,
 )
-from daemon.cli.failure import Failure, sentences, show_sentence
-from daemon.cli.operations.migrate import migrate_database
+from daemon.cli.failure import Failure, Misuse, sentences, show_sentence
+from daemon.cli.operations.migrate import migrate_database, tell_upgrade
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -55,6 +54,13 @@ def run(
             _load_libraries(settings)
             _check_programs(settings)
             _seal(settings)
+        if settings.database_urls is not None:
+            from daemon.cli.operations.run_many import serve_many
+
+            with sentences(tell):
+                _check_once(once)
+                _until_stopped(serve_many(settings, migrate=migrate))
+            return
         with sentences(tell), postgres(settings) as (url, server):
             if server is not None:
                 typer.echo(_welcome(server.socket_url))
@@ -68,6 +74,11 @@ def run(
     except Exception as error:  # noqa: BLE001 - the log's last line, where a traceback would show messages
         crash(error)
         raise typer.Exit(1) from None
+
+
+def _check_once(once: bool) -> None:
+    if once:
+        raise Misuse("--once is for one database: memoryd --database NAME run --once")
 
 
 def _until_stopped(main: Coroutine[Any, Any, None]) -> None:
@@ -97,18 +108,7 @@ async def _serve(
         upgrade = await patiently(
             lambda: migrate_database(settings, url), seconds=settings.start_seconds, logger=log
         )
-        for migration in upgrade.schema:
-            log.info("migration_applied", migration=str(migration))
-        if upgrade.tokens:
-            log.info("tokens_loaded", embedder=embedder_of(settings).name)
-        if replace(upgrade, tokens=False):
-            log.info(
-                "functions_applied",
-                files=len(upgrade.functions),
-                dropped=len(upgrade.dropped),
-            )
-        for part, statement in upgrade.left:
-            log.warning("rights_missing", part=part, statement=statement)
+        tell_upgrade(upgrade, embedder=settings.embedder, logger=log)
     if once:
         # It ends before anybody could watch it, and the daemon beside it may have the port.
         settings = settings.model_copy(update={"http": None})

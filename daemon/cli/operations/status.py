@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from daemon.cli.common import with_database
+from daemon.cli.common import for_each_database, settings_or_exit, with_database
 from daemon.cli.output import age, as_json, megabytes, number, say, table
 
 if TYPE_CHECKING:
@@ -21,9 +21,14 @@ def status(
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Show daemons, queue, memories, the last dream, what waits and sizes. Exit code 1: no daemon is alive."""
-    found = with_database(_read)
+    settings = settings_or_exit(quiet=True)
+    for_each_database(settings, lambda one: _tell(one, json=json), heading=not json)
+
+
+def _tell(settings: Settings, *, json: bool) -> None:
+    found = with_database(_read, settings)
     if json:
-        as_json(found)
+        as_json(found if settings.database is None else {"name": settings.database, "status": found})
     else:
         _show(found)
     if not any(one.alive for one in found.daemons):

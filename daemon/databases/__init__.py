@@ -1,0 +1,1 @@
+"""Many databases in one process: which they are, and for each a daemon while there is work."""

@@ -1,0 +1,107 @@
+"""A database that is left alone: one connection that listens, and nothing else, until something happens there.
+
+Promise: what was written before the connection listened is found, too. The row in memoryd.daemons says that it is served.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from uuid import UUID
+
+import asyncpg
+
+from daemon.db.pool import connect
+from daemon.db.presence import RESTS
+from daemon.executor.commands import ANY_TO_CLAIM
+from daemon.queue.listener import CHANNEL, READY_CHANNEL
+from daemon.queue.queue import ANYTHING_OPEN
+
+PING_SECONDS = 60.0
+"""A connection that died without a word is found at the latest by then."""
+PING_TIMEOUT_SECONDS = 5.0
+SERVED = """
+insert into memoryd.daemons (id, host, pid, version, wake_up, number, backend, seen_at)
+values ($1, $2, $3, $4, $5, $6, $7, now() + make_interval(secs => $8))
+on conflict (id) do update set wake_up = excluded.wake_up, backend = excluded.backend, seen_at = excluded.seen_at
+"""
+LEAVE = "delete from memoryd.daemons where id = $1"
+
+
+class Rest:
+    """One rest of one database."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        daemon_id: UUID,
+        version: str,
+        disconnected: bool,
+        pooled: bool,
+        parallel: int | None,
+    ) -> None:
+        """`disconnected`: without a connection. `pooled`: a pooler is in the way, where nothing can be heard.
+
+        `parallel`: how many commands of an agent the built-in executor runs at once; None: there is none.
+        """
+        self._parallel = parallel
+        self._url = url
+        self._id = daemon_id
+        self._version = version
+        self._silent = disconnected or pooled
+        self._pooled = pooled
+        self._news = asyncio.Event()
+
+    def end(self) -> None:
+        """Somebody else knows that there is work."""
+        self._news.set()
+
+    async def last(self, seconds: float) -> None:
+        """Rests until there is work, or for so long. Raises what a lost connection raises."""
+        if self._silent:
+            async with self._connection() as connection:
+                if await self._begin(connection, backend=None, seconds=seconds):
+                    return
+            await self._until_news(seconds)
+            return
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        async with self._connection() as connection:
+            connection.add_termination_listener(lambda _connection: self._news.set())
+            for channel in (CHANNEL, READY_CHANNEL):
+                await connection.add_listener(channel, lambda *_: self._news.set())
+            if await self._begin(connection, backend=connection.get_server_pid(), seconds=0.0):
+                return
+            while not self._news.is_set() and (left := until - loop.time()) > 0:
+                await self._until_news(min(left, PING_SECONDS))
+                if not self._news.is_set():
+                    await connection.execute("select 1", timeout=PING_TIMEOUT_SECONDS)
+            with contextlib.suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
+                await connection.execute(LEAVE, self._id, timeout=PING_TIMEOUT_SECONDS)
+
+    async def _begin(self, connection: asyncpg.Connection, *, backend: int | None, seconds: float) -> bool:
+        """Writes that the database is served; whether there is work already."""
+        number = self._id.int & 0x7FFFFFFF
+        row = (self._id, socket.gethostname(), os.getpid(), self._version, RESTS, number, backend, seconds)
+        await connection.execute(SERVED, *row)
+        if self._parallel is not None and await connection.fetchval(ANY_TO_CLAIM, self._parallel):
+            return True
+        return bool(await connection.fetchval(ANYTHING_OPEN))
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[asyncpg.Connection]:
+        connection = await connect(self._url, pooled=self._pooled, application="memoryd resting")
+        try:
+            yield connection
+        finally:
+            connection.terminate()
+
+    async def _until_news(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._news.wait()

@@ -1,0 +1,203 @@
+"""One of several databases: a daemon while there is work, else a rest; and what is done where neither is possible.
+
+Promise: whatever is wrong with a database, no other one waits for it; that is told once, and it is served when it is mended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import uuid
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from importlib import metadata
+
+import asyncpg
+import structlog
+from structlog.typing import FilteringBoundLogger
+
+from daemon.databases.resting import Rest
+from daemon.db.errors import DATABASE_FAULTS, is_gone
+from daemon.db.pool import connect
+from daemon.db.pooler import is_pooled
+from daemon.lifecycle import Daemon
+from daemon.logs import describe, frames
+from daemon.measures import Measures
+from daemon.refusal import PartFailed
+from daemon.settings import Settings
+from daemon.settings.databases import NamedDatabase
+from daemon.turns import Turns
+
+FIRST_SECONDS, LONGEST_SECONDS = 1.0, 15.0
+"""Pauses between two tries at a database that is away; one that was refused is tried again after the longest."""
+SLICE_SECONDS = 30.0
+"""How long a database that always has work is worked in while others wait for their turn."""
+STARTS_AT_ONCE = 2
+REACH_SECONDS = 5.0
+
+WHICH = """
+select (select system_identifier from pg_control_system()), d.oid, pg_is_in_recovery()
+from pg_database d where d.datname = current_database()
+"""
+
+
+class TwiceNamed(ValueError):
+    """Two names lead to one database."""
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What the servings of one process have in common."""
+
+    migrate: Callable[[Settings, str], Awaitable[None]]
+    """Brings a database up to date."""
+    build: Callable[[Settings, NamedDatabase, Measures], Daemon]
+    explain: Callable[[Exception], str | None]
+    """A failure that somebody can mend, in a sentence; None for a bug."""
+    turns: Turns
+    starts: Turns
+    known: dict[tuple[object, ...], str]
+    """The name of each database, by what tells it from all others."""
+
+
+class Serving:
+    """Serves one database until it is cancelled."""
+
+    def __init__(
+        self, named: NamedDatabase, settings: Settings, means: Means, *, logger: FilteringBoundLogger
+    ) -> None:
+        """`settings`: as this database has them."""
+        self.named = named
+        self.measures = Measures()
+        self.daemon: Daemon | None = None
+        self.state = "waiting"
+        """waiting (for its turn), working, resting, or away: see `reason`."""
+        self.reason: str | None = None
+        self._settings = settings
+        self._means = means
+        self._log = logger
+        self._id = uuid.uuid4()
+        self._rest: Rest | None = None
+        self._ready = False
+        self._stopped = asyncio.Event()
+
+    async def run(self) -> None:
+        """Works, rests, and tries again, until `stop`."""
+        structlog.contextvars.bind_contextvars(database=self.named.name)
+        pause = FIRST_SECONDS
+        while not self._stopped.is_set():
+            try:
+                await self._work()
+                if self.daemon is not None and self.daemon.found_idle and not self._stopped.is_set():
+                    await self._be_idle()
+                pause = FIRST_SECONDS
+            except Exception as error:  # noqa: BLE001 - whatever it is, it stops no other database
+                gone = isinstance(error, DATABASE_FAULTS) and is_gone(error)
+                self._tell(error)
+                pause = min(2 * pause, LONGEST_SECONDS) if gone else LONGEST_SECONDS
+                await self._wait(pause * random.uniform(0.5, 1.0))
+
+    def stop(self) -> None:
+        """Ends its daemon as a signal does; a rest at once."""
+        self._stopped.set()
+        if self.daemon is not None:
+            self.daemon.stop()
+        if self._rest is not None:
+            self._rest.end()
+
+    async def _work(self) -> None:
+        if not self._ready or self.reason is not None:
+            # A database that is away takes nobody's turn.
+            await self._reach()
+        if self.reason is None:
+            self.state = "waiting"
+        async with self._means.turns.turn(self.named.name):
+            if self._stopped.is_set():
+                return
+            self.daemon = None
+            async with self._means.starts.turn(self.named.name):
+                if not self._ready:
+                    await self._means.migrate(self._settings, self.named.url)
+                    self._ready = True
+                self.daemon = daemon = self._means.build(self._settings, self.named, self.measures)
+                running = asyncio.create_task(daemon.run(idle_seconds=self._settings.rest_seconds))
+                await self._until_started(daemon, running)
+            if daemon.started.is_set():
+                self._be("working")
+            try:
+                while not running.done():
+                    await asyncio.wait([running], timeout=SLICE_SECONDS)
+                    if self._means.turns.are_awaited:
+                        daemon.stop()
+            finally:
+                running.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await running
+
+    async def _until_started(self, daemon: Daemon, running: asyncio.Task[None]) -> None:
+        started = asyncio.create_task(daemon.started.wait())
+        try:
+            await asyncio.wait([running, started], return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            running.cancel()
+            raise
+        finally:
+            started.cancel()
+
+    async def _reach(self) -> None:
+        """Which database it is, and whether a pooler is in the way; the first time, and after a failure."""
+        connection = await connect(self.named.url, pooled=True, timeout=REACH_SECONDS)
+        try:
+            which = tuple(await connection.fetchrow(WHICH, timeout=REACH_SECONDS) or ())
+        except asyncpg.InsufficientPrivilegeError:
+            which = ()
+        finally:
+            connection.terminate()
+        other = self._means.known.setdefault(which, self.named.name) if which else self.named.name
+        if other != self.named.name:
+            raise TwiceNamed(f"{other} and {self.named.name} are two names for one database: take one away.")
+        if not self._ready:
+            pooled = await is_pooled(self._settings, self.named.url)
+            pooler = "transaction" if pooled else "direct"
+            self._settings = self._settings.model_copy(update={"pooler": pooler})
+
+    async def _be_idle(self) -> None:
+        self._be("resting")
+        settings = self._settings
+        self._rest = Rest(
+            self.named.url,
+            daemon_id=self._id,
+            version=metadata.version("memoryd"),
+            disconnected=settings.rest_disconnected,
+            pooled=settings.pooler == "transaction",
+            parallel=settings.executor_parallel if settings.executor_command else None,
+        )
+        self.daemon = None
+        self._log.debug("database_rests")
+        try:
+            # Not all of them at the same moment.
+            await self._rest.last(settings.rest_minutes * 60 * random.uniform(0.8, 1.0))
+        finally:
+            self._rest = None
+
+    def _be(self, state: str) -> None:
+        if self.reason is not None:
+            self._log.info("database_served")
+        self.state, self.reason = state, None
+
+    def _tell(self, error: Exception) -> None:
+        """Logs why it is not served, once for each reason."""
+        sentence = self._means.explain(error)
+        reason = describe(error) if sentence is None else sentence
+        if reason != self.reason:
+            if sentence is None and not isinstance(error, PartFailed):
+                self._log.error("part_failed", part="database", error=reason, at=frames(error))
+            else:
+                self._log.error("database_not_served", reason=reason)
+        self.reason, self.state = reason, "away"
+
+    async def _wait(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._stopped.wait()

@@ -1,0 +1,48 @@
+"""What a process does at signals: at SIGTERM and SIGINT it stops in order, at a second one at once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from types import FrameType
+
+from structlog.typing import FilteringBoundLogger
+
+from daemon.refusal import StoppedAtOnce
+
+SAME_MOMENT_SECONDS = 0.5
+"""Signals within it are one: a group of processes gets Ctrl-C, and its leader tells each of them to stop."""
+
+
+def heed_signals(
+    told_to_stop: asyncio.Event,
+    *,
+    reread: asyncio.Event | None = None,
+    grace_seconds: float,
+    logger: FilteringBoundLogger,
+) -> None:
+    """From now on signals set these events; `reread`: at SIGHUP. A second one raises StoppedAtOnce in the loop."""
+    loop = asyncio.get_running_loop()
+    told = 0.0
+
+    def heed(number: signal.Signals) -> None:
+        nonlocal told
+        if number == signal.SIGHUP and reread is not None:
+            reread.set()
+        elif not told_to_stop.is_set():
+            logger.info("stopping", signal=number.name, grace_seconds=grace_seconds)
+            told_to_stop.set()
+            told = loop.time()
+        elif loop.time() - told > SAME_MOMENT_SECONDS:
+            logger.warning("stopping_at_once", signal=number.name)
+            raise StoppedAtOnce(128 + number)
+
+    def receive(number: int, _frame: FrameType | None) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the daemon has stopped
+            loop.call_soon_threadsafe(heed, signal.Signals(number))
+
+    # Not add_signal_handler: at the end of the loop it would give the signals back, and one that comes then would end
+    # the process before its Postgres is stopped.
+    for number in (signal.SIGTERM, signal.SIGINT, *((signal.SIGHUP,) if reread is not None else ())):
+        signal.signal(number, receive)
