@@ -62,7 +62,7 @@ REPLICA = "replica"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class OneOfMany:
     """Of one of several databases of a process: its name, what it shares, and the counts of all daemons that it has had."""
 
     name: str
@@ -84,10 +84,10 @@ class Daemon:
         language_model: LanguageModel | None,
         logger: FilteringBoundLogger,
         supervisor: Supervisor | None = None,
-        place: Place | None = None,
+        one_of_many: OneOfMany | None = None,
     ) -> None:
         """`chosen`: whether the settings name the embedder; `instructed`: what stands before its texts.
-        `supervisor`: of the embedded Postgres, if there is one. `place`: of one of several in this process."""
+        `supervisor`: of the embedded Postgres, if there is one. `one_of_many`: of one of several in this process."""
         self._supervisor = supervisor
         self._settings = settings
         self._url = url
@@ -104,8 +104,8 @@ class Daemon:
         self._replica: Replica | None = None
         self._tracer: Tracer | None = None
         self._told_to_stop = asyncio.Event()
-        self._measures = Measures() if place is None else place.measures
-        self._place = place
+        self._measures = Measures() if one_of_many is None else one_of_many.measures
+        self._one_of_many = one_of_many
         self.started = asyncio.Event()
         self.found_idle = False
         self.database: Database | None = None
@@ -171,7 +171,7 @@ class Daemon:
             self._log.info(
                 "daemon_started",
                 daemon=str(self._id),
-                database=host_of(self._url) if self._place is None else self._place.name,
+                database=host_of(self._url) if self._one_of_many is None else self._one_of_many.name,
                 wake_up=heartbeat.wake_up,
                 embedder=self._embedder.name,
                 executor=self._executor is not None,
@@ -217,10 +217,10 @@ class Daemon:
 
     def _turn(self, kind: str) -> Callable[[], AbstractAsyncContextManager[None]]:
         """What a piece of work of this kind waits for, where several databases share it."""
-        if (place := self._place) is None:
+        if (one := self._one_of_many) is None:
             return nullcontext
-        turns: Turns = getattr(place.shared, kind)
-        return lambda: turns.turn(place.name)
+        turns: Turns = getattr(one.shared, kind)
+        return lambda: turns.turn(one.name)
 
     async def _open(self) -> tuple[bool, Database]:
         settings = self._settings
@@ -279,7 +279,7 @@ class Daemon:
             settings,
             database,
             daemon_id=self._id,
-            room=None if self._place is None else self._place.shared.commands,
+            room=None if self._one_of_many is None else self._one_of_many.shared.commands,
             measures=self._measures,
             logger=self._log,
         )
@@ -337,7 +337,7 @@ class Daemon:
             # Of several databases their process has one for all.
             "HTTP port": lambda: (
                 None
-                if self._place is not None
+                if self._one_of_many is not None
                 else parts.build_http(
                     self._settings,
                     database,

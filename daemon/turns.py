@@ -19,6 +19,9 @@ class Turns:
     def __init__(self, at_once: int) -> None:
         self._free = at_once
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+        self._given = 0
+        self._last: dict[str, int] = {}
+        """By database the number of its last turn."""
 
     @property
     def are_awaited(self) -> bool:
@@ -30,6 +33,7 @@ class Turns:
         """One turn of this database."""
         if self._free:
             self._free -= 1
+            self._count(whose)
         else:
             await self._wait(whose)
         try:
@@ -54,15 +58,20 @@ class Turns:
 
     def _give_on(self) -> None:
         while self._waiting:
-            whose, waiting = next(iter(self._waiting.items()))
-            del self._waiting[whose]
-            next_one = waiting.popleft()
-            if waiting:
-                self._waiting[whose] = waiting  # as the last one
-            if not next_one.done():
-                next_one.set_result(None)
+            whose = min(self._waiting, key=lambda one: self._last.get(one, 0))
+            waiting = self._waiting[whose]
+            first = waiting.popleft()
+            if not waiting:
+                del self._waiting[whose]
+            if not first.done():
+                self._count(whose)
+                first.set_result(None)
                 return
         self._free += 1
+
+    def _count(self, whose: str) -> None:
+        self._given += 1
+        self._last[whose] = self._given
 
 
 class Room:

@@ -22,7 +22,7 @@ from daemon.db.pool import Database
 from daemon.measures import SECONDS, Histogram, Measures
 from daemon.metrics.reading import Reading
 
-BUILD = "memoryd_build"
+BUILD, REPORTS = "memoryd_build", "memoryd_reports_database"
 STATES = ("ready", "claimed", "waiting")
 BOUNDS = [*map(str, SECONDS), "+Inf"]
 
@@ -87,7 +87,7 @@ class Collected:
         yield self._build
         yield _gauge("memoryd_database_up", "Whether the database answered.", {(): self._reading.is_up}, ())
         yield _gauge(
-            "memoryd_reports_database",
+            REPORTS,
             "Whether this daemon is the one that reports what is the database's.",
             {(): self._reading.shared is not None},
             (),

@@ -21,7 +21,7 @@ from daemon.db.lag import LAG
 from daemon.db.pool import Database
 from daemon.measures import Measures
 from daemon.metrics.cached import Cached
-from daemon.metrics.collected import BUILD, Collected, Provider
+from daemon.metrics.collected import BUILD, REPORTS, Collected, Provider
 from daemon.metrics.port import Answer
 from daemon.metrics.reading import SILENT, Reading, Readings
 
@@ -193,6 +193,8 @@ class SeveralPages:
             collected = Collected(serving.measures, database, self._providers, topics)
             reading = readings.get(name, Reading(serving.state != "away"))
             for family in collected.families(reading):
+                if database is None and family.name == REPORTS:
+                    continue  # nobody is there to report
                 labelled = whole.setdefault(
                     family.name, Metric(family.name, family.documentation, family.type, family.unit)
                 )

@@ -61,7 +61,7 @@ def listed_in(given: str) -> Path | None:
 def parse_databases(entries: Sequence[str], *, where: str) -> tuple[NamedDatabase, ...]:
     """Databases, each NAME=URL. Raises ValueError; `where` begins its sentence."""
     found: dict[str, NamedDatabase] = {}
-    places: dict[tuple[str, str, str], str] = {}
+    addresses: dict[tuple[str, str, str], str] = {}
     for number, entry in enumerate(entries, 1):
         name, separator, url = entry.partition("=")
         if not separator or "://" in name:
@@ -70,17 +70,17 @@ def parse_databases(entries: Sequence[str], *, where: str) -> tuple[NamedDatabas
             raise ValueError(f"{where}: {name[:80]!r} is no name of a database: {NAMES_ARE}.")
         if name in found:
             raise ValueError(f"{where}: the name {name} stands there twice.")
-        place = _place(url, f"{where}: the URL of {name}")
-        if place in places:
-            raise ValueError(f"{where}: {places[place]} and {name} are two names for one database.")
-        places[place] = name
+        address = _address(url, f"{where}: the URL of {name}")
+        if address in addresses:
+            raise ValueError(f"{where}: {addresses[address]} and {name} are two names for one database.")
+        addresses[address] = name
         found[name] = NamedDatabase(name, url)
     if not found:
         raise ValueError(f"{where} names no database. Write NAME=URL, such as acme=postgresql://host/acme.")
     return tuple(found.values())
 
 
-def _place(url: str, which: str) -> tuple[str, str, str]:
+def _address(url: str, which: str) -> tuple[str, str, str]:
     """Where a database is: host, port and name, from the URL or its parameters."""
     form = "It has the form postgresql://user:password@host:port/database"
     if any(character.isspace() for character in url):

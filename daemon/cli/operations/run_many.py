@@ -60,7 +60,7 @@ async def serve_many(settings: Settings, *, migrate: bool) -> None:
     from daemon.databases.serving import STARTS_AT_ONCE, Means
     from daemon.db.models import model_of
     from daemon.embedder import FollowingEmbedder
-    from daemon.lifecycle import Daemon, Place
+    from daemon.lifecycle import Daemon, OneOfMany
     from daemon.logs import get_logger
     from daemon.parts import build_http_of_many
     from daemon.turns import Room, Shared, Turns
@@ -89,7 +89,7 @@ async def serve_many(settings: Settings, *, migrate: bool) -> None:
             instructed=instructed(settings),
             language_model=model,
             logger=log,
-            place=Place(named.name, shared, measures),
+            one_of_many=OneOfMany(named.name, shared, measures),
         )
 
     means = Means(
@@ -104,7 +104,9 @@ async def serve_many(settings: Settings, *, migrate: bool) -> None:
         lambda: listed_databases(settings),
         means,
         # One that is away waits outside of its turn.
-        settings_of=lambda named: settings_of_database(settings, named).model_copy(update={"start_seconds": 0.0}),
+        settings_of=lambda named: settings_of_database(settings, named).model_copy(
+            update={"start_seconds": 0.0}
+        ),
         grace_seconds=settings.shutdown_seconds,
         logger=log,
     )

@@ -1,0 +1,158 @@
+"""One process that serves many databases: its cost at rest, how soon a command is ready, and what a flood in one is to others.
+
+    python -m benchmarks.load.databases --databases 200
+
+All are on one embedded Postgres, so what the server does for a flood is in the figures, too. The same flood is measured once
+more where another process serves that database ("of_another_process"): the rest is what one process for all adds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import tempfile
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+import asyncpg
+import psutil
+
+from benchmarks.harness import arguments, cpu, daemon, embedded, percentiles, report, wait_for
+
+RESTS = "select exists (select from memoryd.daemons where wake_up = 'rest')"
+CONNECTIONS = """
+select count(*)::float8 / $1 from pg_stat_activity
+where application_name in ('memoryd', 'memoryd listener', 'memoryd resting') and backend_type = 'client backend'
+"""
+ASK = "insert into agent_commands (agent_id, message) values ('alice', 'deploy the staging server') returning id"
+READY = "select status = 'ready' from agent_commands where id = $1"
+FLOOD = """
+insert into agent_memory (agent_id, content)
+select 'alice', 'service ' || n || ' answers slowly after deploy ' || n * 7 from generate_series($1::integer, $1 + 99) n
+"""
+
+
+async def copies(admin: str, number: int) -> list[str]:
+    """Databases copied from the one that is migrated; their URLs."""
+    parts = urlsplit(admin)
+    connection = await asyncpg.connect(urlunsplit(parts._replace(path="/postgres")))
+    source = parts.path.strip("/")
+    urls = []
+    for n in range(number):
+        await connection.execute(f'create database "tenant{n}" template "{source}" strategy file_copy')
+        urls.append(urlunsplit(parts._replace(path=f"/tenant{n}")))
+    await connection.close()
+    return urls
+
+
+def listed(folder: str, urls: Sequence[str]) -> str:
+    """A file that lists them."""
+    file = Path(folder) / f"databases-{len(urls)}"
+    file.write_text("".join(f"{urlsplit(url).path.strip('/')}={url}\n" for url in urls))
+    return str(file)
+
+
+async def ready_after(url: str, times: int, pause: float = 0.05) -> list[float]:
+    """Seconds from an insert until the command has its context."""
+    connection = await asyncpg.connect(url)
+    took = []
+    for _ in range(times):
+        began = time.perf_counter()
+        await wait_for(connection, READY, await connection.fetchval(ASK), pause=0.002)
+        took.append(time.perf_counter() - began)
+        await asyncio.sleep(pause)
+    await connection.close()
+    return took
+
+
+@asynccontextmanager
+async def flood(url: str) -> AsyncIterator[None]:
+    """Rows come in faster than they can be indexed."""
+    connection = await asyncpg.connect(url)
+
+    async def pour() -> None:
+        number = 0
+        while True:
+            await connection.execute(FLOOD, number)
+            number += 100
+            await asyncio.sleep(0.02)
+
+    pouring = asyncio.create_task(pour())
+    try:
+        yield
+    finally:
+        pouring.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await pouring
+        await connection.close()
+
+
+async def all_rest(urls: Sequence[str]) -> None:
+    """Waits until each of them is left alone."""
+    for url in urls:
+        connection = await asyncpg.connect(url)
+        await wait_for(connection, RESTS, pause=0.05)
+        await connection.close()
+
+
+async def measure(admin: str, number: int, seconds: float) -> dict[str, object]:
+    """All figures."""
+    figures: dict[str, object] = {"databases": number}
+    with tempfile.TemporaryDirectory() as folder:
+        urls = await copies(admin, number)
+        async with daemon(
+            urls[0], database_urls=listed(folder, urls), rest_seconds=5, databases_at_once=50
+        ) as running:
+            await all_rest(urls)
+            figures["all_served_s"] = round(time.perf_counter() - running.started, 1)
+            process = psutil.Process(running.process.pid)
+            connection = await asyncpg.connect(urls[0])
+            before = cpu(running.process.pid)
+            await asyncio.sleep(seconds)
+            figures["rest_core_percent"] = round((cpu(running.process.pid) - before) / seconds * 100, 2)
+            figures["rest_mb"] = round(process.memory_info().rss / 1e6)
+            figures["rest_connections_each"] = round(await connection.fetchval(CONNECTIONS, number), 2)
+            await connection.close()
+            woken = [took for url in urls[1 : 1 + min(40, number - 1)] for took in await ready_after(url, 1)]
+            figures |= {f"from_rest_{k}": v for k, v in percentiles(woken).items()}
+        quiet = urls[1:5]
+        async with daemon(urls[0], database_urls=listed(folder, urls[:6]), rest_seconds=600):
+            await asyncio.gather(*(ready_after(url, 3) for url in quiet))
+            alone = [t for took in await asyncio.gather(*(ready_after(u, 60) for u in quiet)) for t in took]
+            figures |= {f"awake_{k}": v for k, v in percentiles(alone).items()}
+            async with flood(urls[0]):
+                await asyncio.sleep(3)
+                beside = [
+                    t for took in await asyncio.gather(*(ready_after(u, 60) for u in quiet)) for t in took
+                ]
+            figures |= {f"beside_a_flood_{k}": v for k, v in percentiles(beside).items()}
+        async with (
+            daemon(urls[1], database_urls=listed(folder, urls[1:5]), rest_seconds=600),
+            daemon(urls[0], rest_seconds=600),
+        ):
+            await asyncio.gather(*(ready_after(url, 3) for url in quiet))
+            async with flood(urls[0]):
+                await asyncio.sleep(3)
+                apart = [
+                    t for took in await asyncio.gather(*(ready_after(u, 60) for u in quiet)) for t in took
+                ]
+            figures |= {f"beside_a_flood_of_another_process_{k}": v for k, v in percentiles(apart).items()}
+    return figures
+
+
+def main() -> None:
+    """Command line."""
+    parser = arguments(__doc__ or "")
+    parser.add_argument("--databases", type=int, default=200)
+    parser.add_argument("--seconds", type=float, default=60, help="of rest that are measured")
+    given = parser.parse_args()
+    with embedded(options={"max_connections": str(3 * given.databases + 100)}) as server:
+        figures = asyncio.run(measure(server.socket_url, given.databases, given.seconds))
+    report("databases", figures, given.json)
+
+
+if __name__ == "__main__":
+    main()
