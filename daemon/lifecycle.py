@@ -273,6 +273,7 @@ class Daemon:
             measures=self._measures,
             # With a listener the wake-up of the follow-up jobs comes soon enough, and saves a claim that may find nothing.
             wake_others=(lambda _topics: None) if listen else self.wake,
+            turn=self._turn("batches"),
             logger=self._log,
         )
         self._executor = parts.build_executor(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -27,7 +27,7 @@ from daemon.executor.program import words_of
 from daemon.ingest.drive_drop import DriveDrop
 from daemon.ingest.drive_files import DriveFiles
 from daemon.ingest.drop import DropFolder
-from daemon.measures import Measures
+from daemon.measures import ANSWERS, Measures
 from daemon.queue.worker import Worker
 from daemon.replica.keeper import Replica
 from daemon.replica.location import drive_id_of, open_drive, open_location
@@ -70,9 +70,10 @@ def build_workers(  # noqa: PLR0913 - what workers are made of
     daemon: int,
     measures: Measures,
     wake_others: Callable[[Sequence[str]], None],
+    turn: Callable[[], AbstractAsyncContextManager[None]],
     logger: FilteringBoundLogger,
 ) -> dict[str, Worker]:
-    """The worker of each topic, by its name. `daemon`: the number of the daemon."""
+    """The worker of each topic, by its name. `daemon`: the number of the daemon. `turn`: for what nobody waits for."""
     topics = build_topics(
         database,
         embedding,
@@ -94,6 +95,7 @@ def build_workers(  # noqa: PLR0913 - what workers are made of
             measures=measures,
             logger=logger,
             wake_others=wake_others,
+            turn=nullcontext if topic.name in ANSWERS else turn,
         )
         for topic in topics
     }

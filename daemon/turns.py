@@ -85,6 +85,8 @@ class Room:
 class Shared:
     """What the databases of one process share."""
 
+    batches: Turns
+    """Of jobs that nobody waits for."""
     embedding: Turns
     dreams: Turns
     builds: Turns

@@ -41,9 +41,14 @@ async def copies(admin: str, number: int) -> list[str]:
     connection = await asyncpg.connect(urlunsplit(parts._replace(path="/postgres")))
     source = parts.path.strip("/")
     urls = []
+    # Each of hundreds of files would be written through to the disk.
+    await connection.execute("alter system set fsync = off")
+    await connection.execute("select pg_reload_conf()")
     for n in range(number):
         await connection.execute(f'create database "tenant{n}" template "{source}" strategy file_copy')
         urls.append(urlunsplit(parts._replace(path=f"/tenant{n}")))
+    await connection.execute("alter system reset fsync")
+    await connection.execute("select pg_reload_conf()")
     await connection.close()
     return urls
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 
 from structlog.typing import FilteringBoundLogger
 
@@ -39,9 +40,14 @@ class Worker:
         retry_max_seconds: float = failures.BACKOFF_MAX_SECONDS,
         daemon: int | None = None,
         measures: Measures | None = None,
+        turn: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
     ) -> None:
-        """`daemon`: the number of the daemon, which is written to each claim (`claimed_by`). `measures` counts what is done."""
+        """`daemon`: the number of the daemon, which is written to each claim (`claimed_by`). `measures` counts what is done.
+
+        `turn`: within it a batch is done.
+        """
         self.topic = topic
+        self._turn = turn
         self._database = database
         self._claim_seconds = claim_seconds
         self._max_attempts = max_attempts
@@ -116,9 +122,14 @@ class Worker:
             await asyncio.wait(list(self._batches))
 
     def _begin(self, jobs: list[Job]) -> None:
-        task = asyncio.create_task(self._runner.run(jobs))
+        task = asyncio.create_task(self._do(jobs))
         self._batches[task] = jobs
         task.add_done_callback(self._batch_done)
+
+    async def _do(self, jobs: list[Job]) -> None:
+        # Claimed before: what is awaited now is renewed like what is done.
+        async with self._turn():
+            await self._runner.run(jobs)
 
     def _batch_done(self, task: asyncio.Task[None]) -> None:
         self._batches.pop(task, None)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 EMBEDDING_AT_ONCE = 4
 """Calls to a remote embedder, of all databases."""
+BATCHES_AT_ONCE = 2
+"""Of jobs for which nobody waits. More would only make those wait that somebody waits for: they share one thread."""
 DREAMS_AT_ONCE = 1
 BUILDS_AT_ONCE = 1
 
@@ -70,7 +72,13 @@ async def serve_many(settings: Settings, *, migrate: bool) -> None:
     listed_databases(settings)  # wrong at once, before anything is loaded
     embedders, model = Embedders(settings), language_model_of(settings)
     embedding = Turns(EMBEDDING_AT_ONCE if embedders.first.remote else 1)
-    shared = Shared(embedding, Turns(DREAMS_AT_ONCE), Turns(BUILDS_AT_ONCE), Room(settings.executor_total))
+    shared = Shared(
+        batches=Turns(BATCHES_AT_ONCE),
+        embedding=embedding,
+        dreams=Turns(DREAMS_AT_ONCE),
+        builds=Turns(BUILDS_AT_ONCE),
+        commands=Room(settings.executor_total),
+    )
 
     async def bring_up_to_date(own: Settings, url: str) -> None:
         if migrate:
