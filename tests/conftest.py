@@ -118,11 +118,11 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
 def template(server: Server, pytestconfig: pytest.Config) -> str:
     """A migrated database to copy."""
     name = pytestconfig.stash[RUN].template
-    repeatedly(name, lambda: asyncio.run(make_once(server, name, _fill_template)))
+    repeatedly(name, lambda: asyncio.run(make_once(server, name, fill_template)))
     return name
 
 
-async def _fill_template(connection: asyncpg.Connection) -> None:
+async def fill_template(connection: asyncpg.Connection) -> None:
     await migrate(connection, dimensions=DIMENSIONS, embedder=EMBEDDER)
     await leave_tokens_out(connection)
 

@@ -83,7 +83,7 @@ def settings_or_exit(
     except SettingsError as error:
         tell(str(error))
         raise typer.Exit(2) from None
-    if settings.database_urls is not None and settings.database is not None:
+    if settings.database is not None:
         settings = _chosen(settings, settings.database, tell)
     level = "warning" if quiet and "log_level" not in settings.model_fields_set else settings.log_level
     configure_logs(level=level, style=settings.log_format)
@@ -96,6 +96,10 @@ def settings_or_exit(
 
 def _chosen(settings: Settings, name: str, tell: Callable[[str], None]) -> Settings:
     """The settings of that one of several databases; another name ends the program with its sentence."""
+    if settings.database_urls is None:
+        # Otherwise it would be done in the only database that there is.
+        tell(f"--database {name} (MEMORYD_DATABASE) needs MEMORYD_DATABASE_URLS, which says where {name} is.")
+        raise typer.Exit(2)
     try:
         listed = listed_databases(settings)
         for one in listed:

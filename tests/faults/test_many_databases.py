@@ -14,7 +14,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from tests.conftest import RUN, _fill_template
+from tests.conftest import RUN, fill_template
 from tests.support.content.finished import all_done
 from tests.support.database.many import Many, many_databases
 from tests.support.database.servers import Server, wanted
@@ -48,7 +48,7 @@ def servers(server: Server, template: str, pytestconfig: pytest.Config) -> Itera
         other = server
         if len(wanted()) > 1:
             other = repeatedly("a second server", lambda: stack.enter_context(run.server(wanted()[1])))
-            repeatedly("its template", lambda: asyncio.run(make_once(other, run.template, _fill_template)))
+            repeatedly("its template", lambda: asyncio.run(make_once(other, run.template, fill_template)))
         yield [(server, template), (other, template)]
 
 
@@ -243,6 +243,8 @@ async def test_commands_go_over_all_databases_or_take_one(many: Many, tmp_path: 
         refused = await memoryd(*wrong, database_urls=listed)
         assert refused.code == code
         assert names[0] in refused.err
+    alone = await Commands(many.urls[names[0]], tmp_path)("--database", names[0], "recall", "a door")
+    assert alone.code == 2
     found = await memoryd("--database", names[0], "recall", "a door", database_urls=listed)
     assert found.code == 0, found.err
 
@@ -255,7 +257,7 @@ async def test_commands_go_over_all_databases_or_take_one(many: Many, tmp_path: 
         ("a=postgresql://h/x a=postgresql://h/y", "twice"),
         ("'a=postgresql://h/x", "is no name"),
         ("a=mysql://h/x", "names no database"),
-        ("a=postgresql://me:pass/word@h:1/x", "cannot be read"),
+        ("a=postgresql://me:hush/word@h:1/x", "cannot be read"),
         ("/nowhere/at/all", "cannot be read"),
         (" ", "cannot be read"),
     ],
@@ -264,7 +266,7 @@ async def test_a_list_that_is_wrong_is_refused(listed: str, said: str, tmp_path:
     refused = await Commands(None, tmp_path)("run", database_urls=listed)
     assert refused.code in (1, 2)
     assert said in " ".join(refused.sentences)
-    assert "pass" not in refused.err
+    assert "hush" not in refused.err
 
 
 async def test_probes_and_metrics_name_their_database(many: Many, processes: Daemons) -> None:
