@@ -35,6 +35,7 @@ from daemon.cli.replay.command import replay
 from daemon.cli.replica.command import replica
 from daemon.cli.replica.conflicts import conflicts
 from daemon.cli.replica.undelete import undelete
+from daemon.cli.tenants.command import tenant
 from daemon.cli.trail.anchors import anchors
 from daemon.cli.trail.prove import prove
 from daemon.cli.trail.verify import verify
@@ -89,6 +90,7 @@ app.add_typer(dead, name="dead")
 app.add_typer(hooks, name="hooks")
 app.add_typer(know, name="know")
 app.add_typer(secrets, name="secrets")
+app.add_typer(tenant, name="tenant")
 
 
 def _version(wanted: bool) -> None:

@@ -1,0 +1,119 @@
+"""The file of MEMORYD_DATABASE_URLS as commands change it: a line more, or another URL in a line.
+
+Promise: who reads the file sees all of it, as it was or as it is, never a half; of two commands that change it at once both
+changes are there. Comments, order, owner and mode stay. What a daemon could not read is never written.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from daemon.settings.databases import NamedDatabase, read_databases
+from daemon.tenants.urls import TenantError
+
+
+def read_listed(file: Path) -> tuple[NamedDatabase, ...]:
+    """Its databases; none where there is no such file, or nothing but comments in it. Raises ValueError with what to do."""
+    try:
+        text = file.read_text("utf-8-sig")
+    except FileNotFoundError:
+        return ()
+    except (OSError, UnicodeDecodeError):
+        text = "unread"  # read_databases() says what is wrong
+    if all(not line.strip() or line.strip().startswith("#") for line in text.splitlines()):
+        return ()
+    return read_databases(str(file))
+
+
+def add(file: Path, name: str, url: str) -> None:
+    """Adds a line. Raises TenantError where the name is there, ValueError and OSError."""
+
+    def with_line(lines: list[str]) -> list[str]:
+        if any(_is_of(line, name) for line in lines):
+            raise TenantError(already_listed(file, name))
+        return [*lines, f"{name}={url}\n"]
+
+    _change(file, with_line)
+
+
+def switch(file: Path, name: str, *, before: str, after: str) -> None:
+    """Gives a name another URL. Raises TenantError where the URL is not the one of `before`, ValueError and OSError."""
+
+    def switched(lines: list[str]) -> list[str]:
+        changed = [
+            f"{name}={after}\n" if line.strip().removeprefix("\ufeff") == f"{name}={before}" else line
+            for line in lines
+        ]
+        if changed == lines:
+            raise TenantError(f"{file} has another URL for {name} by now. Look at it, then try again.")
+        return changed
+
+    _change(file, switched)
+
+
+def already_listed(file: Path, name: str) -> str:
+    return f"{file} has {name} already. To see what it has: memoryd tenant list"
+
+
+def _is_of(line: str, name: str) -> bool:
+    return line.strip().removeprefix("\ufeff").startswith(f"{name}=")
+
+
+def _change(file: Path, change: Callable[[list[str]], list[str]]) -> None:
+    # What a link leads to is replaced, not the link.
+    file = file.resolve()
+    with _alone(file):
+        read_listed(file)  # what is half written stays as it is
+        try:
+            about = file.stat()
+            lines = file.read_text("utf-8").splitlines(keepends=True)
+        except FileNotFoundError:
+            about, lines = None, []
+        beside = file.with_name(file.name + ".new")
+        try:
+            _write(beside, "".join(change(lines)), about)
+            read_databases(str(beside))
+            beside.replace(file)
+        except ValueError as error:
+            # A sentence about the file that somebody has, not about the one beside it.
+            raise TenantError(str(error).replace(str(beside), str(file))) from None
+        finally:
+            beside.unlink(missing_ok=True)
+        # It has been changed: where this fails, only a loss of power could undo it.
+        with suppress(OSError):
+            _sync(file.parent)
+
+
+@contextmanager
+def _alone(file: Path) -> Iterator[None]:
+    """Waits until no other command changes the file. The file itself cannot be locked: another one takes its place."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(file.with_name(file.name + ".lock"), flags, 0o600), "rb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _write(beside: Path, text: str, about: os.stat_result | None) -> None:
+    beside.unlink(missing_ok=True)  # of a command that was killed
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(beside, flags, 0o600), "wb") as file:
+        file.write(text.encode())
+        if about is not None:
+            with suppress(PermissionError):
+                os.fchown(file.fileno(), about.st_uid, about.st_gid)
+            os.fchmod(file.fileno(), stat.S_IMODE(about.st_mode))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync(folder: Path) -> None:
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)

@@ -1,0 +1,51 @@
+"""The URL of a tenant: the same server with another database, and what of it may be shown.
+
+Promise: what is shown has no user, no password and no parameters.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qs, quote, unquote, urlsplit
+
+from daemon.settings.databases import SCHEMES
+
+_OF_DATABASE = ("dbname", "database")
+
+
+class TenantError(ValueError):
+    """A tenant cannot be made, looked at or moved; the message says what to do."""
+
+
+def on_database(url: str, database: str) -> str:
+    """The same server, user and parameters with another database. Raises TenantError for what is no URL of Postgres."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise TenantError(_FORM) from None
+    if parts.scheme not in SCHEMES or "@" in parts.path or "#" in url:
+        raise TenantError(_FORM)
+    query = "&".join(
+        one for one in parts.query.split("&") if one and one.partition("=")[0] not in _OF_DATABASE
+    )
+    # Put together by hand: urlunsplit leaves the slashes away where there is no host.
+    return f"{parts.scheme}://{parts.netloc}/{quote(database, safe='')}{'?' if query else ''}{query}"
+
+
+_FORM = (
+    "The URL of the server cannot be read. It has the form postgresql://user:password@host:port; "
+    "in the password write %23 for #, %2F for /, %3F for ?, %40 for @."
+)
+
+
+def database_of(url: str) -> str:
+    """The name of its database; empty where it names none."""
+    parts = urlsplit(url)
+    given = parse_qs(parts.query)
+    return next((given[key][-1] for key in _OF_DATABASE if key in given), unquote(parts.path.strip("/")))
+
+
+def host_of(url: str) -> str:
+    """Where its server is: hosts with ports, or the folder of a socket."""
+    parts = urlsplit(url)
+    host = parse_qs(parts.query).get("host")
+    return host[-1] if host else parts.netloc.rpartition("@")[2] or "local"
