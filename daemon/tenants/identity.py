@@ -71,7 +71,7 @@ async def table_with_rows(connection: asyncpg.Connection, *, but: tuple[str, ...
         return None
     # Names from the catalog, quoted there.
     asked = " union all ".join(f"(select {_literal(t)} from {t} limit 1)" for t in tables)  # noqa: S608
-    found: str | None = await connection.fetchval(f"{asked} limit 1")
+    found: str | None = await connection.fetchval(f"select * from ({asked}) t limit 1")  # noqa: S608
     return found
 
 

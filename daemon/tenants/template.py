@@ -17,6 +17,7 @@ import asyncpg
 
 from daemon.db.migration_files import load_files
 from daemon.db.models import Model
+from daemon.db.plan import MigrationError
 from daemon.db.pool import quoted
 from daemon.tenants.server import key_of, reach
 from daemon.tenants.urls import TenantError, on_database
@@ -91,21 +92,36 @@ async def _is_usable(server: asyncpg.Connection, mark: str) -> bool:
 
 async def _make(server: asyncpg.Connection, url: str, mark: str, migrate: Migrate) -> None:
     try:
-        await server.execute(f"drop database if exists {HALF} with (force)")
-        # From template0: template1 cannot be copied while a session is in it, and may have what others put there.
-        await server.execute(f"create database {HALF} template template0 encoding 'UTF8'")
-        await server.execute(f"revoke connect on database {HALF} from public")
+        if not await _is_ready_for_schema(server, url):
+            await server.execute(f"drop database if exists {HALF} with (force)")
+            # From template0: template1 cannot be copied while a session is in it, and may have what others put there.
+            await server.execute(f"create database {HALF} template template0 encoding 'UTF8'")
+            await server.execute(f"revoke connect on database {HALF} from public")
         await migrate(on_database(url, HALF))
         await _vacuum(on_database(url, HALF))
         await server.execute(f"alter database {HALF} with allow_connections false")
         await server.execute(f"comment on database {HALF} is '{mark}'")
         await server.execute(f"drop database if exists {TEMPLATE} with (force)")
         await _unless_in_use(server, f"alter database {HALF} rename to {TEMPLATE}")
+    except MigrationError as error:
+        raise TenantError(f"The database {HALF}, from which tenants are made: {error}") from None
     except asyncpg.InsufficientPrivilegeError as error:
         raise TenantError(
             f"{TEMPLATE} cannot be made ({error.args[0]}). If another role has made it, connect as that one (--server), or "
             f"have an administrator run: drop database {TEMPLATE}"
         ) from None
+
+
+async def _is_ready_for_schema(server: asyncpg.Connection, url: str) -> bool:
+    """Whether it was made and not migrated: where an administrator had to make an extension in it, that stays."""
+    state = await server.fetchrow(_STATE, HALF)
+    if state is None or not state["is_mine"] or not state["is_open"]:
+        return False
+    connection = await reach(on_database(url, HALF))
+    try:
+        return bool(await connection.fetchval("select to_regnamespace('memoryd') is null"))
+    finally:
+        await connection.close()
 
 
 async def _vacuum(url: str) -> None:

@@ -39,6 +39,7 @@ COMMANDS = {
     "know": "seed",
     "mcp": "--http",
     "secrets": "reencrypt",
+    "tenant": "MEMORYD_DATABASE_URLS",
     "decisions": "kill criterion",
     "export": "--output",
     "import": "--user",
@@ -111,6 +112,9 @@ WRONG = [
     ("mcp", "--agent", " "),
     ("secrets", "encrypt", "9 lives"),
     ("forget",),
+    ("tenant", "add", "acme"),
+    ("tenant", "move", "acme"),
+    ("tenant", "move", "acme", "--undo"),
 ]
 
 

@@ -14,9 +14,11 @@ from urllib.parse import urlsplit, urlunsplit
 import asyncpg
 import pytest
 
+from daemon.db.errors import DATABASE_FAULTS
 from daemon.embedded.server import EmbeddedPostgres
 from daemon.tenants.closing import hidden_name
 from daemon.tenants.look import AT_ONCE
+from daemon.tenants.target import MARK
 from daemon.tenants.template import TEMPLATE
 from tests.support.content.finished import all_done
 from tests.support.database.schemas import apply, connected
@@ -266,9 +268,7 @@ async def test_a_template_of_other_functions_is_made_again(tenants: Tenants) -> 
             assert await opened.fetchval(ask) == model
 
 
-@pytest.mark.parametrize(
-    "name", ['a"b', "a'b", "a b", "../x", "A", "", "-x", "a=b", "a\nb", "é", "x" * 64, "memoryd_template"]
-)
+@pytest.mark.parametrize("name", ['a"b', "a'b", "../x", "A b", "-x", "a=b", "memoryd_template"])
 async def test_a_bad_name_makes_nothing(name: str, tenants: Tenants) -> None:
     done = await tenants("add", "--server", tenants.server.admin_url, "--", name)
     assert done.code == (1 if name == "memoryd_template" else 2)
@@ -418,14 +418,14 @@ async def test_what_was_written_until_it_was_closed_is_there_after_it(tenants: T
     begun = asyncio.Event()
 
     async def write(writer: asyncpg.Connection) -> int:
-        """Until it is disconnected; then it comes back as often as it is let in."""
+        """Until it is disconnected."""
         written = 0
         try:
             while True:
                 await remember(writer, f"{id(writer)} {written}", agent_id="alice")
                 written += 1
                 begun.set()
-        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
+        except DATABASE_FAULTS:
             return written
 
     writing = [asyncio.create_task(write(writer)) for writer in writers]
@@ -486,6 +486,14 @@ async def test_after_a_kill_the_old_one_is_brought_back(way: str, tenants: Tenan
             again = await tenants("move", name, "--undo")
             assert (again.code, "Nothing is to be undone" in again.out) == (0, True)
     if way == "move":
+        async with connected(tenants.server.admin_url) as admin:
+            target = urlsplit(new).path[1:]
+            await admin.execute(f'drop database "{target}" with (force)')
+            # As a kill leaves one that the move itself has made.
+            await admin.execute(f'create database "{target}" template template0')
+            await admin.execute(f"comment on database \"{target}\" is '{MARK}'")
+            async with connected(new) as opened:
+                await opened.execute("create schema memoryd")
         done = await tenants("move", name, new)
         assert done.code == 0, done.err
         assert "wombat" in await rows_of(new)

@@ -24,6 +24,8 @@ from tests.support.processes.daemons import DaemonProcess
 from tests.support.repository import ROOT
 from tests.support.waiting import IDLE, until
 
+GROUPS = {("anchors",), ("dead",), ("hooks",), ("know",), ("secrets",), ("tenant",)}
+"""Commands that have subcommands."""
 LEVELS = frozenset({"debug", "info", "warning", "error", "critical"})
 
 
@@ -141,9 +143,7 @@ async def test_commands_and_options_in_the_documents_exist() -> None:
     for line in sorted(line for line in lines if line[0] == "memoryd"):
         words = tuple(takewhile(lambda word: re.fullmatch("[a-z]+", word), line[1:3]))
         # Only after these a second word is a subcommand; elsewhere it is an argument.
-        command = words[
-            : 2 if words[:1] in {("anchors",), ("dead",), ("hooks",), ("know",), ("secrets",)} else 1
-        ]
+        command = words[: 2 if words[:1] in GROUPS else 1]
         assert {word for word in line if word.startswith("-")} <= options_of_command(command), line
 
     modules = sorted({line[2] for line in lines if line[0] == "python"})
