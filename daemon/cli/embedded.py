@@ -32,7 +32,7 @@ def embedded(settings: Settings, *, keep: bool = False, existing: bool = False) 
 
     With `keep` it runs on afterwards. Raises EmbeddedPostgresError.
     """
-    with _ended_in_order():
+    with ended_in_order():
         yield from _embedded(settings, keep=keep, existing=existing)
 
 
@@ -73,7 +73,7 @@ def missing(folder: Path) -> str:
 
 
 @contextmanager
-def _ended_in_order() -> Iterator[None]:
+def ended_in_order() -> Iterator[None]:
     """SIGTERM ends the block as Ctrl-C does: asyncio cancels what it runs. An exception in the middle of it crashes asyncpg."""
     told: list[int] = []
 

@@ -211,7 +211,8 @@ async def test_tenants_share_nothing_that_two_databases_have_each_for_itself(
     async with copied(server, EMPTY) as one, copied(server, EMPTY) as other:
         await apply(one)
         await apply(other)
-        own = {key for key, value in (await values_of(one)).items() if (await values_of(other))[key] != value}
+        first, second = await values_of(one), await values_of(other)
+        own = {key for key in first if first[key] != second[key]}
     assert own == {"settings log_key", "trail id", "replica id"}
     first, second = await values_of(await tenants.add("one")), await values_of(await tenants.add("two"))
     assert {key for key in first if first[key] != second[key]} == own
@@ -460,13 +461,14 @@ async def held_up(tenants: Tenants) -> AsyncIterator[tuple[Process, str, str, st
             await blocks.rollback()
 
 
-async def test_ctrl_c_opens_the_old_one_again(tenants: Tenants) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+async def test_a_signal_opens_the_old_one_again(number: int, code: int, tenants: Tenants) -> None:
     async with held_up(tenants) as (process, name, old, _):
         at_work = await tenants("move", name, named(old, "other"))
         assert (at_work.code, "at work" in at_work.err) == (1, True), at_work.err
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         _, err = await process.communicate()
-        assert (process.returncode, b"Traceback" in err) == (130, False)
+        assert (process.returncode, b"Traceback" in err) == (code, False)
         assert "wombat" in await rows_of(old)
         assert tenants.urls() == {name: old}
 

@@ -144,7 +144,9 @@ async def test_commands_and_options_in_the_documents_exist() -> None:
         words = tuple(takewhile(lambda word: re.fullmatch("[a-z]+", word), line[1:3]))
         # Only after these a second word is a subcommand; elsewhere it is an argument.
         command = words[: 2 if words[:1] in GROUPS else 1]
-        assert {word for word in line if word.startswith("-")} <= options_of_command(command), line
+        assert {word for word in line if word.startswith("-") and word != "-"} <= options_of_command(
+            command
+        ), line
 
     modules = sorted({line[2] for line in lines if line[0] == "python"})
     process = await asyncio.create_subprocess_exec(

@@ -227,8 +227,12 @@ def _migrate(settings: Settings) -> Migrate:
 
 
 def _writing(file: Path, main: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
+    from daemon.cli.embedded import ended_in_order
+
     try:
-        return asyncio.run(main())
+        # SIGTERM undoes what is half done, as Ctrl-C does.
+        with ended_in_order():
+            return asyncio.run(main())
     except OSError as error:
         if error.errno is None or isinstance(error, ConnectionError | TimeoutError):
             raise  # of a database
