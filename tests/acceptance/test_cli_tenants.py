@@ -6,7 +6,7 @@ import asyncio
 import json
 import signal
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
@@ -19,7 +19,7 @@ from daemon.embedded.server import EmbeddedPostgres
 from daemon.tenants.closing import hidden_name
 from daemon.tenants.look import AT_ONCE
 from daemon.tenants.target import MARK
-from daemon.tenants.template import TEMPLATE
+from daemon.tenants.template import HALF, TEMPLATE
 from tests.support.content.finished import all_done
 from tests.support.database.schemas import apply, connected
 from tests.support.database.servers import Server
@@ -151,9 +151,11 @@ async def filled(url: str, folder: Path) -> None:
         for text in ("the certificate is purple", "the staging server is in Oslo", "builds need wombats"):
             await remember(opened, text, agent_id="alice")
         daemons = Daemons(url, folder)
-        await daemons.start()
-        await all_done(opened)
-        await daemons.kill_all()
+        try:
+            await daemons.start()
+            await all_done(opened)
+        finally:
+            await daemons.kill_all()
 
 
 async def recalled(url: str, folder: Path) -> list[object]:
@@ -441,9 +443,13 @@ async def test_what_was_written_until_it_was_closed_is_there_after_it(tenants: T
 
 
 @asynccontextmanager
-async def held_up(tenants: Tenants) -> AsyncIterator[tuple[Process, str, str, str]]:
+async def held_up(
+    tenants: Tenants, *, before: Callable[[str], Awaitable[object]] | None = None
+) -> AsyncIterator[tuple[Process, str, str, str]]:
     """A move that waits in the restore: the process, the tenant's name, its old URL, its new one."""
     old, name, target = await tenants.add("one"), tenants.name("one"), tenants.name("two")
+    if before is not None:
+        await before(old)
     async with connected(old) as opened:
         await remember(opened, "wombat", agent_id="alice")
     new = named(old, target)
@@ -571,3 +577,40 @@ async def test_only_who_may_close_a_database_moves_it(tenants: Tenants) -> None:
     assert await is_open(old)
     missing = await tenants("move", "nobody", old)
     assert missing.code == 2
+
+
+async def test_a_daemon_waits_for_a_database_whose_move_is_undone(tenants: Tenants, tmp_path: Path) -> None:
+    daemons = Daemons("", tmp_path)
+    try:
+        async with held_up(tenants, before=lambda old: daemons.start(url=old)) as (process, _, old, _):
+            process.send_signal(signal.SIGINT)
+            await process.communicate()
+            async with connected(old) as opened:
+                await remember(opened, "after the move", agent_id="alice")
+                await all_done(opened)
+    finally:
+        await daemons.kill_all()
+
+
+async def test_no_superuser_is_needed_but_for_the_extension(tenants: Tenants, elsewhere: str) -> None:
+    async with connected(elsewhere) as admin:
+        await admin.execute(f"create role owner login createdb createrole password '{SECRET}'")
+        server = as_role(elsewhere, "owner")
+        refused = await tenants("add", "one", "--server", server)
+        assert (refused.code, HALF in refused.err, "create extension vector" in refused.err) == (
+            1,
+            True,
+            True,
+        )
+        await admin.execute("create database two owner owner template template0")
+        for name in (HALF, "two"):
+            async with connected(named(elsewhere, name)) as opened:
+                await opened.execute("create extension vector")
+    done = await tenants("add", "one", "--server", server)
+    assert done.code == 0, done.err
+    async with connected(named(server, "one")) as opened:
+        await remember(opened, "wombat", agent_id="alice")
+        done = await tenants("move", "one", named(server, "two"))
+        assert done.code == 0, done.err
+    assert "wombat" in await rows_of(named(server, "two"))
+    assert not await is_open(named(server, "one"))
