@@ -339,6 +339,16 @@ def build_http_of_many(
     return HttpPort(settings.http, pages, logger=logger)
 
 
+def build_waiting_http(settings: Settings, reason: str, *, logger: FilteringBoundLogger) -> HttpPort | None:
+    """What answers probes before the work begins, for this `reason`; None where the settings name no port."""
+    if settings.http is None:
+        return None
+    from daemon.metrics.port import HttpPort  # noqa: PLC0415
+    from daemon.metrics.waiting import WaitingPages  # noqa: PLC0415
+
+    return HttpPort(settings.http, WaitingPages(reason), logger=logger)
+
+
 def build_tracer(
     database: Database, *, daemon_id: UUID, version: str, logger: FilteringBoundLogger
 ) -> Tracer | None:

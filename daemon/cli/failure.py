@@ -7,8 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import typer
+
+if TYPE_CHECKING:
+    import asyncpg
 
 EXIT_CODES = """
 Exit codes: **0**: done, and nothing is wrong. **1**: it failed, or something that was looked at is wrong. **2**: the call
@@ -93,9 +97,18 @@ def explain(error: Exception) -> str | None:
         case asyncpg.InsufficientPrivilegeError():
             return f"{said}. Connect as the role that ran memoryd migrate, or as a superuser."
         case asyncpg.PostgresError():
-            hint = getattr(error, "hint", None)
-            return f"The database said: {said}." + (f" {hint}" if hint else "")
+            return _refused(error, said)
         case OSError() | asyncpg.InterfaceError() | asyncpg.InternalClientError():
             reason = said or type(error).__name__
             return f"The database cannot be reached: {reason}. Is it running, and is DATABASE_URL right?"
     return None
+
+
+def _refused(error: asyncpg.PostgresError, said: str) -> str:
+    """What the database said of a statement; where it takes no writes, what to do."""
+    import asyncpg
+
+    hint = getattr(error, "hint", None)
+    if hint is None and isinstance(error, asyncpg.ReadOnlySQLTransactionError):
+        hint = "If it is a standby, give DATABASE_URL the address of its primary."
+    return f"The database said: {said}." + (f" {hint}" if hint else "")

@@ -39,6 +39,7 @@ from daemon.db.models import NO_INSTRUCTIONS, Model, is_like, read_models, refus
 from daemon.db.obstacles import read_obstacles, say_obstacles
 from daemon.db.plan import MigrationError, Upgrade, plan, schema_trouble
 from daemon.db.pool import FIND_VECTOR_SCHEMA, quoted, search_path
+from daemon.db.standby import refuse_standby
 from handlers.shared.ports import AnyConnection
 from providers.ports import Instructions
 
@@ -118,6 +119,7 @@ async def migrate(  # noqa: PLR0913 - what it is to do, one each
     `connection` must not be in a transaction; behind a transaction pooler the lock is taken by the upgrade's own transaction.
     """
     files = load_files() if files is None else files
+    await refuse_standby(connection)
     if dry_run:
         ledger = await read_ledger(connection)
         if not ledger:

@@ -28,16 +28,17 @@ async def hears_notifications(url: str, *, timeout: float = 2.0) -> bool:
     heard = asyncio.Event()
     listener = await connect(url, pooled=True)
     try:
-        await listener.add_listener(channel, lambda *_: heard.set())
         sender = await connect(url, pooled=True)
         try:
-            # Several short transactions: a pooler hands its server connections round.
             try:
+                await listener.add_listener(channel, lambda *_: heard.set())
+                # Several short transactions: a pooler hands its server connections round.
                 for _ in range(3):
                     async with sender.transaction():
                         await sender.execute(f"notify {channel}")
-            except asyncpg.ProgramLimitExceededError:
-                # The server's queue is full, and will not stay so: then what counts is whose the connections are.
+            except (asyncpg.ProgramLimitExceededError, asyncpg.ReadOnlySQLTransactionError):
+                # The server's queue is full, and will not stay so; or it is a standby, where nobody listens before it is
+                # promoted. Then what counts is whose the connections are.
                 return await _have_backends_of_their_own(listener, sender)
             await asyncio.wait_for(heard.wait(), timeout)
         finally:

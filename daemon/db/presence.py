@@ -7,11 +7,13 @@ polls (behind a transaction pooler), or whose whole machine is gone, does after 
 from __future__ import annotations
 
 LISTENS = """
-exists (select from pg_stat_get_activity(d.backend) a join pg_database b on b.oid = a.datid
-        where b.datname = current_database() and coalesce(a.backend_start <= d.seen_at, true))
+(pg_is_in_recovery()
+ or exists (select from pg_stat_get_activity(d.backend) a join pg_database b on b.oid = a.datid
+            where b.datname = current_database() and coalesce(a.backend_start <= d.seen_at, true)))
 """
 """Of a row `d` with a backend. A process that is younger than the last heartbeat is another one with the same id, and one in
-another database listens there: this database is a copy of that one."""
+another database listens there: this database is a copy of that one. At a standby, whose primary has the process, only the
+heartbeats tell."""
 
 RESTS = "rest"
 """What `wake_up` says of a daemon that leaves the database alone until it is told of work: it has no heartbeat."""

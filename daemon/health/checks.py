@@ -133,7 +133,10 @@ def check_log(server: Facts) -> Check:
     hiding = ("fatal", "panic") if server["log_min_error_statement"] in ("fatal", "panic") else NO_WARNINGS
     if level not in hiding:
         return Check("log", "ok", "The server's log takes what no table can: reads that may write nothing.")
-    found = f"log_min_messages is {level}: reads of support that are rolled back, and read-only ones, leave no line."
+    found = (
+        f"log_min_messages is {level}: reads of support that are rolled back leave no line, and read-only reads "
+        "for a user are refused."
+    )
     advice = "Set log_min_messages = warning, or log_min_messages = log and log_min_error_statement = panic."
     return Check("log", "warning", found, advice)
 

@@ -20,10 +20,13 @@ from daemon.db.obstacles import read_obstacles, say_obstacles
 from daemon.db.plan import schema_trouble
 from daemon.db.pool import connect
 from daemon.db.pooler import hears_notifications
+from daemon.db.standby import READ as READ_STANDBY
+from daemon.db.standby import Standby
 from daemon.health import access_checks, checks
 from daemon.health.backup_check import check_backups
 from daemon.health.check import Check, Facts, split_advice
 from daemon.health.replica_check import check_replica
+from daemon.health.standby_check import as_shown, check_standby
 from daemon.health.status import Status, read_status
 from daemon.health.trail_check import check_ledgers, check_trail
 from daemon.settings import Settings
@@ -33,10 +36,11 @@ from providers.build import LOCAL
 from providers.ports import Embedder, LanguageModel, Rejected, Unavailable
 
 # It reads only the catalogs, so it works on any database, for any role.
-READ_SERVER = """
+READ_SERVER = f"""
 select json_build_object(
     'version_num', current_setting('server_version_num')::integer,
     'version', current_setting('server_version'),
+    'standby', {READ_STANDBY},
     'vector', (select json_build_object('version', e.extversion, 'schema', n.nspname)
                from pg_extension e join pg_namespace n on n.oid = e.extnamespace where e.extname = 'vector'),
     'vector_available', (select default_version from pg_available_extensions where name = 'vector'),
@@ -97,7 +101,7 @@ select json_build_object(
     'log_min_messages', current_setting('log_min_messages'),
     'log_min_error_statement', current_setting('log_min_error_statement')
 )
-"""
+"""  # noqa: S608 - a constant of ours
 
 # Behind a gateway no login inherits memoryd_user: PostgREST's authenticator takes the role for a request.
 READ_LOGINS = """
@@ -162,6 +166,9 @@ async def examine(
     try:
         server: Facts = json.loads(await connection.fetchval(READ_SERVER, tables_of(load_migrations())))
         yield checks.check_postgres(server)
+        standby = None if server["standby"] is None else Standby(**server["standby"])
+        if standby is not None:
+            yield check_standby(standby)
         yield checks.check_vector(server)
         for check in access_checks.check_roles(server):
             yield check
@@ -181,7 +188,9 @@ async def examine(
             yield check
         yield await _ask_language_model(build_language_model)
         yield await check_ledgers(settings)
-        yield checks.check_wake_up(settings, heard=await hears_notifications(url))
+        if standby is None:
+            # At a standby nobody can listen, and no daemon works.
+            yield checks.check_wake_up(settings, heard=await hears_notifications(url))
         yield checks.check_connections(server, settings.pool_size)
         yield checks.check_transactions(server)
         yield checks.check_notifications(server)
@@ -190,17 +199,25 @@ async def examine(
         yield check_backups(settings)
         yield checks.check_clock(await _clock_difference(connection))
         if memory is not None and status is not None:
-            yield checks.check_embeddings(memory)
-            yield checks.check_daemons(status)
-            yield checks.check_parts(status)
-            yield checks.check_queue(status, memory)
-            yield checks.check_commands(memory)
-            yield checks.check_dreams(overdue=await connection.fetchval(DUE, *MISSED.arguments))
+            async for check in _check_work(connection, settings, status, memory):
+                yield as_shown(check, standby)
             yield checks.check_size(status.size, free_bytes)
-            yield await check_replica(connection, settings)
-            yield await check_trail(connection, settings)
     finally:
         await connection.close()
+
+
+async def _check_work(
+    connection: asyncpg.Connection, settings: Settings, status: Status, memory: Facts
+) -> AsyncIterator[Check]:
+    """What daemons do, and have left undone."""
+    yield checks.check_embeddings(memory)
+    yield checks.check_daemons(status)
+    yield checks.check_parts(status)
+    yield checks.check_queue(status, memory)
+    yield checks.check_commands(memory)
+    yield checks.check_dreams(overdue=await connection.fetchval(DUE, *MISSED.arguments))
+    yield await check_replica(connection, settings)
+    yield await check_trail(connection, settings)
 
 
 async def _read_schema(

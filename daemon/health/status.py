@@ -13,6 +13,8 @@ from typing import Any, Protocol
 from daemon.db.functions import AppliedFile
 from daemon.db.plan import schema_trouble
 from daemon.db.presence import ALIVE, silence
+from daemon.db.standby import READ as READ_STANDBY
+from daemon.db.standby import Standby
 
 LARGEST = 5
 
@@ -31,6 +33,7 @@ with jobs as materialized (
 select json_build_object(
     'database', current_database(),
     'postgres', current_setting('server_version'),
+    'standby', {READ_STANDBY},
     'daemons', (
         select coalesce(json_agg(json_build_object(
             'id', d.id, 'host', d.host, 'pid', d.pid, 'version', d.version, 'wake_up', d.wake_up,
@@ -169,11 +172,13 @@ class Size:
 class Status:
     """One moment. `lag_seconds`: how long the oldest claimable job has waited; None when none waits.
 
-    `schema_trouble` says what is wrong between the database's schema and this code, None when they agree.
+    `schema_trouble` says what is wrong between the database's schema and this code, None when they agree. `standby`: None at
+    a primary.
     """
 
     database: str
     postgres: str
+    standby: Standby | None
     schema_version: int
     schema_trouble: str | None
     daemons: tuple[DaemonRow, ...]
@@ -207,6 +212,7 @@ async def read_status(reader: Reader, *, heartbeat_seconds: float) -> Status:
     return Status(
         database=read["database"],
         postgres=read["postgres"],
+        standby=None if read["standby"] is None else Standby(**read["standby"]),
         schema_version=max((version for version, _, _ in ledger), default=0),
         schema_trouble=schema_trouble(ledger, {name: AppliedFile(**row) for name, row in files.items()}),
         daemons=tuple(DaemonRow(**row) for row in read["daemons"]),

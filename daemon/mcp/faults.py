@@ -31,6 +31,11 @@ def told(error: BaseException, *, seconds: float) -> str:
             text = f"The memory did not answer within {seconds:g} seconds. Try again in a moment."
         case asyncpg.InsufficientPrivilegeError():
             text = _said(error) if error.hint else "This identity may not do that. Nothing was changed."
+        case asyncpg.ReadOnlySQLTransactionError() if not error.hint:
+            text = (
+                "This memory is read-only: its database is a standby, or takes no writes now. Nothing was changed. "
+                "recall, context and explain work; what is to be remembered needs the primary."
+            )
         case _ if is_locked_out(error):
             text = "Somebody else is changing the same rows. Nothing was changed. Try again in a moment."
         case _ if is_gone(error):

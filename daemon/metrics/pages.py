@@ -60,7 +60,7 @@ class Pages:
         """See `Site`."""
         match path:
             case "/health/live":
-                return _json(HTTPStatus.OK, {"status": "live"})
+                return as_json(HTTPStatus.OK, {"status": "live"})
             case "/health/ready":
                 return await self._readiness()
             case "/metrics":
@@ -79,8 +79,8 @@ class Pages:
         except TimeoutError:
             reason = f"the database has not answered for {ASK_SECONDS:g} s"
         if reason is None:
-            return _json(HTTPStatus.OK, {"status": "ready"})
-        return _json(HTTPStatus.SERVICE_UNAVAILABLE, {"status": "not ready", "reason": reason})
+            return as_json(HTTPStatus.OK, {"status": "ready"})
+        return as_json(HTTPStatus.SERVICE_UNAVAILABLE, {"status": "not ready", "reason": reason})
 
     async def _metrics(self, accept: str) -> Answer:
         try:
@@ -111,5 +111,6 @@ class Pages:
         )
 
 
-def _json(status: HTTPStatus, value: object) -> Answer:
+def as_json(status: HTTPStatus, value: object) -> Answer:
+    """An answer in JSON."""
     return Answer(status, json.dumps(value).encode() + b"\n", JSON)

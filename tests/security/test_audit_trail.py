@@ -12,6 +12,7 @@ import pytest
 from daemon.db.migration_files import load_sources
 from tests.support.access.acting import ANN, BOB, acting_as
 from tests.support.access.isolation import index_world
+from tests.support.access.refusals import refused
 from tests.support.database.logins import login
 from tests.support.database.server_log import server_log
 from tests.support.rows import insert, remember
@@ -234,6 +235,56 @@ async def test_a_read_in_a_read_only_transaction_is_audited_in_the_servers_log(
     assert said["caller"] == role.removeprefix("memoryd_")
     assert found is None or said["found"] == found
     assert await trail(connection, "memory_read") == []
+
+
+RECORDED = (
+    *(read for read, _, _ in READS),
+    "select * from search_keys('wombat', agent_id => 'alice', user_id => '{one}')",
+    "select * from names_said('{one}')",
+    "select * from memory_as_of(now(), user_id => '{one}')",
+    "select build_context('alice', 'wake the wombat', '{one}')",
+    "select * from explain_context('alice', 'wake the wombat', '{one}')",
+)
+"""Every read that is on the audit trail."""
+
+
+@pytest.mark.parametrize("read", RECORDED)
+@pytest.mark.parametrize("role", ["memoryd_service", "memoryd_user"])
+async def test_no_read_goes_by_the_trail_in_a_read_only_transaction(
+    connection: asyncpg.Connection, role: str, read: str
+) -> None:
+    """It is a line in the log. Where the server's log would not take the line, nothing is read."""
+    await seeded(connection)
+    vector = await connection.fetchval("select embedding::text from memoryd.entries")
+    # A refused statement stands in the log, where other tests look that no wombat does.
+    sql = read.replace("wombat", "sleeps").format(one=ANN, vector=vector)
+    log = await server_log(connection)
+    async with connection.transaction(readonly=True), acting_as(connection, ANN, role=role):
+        await connection.fetch(sql)
+    assert len(log.audit_lines(connection.get_server_pid())) == 1
+    for level, statements in (("error", "error"), ("log", "error"), ("fatal", "panic"), ("panic", "fatal")):
+        await connection.execute(
+            f"set log_min_messages = {level}; set log_min_error_statement = {statements}"
+        )
+        async with connection.transaction(readonly=True), acting_as(connection, ANN, role=role):
+            state, said, _ = await refused(connection, sql)
+        assert (state, "neither a table nor the log takes it" in said) == ("25006", True), level
+        # Where a row can be written the line is not needed.
+        async with acting_as(connection, ANN, role=role):
+            await connection.fetch(sql)
+    assert len(await trail(connection, "memory_read")) == 4
+    # A line of level LOG passes. Not written here: other tests look for such lines in the same log.
+    await connection.execute("set log_min_messages = log; set log_min_error_statement = panic")
+    assert await connection.fetchval("select memoryd.log_takes_audit()")
+
+
+@pytest.mark.parametrize("change", ["reset log_min_messages", "set log_min_messages = fatal"])
+async def test_nobody_but_a_superuser_can_keep_the_line_out_of_the_log(
+    database_url: str, connection: asyncpg.Connection, change: str
+) -> None:
+    async with login(connection, database_url, role="memoryd_service") as (_, service):
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await service.execute(change)
 
 
 async def test_a_context_is_built_in_a_read_only_transaction(connection: asyncpg.Connection) -> None:

@@ -102,8 +102,11 @@ async def _serve(
     from daemon.embedder import FollowingEmbedder
     from daemon.lifecycle import Daemon
     from daemon.logs import get_logger
+    from daemon.promotion import is_writable
 
     log = get_logger()
+    if not await is_writable(settings, url, once=once, logger=log):
+        return  # a standby, and a signal came before it was promoted
     if migrate:
         upgrade = await patiently(
             lambda: migrate_database(settings, url), seconds=settings.start_seconds, logger=log

@@ -43,6 +43,8 @@ async def _read(settings: Settings, database: Database) -> Status:
 
 def _show(found: Status) -> None:
     say(f"Database {found.database}, Postgres {found.postgres}, schema version {found.schema_version}")
+    if found.standby is not None:
+        say(f"This is {found.standby}. What stands below is what it shows.")
     if found.schema_trouble is not None:
         say(found.schema_trouble)
     say()
@@ -67,7 +69,8 @@ def _show(found: Status) -> None:
             for part, error in sorted(daemon.failing.items()) if daemon.alive else ():
                 say(f"The {part} of {daemon.pid} has failed ({error}), and is started again after a pause.")
     if not any(one.alive for one in found.daemons):
-        say("No daemon is running. Start one: memoryd run")
+        where = "" if found.standby is None else " at the primary"
+        say(f"No daemon is running. Start one{where}: memoryd run")
     say()
     _show_queue(found)
     say(f"Memories   {_counts(found.memories)}")

@@ -51,6 +51,17 @@ begin
 end
 $$;
 
+-- Whether the server's log takes the lines of log_audit(). Who is no superuser cannot change the settings.
+create or replace function memoryd.log_takes_audit() returns boolean
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select current_setting('log_min_messages') <> all (
+        case when current_setting('log_min_error_statement') in ('fatal', 'panic')
+             then array['fatal', 'panic']
+             else array['error', 'log', 'fatal', 'panic'] end)
+$$;
+
 create or replace function memoryd.check_log_line(p_line text) returns boolean
 language sql stable
 set search_path = pg_catalog, pg_temp
@@ -117,7 +128,7 @@ $$;
 -- rights, so an end user can call it directly, too, without having read anything. Therefore the row says
 -- who wrote it (caller). From an end user it takes only one of the known steps and two numbers, about
 -- themselves; the name of an agent is taken only from the service. A read-only transaction writes into the
--- server's log instead.
+-- server's log instead; where that does not take the line, the read is refused: none is without a record.
 create or replace function memoryd.audit_read(
     p_user uuid, p_agent text, p_step text, p_found integer, p_ms integer
 ) returns void
@@ -143,6 +154,11 @@ begin
         return;
     end if;
     if current_setting('transaction_read_only') = 'on' then
+        if not memoryd.log_takes_audit() then
+            raise exception 'this read cannot be put on record: neither a table nor the log takes it'
+                using errcode = 'read_only_sql_transaction',
+                      hint = 'Begin a transaction that may write, or have log_min_messages = warning set.';
+        end if;
         perform memoryd.log_audit(jsonb_build_object(
             'action', 'memory_read', 'step', step, 'user', read_of, 'agent', agent, 'caller', caller,
             'found', number, 'ms', ms));

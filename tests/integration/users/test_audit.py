@@ -312,11 +312,20 @@ async def test_a_read_of_many_users_is_audited_in_one_row_beyond_a_hundred(
     assert [d["users"] for u, _, d in rows if u is None] == ["many"]
 
 
-async def test_an_admins_read_in_a_read_only_transaction_is_refused(connection: asyncpg.Connection) -> None:
-    await remember(connection, "x", user_id=ANN)
-    with pytest.raises(asyncpg.ReadOnlySQLTransactionError, match="reads of memoryd_admin are logged"):
-        async with connection.transaction(readonly=True), acting_as(connection, None, role="memoryd_admin"):
-            await connection.fetch("select * from agent_memory")
+async def test_an_admin_reads_no_row_of_a_user_in_a_read_only_transaction(
+    connection: asyncpg.Connection,
+) -> None:
+    await whole_user(connection, ANN, "wombat")
+    tables = await column(
+        connection, "select name from memoryd.user_tables() where name <> 'shared_knowledge'"
+    )
+    for table in tables:
+        with pytest.raises(asyncpg.ReadOnlySQLTransactionError, match="reads of memoryd_admin are logged"):
+            async with (
+                connection.transaction(readonly=True),
+                acting_as(connection, None, role="memoryd_admin"),
+            ):
+                await connection.fetch(f"select * from {table}")
 
 
 async def test_a_rolled_back_admin_read_is_in_the_servers_log(connection: asyncpg.Connection) -> None:

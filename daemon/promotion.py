@@ -1,0 +1,94 @@
+"""A daemon whose database is a standby: it does nothing, and waits until that is promoted.
+
+Promise: it says so once, takes part in nothing meanwhile, and goes on as any daemon does when the standby has become a
+primary, without a restart. SIGTERM and SIGINT end the wait, and the process ends well. The HTTP port answers that it is
+alive and not ready, and why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+
+from structlog.typing import FilteringBoundLogger
+
+from daemon.db.errors import DATABASE_FAULTS, is_gone
+from daemon.db.pool import patiently
+from daemon.db.standby import StandbyError, is_standby
+from daemon.first_to_end import until_first_ends
+from daemon.outer_part import Part, keep_running
+from daemon.parts import build_waiting_http
+from daemon.settings import Settings
+
+WHY = "the database is a standby: waiting until it is promoted"
+
+
+async def is_writable(settings: Settings, url: str, *, once: bool, logger: FilteringBoundLogger) -> bool:
+    """True when the database takes writes, at once or after its promotion; False when a signal ended the wait.
+
+    Raises StandbyError instead of waiting with `once`; OSError or asyncpg.PostgresError as a start does.
+    """
+    if not await patiently(lambda: is_standby(url), seconds=settings.start_seconds, logger=logger):
+        return True
+    if once:
+        raise StandbyError
+    logger.warning("standby", poll_seconds=settings.poll_seconds)
+    loop = asyncio.get_running_loop()
+    began, told_to_stop = loop.time(), asyncio.Event()
+
+    async def stopped() -> None:
+        await told_to_stop.wait()
+
+    with _signals(told_to_stop, logger):
+        works = [stopped(), _promoted(url, pause=settings.poll_seconds)]
+        if settings.http is not None:
+            works.append(_answer_probes(settings, logger))
+        await until_first_ends(*works)
+    if told_to_stop.is_set():
+        return False
+    logger.info("promoted", seconds=round(loop.time() - began, 2))
+    return True
+
+
+async def _promoted(url: str, *, pause: float) -> None:
+    """Returns when it is no standby any more."""
+    while True:
+        await asyncio.sleep(pause)
+        try:
+            if not await is_standby(url):
+                return
+        except DATABASE_FAULTS as error:
+            if not is_gone(error):
+                raise  # such as a password that was changed
+
+
+@contextmanager
+def _signals(told_to_stop: asyncio.Event, logger: FilteringBoundLogger) -> Iterator[None]:
+    """Inside, signals set the event; afterwards they are whose they were."""
+    loop = asyncio.get_running_loop()
+
+    def heed(number: signal.Signals) -> None:
+        if not told_to_stop.is_set():
+            logger.info("stopping", signal=number.name)
+            told_to_stop.set()
+
+    def receive(number: int, _frame: FrameType | None) -> None:
+        with suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(heed, signal.Signals(number))
+
+    before = {number: signal.signal(number, receive) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+async def _answer_probes(settings: Settings, logger: FilteringBoundLogger) -> None:
+    def build() -> Part | None:
+        return build_waiting_http(settings, WHY, logger=logger)
+
+    await keep_running("HTTP port", None, build, tell=lambda _name, _error: None, logger=logger)
