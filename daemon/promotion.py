@@ -8,10 +8,6 @@ alive and not ready, and why.
 from __future__ import annotations
 
 import asyncio
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from types import FrameType
 
 from structlog.typing import FilteringBoundLogger
 
@@ -22,6 +18,7 @@ from daemon.first_to_end import until_first_ends
 from daemon.outer_part import Part, keep_running
 from daemon.parts import build_waiting_http
 from daemon.settings import Settings
+from daemon.signals import signals_heeded
 
 WHY = "the database is a standby: waiting until it is promoted"
 
@@ -42,7 +39,7 @@ async def is_writable(settings: Settings, url: str, *, once: bool, logger: Filte
     async def stopped() -> None:
         await told_to_stop.wait()
 
-    with _signals(told_to_stop, logger):
+    with signals_heeded(told_to_stop, grace_seconds=0.0, logger=logger):
         works = [stopped(), _promoted(url, pause=settings.poll_seconds)]
         if settings.http is not None:
             works.append(_answer_probes(settings, logger))
@@ -63,28 +60,6 @@ async def _promoted(url: str, *, pause: float) -> None:
         except DATABASE_FAULTS as error:
             if not is_gone(error):
                 raise  # such as a password that was changed
-
-
-@contextmanager
-def _signals(told_to_stop: asyncio.Event, logger: FilteringBoundLogger) -> Iterator[None]:
-    """Inside, signals set the event; afterwards they are whose they were."""
-    loop = asyncio.get_running_loop()
-
-    def heed(number: signal.Signals) -> None:
-        if not told_to_stop.is_set():
-            logger.info("stopping", signal=number.name)
-            told_to_stop.set()
-
-    def receive(number: int, _frame: FrameType | None) -> None:
-        with suppress(RuntimeError):  # the loop is closed
-            loop.call_soon_threadsafe(heed, signal.Signals(number))
-
-    before = {number: signal.signal(number, receive) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 async def _answer_probes(settings: Settings, logger: FilteringBoundLogger) -> None:

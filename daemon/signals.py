@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 from structlog.typing import FilteringBoundLogger
 
@@ -21,8 +24,11 @@ def heed_signals(
     reread: asyncio.Event | None = None,
     grace_seconds: float,
     logger: FilteringBoundLogger,
-) -> None:
-    """From now on signals set these events; `reread`: at SIGHUP. A second one raises StoppedAtOnce in the loop."""
+) -> dict[signal.Signals, Any]:
+    """From now on signals set these events; `reread`: at SIGHUP. A second one raises StoppedAtOnce in the loop.
+
+    Returns who heeded them before.
+    """
     loop = asyncio.get_running_loop()
     told = 0.0
 
@@ -44,5 +50,18 @@ def heed_signals(
 
     # Not add_signal_handler: at the end of the loop it would give the signals back, and one that comes then would end
     # the process before its Postgres is stopped.
-    for number in (signal.SIGTERM, signal.SIGINT, *((signal.SIGHUP,) if reread is not None else ())):
-        signal.signal(number, receive)
+    heeded = (signal.SIGTERM, signal.SIGINT, *((signal.SIGHUP,) if reread is not None else ()))
+    return {number: signal.signal(number, receive) for number in heeded}
+
+
+@contextmanager
+def signals_heeded(
+    told_to_stop: asyncio.Event, *, grace_seconds: float, logger: FilteringBoundLogger
+) -> Iterator[None]:
+    """Inside, signals set the event; afterwards they are whose they were."""
+    before = heed_signals(told_to_stop, grace_seconds=grace_seconds, logger=logger)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
