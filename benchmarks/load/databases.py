@@ -56,7 +56,7 @@ async def copies(admin: str, number: int) -> list[str]:
 def listed(folder: str, urls: Sequence[str]) -> str:
     """A file that lists them."""
     file = Path(folder) / f"databases-{len(urls)}"
-    file.write_text("".join(f"{urlsplit(url).path.strip('/')}={url}\n" for url in urls))
+    file.write_text("".join(f"tenant{n}={url}\n" for n, url in enumerate(urls)))
     return str(file)
 
 
