@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import time
 import uuid
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from importlib import metadata
@@ -382,7 +382,7 @@ class Daemon:
             topics = [
                 name for name, worker in self._workers.items() if worker.topic.waits_for() <= PATIENCE_SECONDS
             ]
-            if not await self._is_busy(database, queue.is_work_left(database, topics)):
+            if not await self._is_busy(database, lambda: queue.is_work_left(database, topics)):  # noqa: B023 - asked at once
                 self._log.info("nothing_left")
                 self._told_to_stop.set()
             await asyncio.sleep(LOOK_SECONDS)
@@ -404,7 +404,7 @@ class Daemon:
         idle_since = loop.time()
         while loop.time() - idle_since < seconds:
             await asyncio.sleep(min(LONGEST_LOOK_SECONDS, seconds / 4))
-            if heartbeat.dreams or await self._is_busy(database, queue.is_anything_open(database)):
+            if heartbeat.dreams or await self._is_busy(database, lambda: queue.is_anything_open(database)):
                 idle_since = loop.time()
         # What the trail would have signed in some minutes is signed now: nobody is there then.
         with contextlib.suppress(TrailBroken, *DATABASE_FAULTS):
@@ -415,10 +415,19 @@ class Daemon:
         self._told_to_stop.set()
         await asyncio.Event().wait()
 
-    async def _is_busy(self, database: Database, asked: Coroutine[Any, Any, bool]) -> bool:
+    async def _is_busy(self, database: Database, has_jobs: Callable[[], Awaitable[bool]]) -> bool:
         """Whether there is work; also when the database did not say."""
         try:
-            return await asked or (self._executor is not None and await self._executor.has_work())
+            if (executor := self._executor) is None:
+                return await has_jobs()
+            # A command that ends makes a job, and a job that ends a command: so both sides are asked, and the first one again.
+            begun = executor.begun
+            return (
+                await executor.has_work()
+                or await has_jobs()
+                or await executor.has_work()
+                or executor.begun != begun
+            )
         except DATABASE_FAULTS as error:
             if not is_gone(error):
                 raise

@@ -81,13 +81,15 @@ class Executor:
         # Those whose program has ended, and whose outcome is being written: their lease ends with that.
         self._finishing: set[UUID] = set()
         self._claiming = asyncio.Lock()
+        self.begun = 0
+        """Commands that were begun here."""
         self._stopping = False
 
     async def has_work(self) -> bool:
         """Whether a command runs here, or one waits that may be claimed."""
-        return bool(self._running) or bool(
-            await self._database.fetchval(commands.ANY_TO_CLAIM, self._parallel)
-        )
+        waits = await self._database.fetchval(commands.ANY_TO_CLAIM, self._parallel)
+        # What a claim takes meanwhile does not wait any more, and does not run yet.
+        return bool(waits or self._running or self._claiming.locked() or self._woken.is_set())
 
     def wake(self) -> None:
         """A command may be ready."""
@@ -156,6 +158,7 @@ class Executor:
             task = asyncio.create_task(self._execute(r))
             self._running[r["id"]] = task
             self._room.free -= 1
+            self.begun += 1
             task.add_done_callback(functools.partial(self._ended, r["id"]))
 
     def _ended(self, command_id: UUID, task: asyncio.Task[None]) -> None:

@@ -54,7 +54,8 @@ async def test_its_executor_ends_with_its_commands(memoryd: Commands, connection
         await ask(connection, f"count to {number}")
     done = await memoryd("run", "--once", executor_command="/bin/cat")
     assert done.code == 0, done.err
-    assert await connection.fetchval("select count(*) from agent_commands where status = 'completed'") == 3
+    completed = await connection.fetchval("select count(*) from agent_commands where status = 'completed'")
+    assert completed == 3, done.err
     assert await connection.fetchval("select count(*) from agent_memory where command_id is not null") == 3
 
 

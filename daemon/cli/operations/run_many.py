@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from daemon.cli.common import (
@@ -68,7 +67,6 @@ async def serve_many(settings: Settings, *, migrate: bool) -> None:
     from daemon.turns import Room, Shared, Turns
 
     log = get_logger()
-    logging.getLogger("apscheduler").setLevel(logging.ERROR)
     listed_databases(settings)  # wrong at once, before anything is loaded
     embedders, model = Embedders(settings), language_model_of(settings)
     embedding = Turns(EMBEDDING_AT_ONCE if embedders.first.remote else 1)
