@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 
 class Turns:
-    """So many turns at once, in all."""
+    """This many turns at once, in all."""
 
     def __init__(self, at_once: int) -> None:
         self._free = at_once

@@ -32,7 +32,7 @@ _EXPIRY = """coalesce(({expires_at})::timestamptz,
 _MISSING = "({0}) is not null and not exists (select from public.{1} p where p.id = ({0})::uuid)"
 _SPEAKS = "lower(coalesce({role}, {speaker}))"
 _MESSAGES = {
-    # They are counted anew, in the same order: an index may be missing, or be there twice.
+    # They are counted again, in the same order: an index may be missing, or be there twice.
     "message_index": "null::integer",
     "content": "coalesce({content}, {message_text})",
     "role": f"case {_SPEAKS} when 'agent' then 'assistant' else {_SPEAKS} end",

@@ -1,4 +1,4 @@
-"""What a database has of its own from its first migration on, and a copy of it must not share: made anew.
+"""What a database has of its own from its first migration on, and a copy of it must not share: made again for it.
 
 Promise: one transaction; a copy that has none of this yet is in no list, so nobody works with it.
 """

@@ -48,7 +48,7 @@ class Tenant:
 
 
 async def look(databases: Iterable[NamedDatabase], *, seconds: float = SECONDS) -> list[Tenant]:
-    """All of them, in their order; each is given so many seconds."""
+    """All of them, in their order; each is given this many seconds."""
     room = asyncio.Semaphore(AT_ONCE)
 
     async def one(named: NamedDatabase) -> Tenant:
