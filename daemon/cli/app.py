@@ -31,6 +31,7 @@ from daemon.cli.operations.restore import restore
 from daemon.cli.operations.run import run
 from daemon.cli.operations.status import status
 from daemon.cli.operations.url import url
+from daemon.cli.operations.web import web
 from daemon.cli.replay.command import replay
 from daemon.cli.replica.command import replica
 from daemon.cli.replica.conflicts import conflicts
@@ -65,6 +66,7 @@ for command in (
     decisions,
     ingest,
     mcp,
+    web,
     hook,
     replay,
     export,

@@ -11,14 +11,11 @@ import asyncio
 import hashlib
 import hmac
 import math
-import signal
 import socket
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from typing import Any
 
-import uvicorn
 from mcp.server import Server
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
 from starlette.datastructures import Headers
@@ -27,9 +24,9 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from structlog.typing import FilteringBoundLogger
 
+from daemon.asgi import LOOPBACK, serve
 from daemon.mcp.hanging_up import EndsWithItsClient, error_answer
 
-LOOPBACK = "127.0.0.1"
 PATH = "/mcp"
 HEALTH = "/health"
 SECURITY = TransportSecuritySettings(
@@ -95,29 +92,6 @@ def _hash(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
 
 
-class _Quiet(uvicorn.Server):
-    """Leaves the signals to us: uvicorn would end the process before the database is closed."""
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
-def listen(port: int) -> socket.socket:
-    """A socket that listens on loopback; port 0 is any free one. Raises OSError."""
-    # Named, since asyncio turns Nagle's algorithm off only where the socket says TCP: else each answer waits 40 ms.
-    opened = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        opened.bind((LOOPBACK, port))
-        # Now: what is only bound can be bound again by others, and the log would name an address that refuses.
-        opened.listen()
-    except OSError:
-        opened.close()
-        raise
-    return opened
-
-
 async def serve_http(
     server: Server[Any],
     *,
@@ -135,23 +109,7 @@ async def serve_http(
         max_request_body_size=LARGEST_BODY,
         transport_security=SECURITY,
     )
-    config = uvicorn.Config(
-        HealthOpen(TokenRequired(EndsWithItsClient(app), token, logger=logger), answers),
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        lifespan="on",
-        ws="none",
-        timeout_graceful_shutdown=2,
-    )
-    running = _Quiet(config)
-
-    def stop() -> None:
-        running.should_exit = True
-
-    loop = asyncio.get_running_loop()
-    for sign in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(sign, stop)
     host, port = listening.getsockname()[:2]
     logger.info("mcp_listening", url=f"http://{host}:{port}{PATH}")
-    await running.serve(sockets=[listening])
+    within = HealthOpen(TokenRequired(EndsWithItsClient(app), token, logger=logger), answers)
+    await serve(within, listening, lifespan="on")

@@ -6,23 +6,15 @@ database that would be somebody else is refused at the start.
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from uuid import UUID
 
+from daemon.db.acting import act
 from daemon.db.pool import Database
 from handlers.shared.ports import AnyConnection
 
-ENTER = """
-select set_config('role', $1, true),
-       set_config('request.jwt.claims', $2, true),
-       set_config('request.jwt.claim.sub', '', true),
-       set_config('memoryd.org_id', $3, true),
-       set_config('memoryd.last_recall', '', true),
-       set_config('statement_timeout', $4, true)
-"""
 WHO = "select memoryd.caller_id() as user_id, memoryd.caller_is_service() as service"
 
 
@@ -42,9 +34,9 @@ class Identity:
         return "memoryd_service" if self.user is None else "memoryd_user"
 
     @property
-    def claims(self) -> str:
-        """What a gateway says of an end user; empty for an agent."""
-        return "" if self.user is None else json.dumps({"sub": str(self.user), "role": self.role})
+    def claims(self) -> dict[str, str] | None:
+        """What a gateway says of an end user; None for an agent."""
+        return None if self.user is None else {"sub": str(self.user), "role": self.role}
 
 
 class WrongLoginError(ValueError):
@@ -55,12 +47,12 @@ class WrongLoginError(ValueError):
 async def acting(database: Database, identity: Identity, *, seconds: float) -> AsyncIterator[AnyConnection]:
     """A transaction with this identity, in which no statement runs for longer than `seconds`."""
     async with database.transaction() as connection:
-        await connection.execute(
-            ENTER,
+        await act(
+            connection,
             identity.role,
-            identity.claims,
-            "" if identity.org is None else str(identity.org),
-            str(max(1, round(seconds * 1000))),
+            claims=identity.claims,
+            org="" if identity.org is None else str(identity.org),
+            seconds=seconds,
         )
         yield connection
 

@@ -142,3 +142,20 @@ grant execute on function
 
 -- What the daemon calls with a user's identity.
 grant execute on function memoryd.answer to memoryd_user;
+
+-- The pages of `memoryd web` read as support: the owner may become memoryd_admin, and inherits none of its rights.
+do $$
+declare
+    needed text;
+begin
+    foreach needed in array array[current_user, session_user] loop
+        if not pg_has_role(needed, 'memoryd_admin', 'set') then
+            begin
+                execute format('grant memoryd_admin to %I with inherit false, set true', needed);
+            exception when insufficient_privilege then
+                null; -- memoryd web says so, and what an administrator has to grant
+            end;
+        end if;
+    end loop;
+end
+$$;

@@ -68,7 +68,7 @@ def mcp(
 
 
 def _door(settings: Settings, port: int) -> tuple[str, socket.socket]:
-    from daemon.mcp.http import listen
+    from daemon.asgi import listen
     from daemon.mcp.token import read_token
 
     token = read_token(settings.mcp_token, settings.mcp_token_file)

@@ -174,6 +174,21 @@ comment on function memoryd.audit_read is
     'Puts on record that a user''s memory was read: who, how much, how long; never what. '
     'Read-only: in the log.';
 
+-- The name of who calls, beside their id, where the claims have one: {} or {"name": ...}.
+create or replace function memoryd.admin_name() returns jsonb
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return coalesce((
+        select jsonb_build_object('name', left(memoryd.one_line(left(c.name, 400)), 200))
+        from (select nullif(current_setting('request.jwt.claims', true), '')::jsonb ->> 'name' as name) c
+        where c.name ~ '\S'), '{}');
+exception when invalid_text_representation then
+    return '{}';
+end
+$$;
+
 -- Puts a read by support on record, once in a transaction for each table and user; p_user null: of many
 -- users. After a hundred users of a table the rest of the transaction is one row about many. What this
 -- transaction has logged already is looked up in the log itself, because an admin can write nothing there; a
@@ -209,10 +224,35 @@ begin
     values (read_of, 'select ' || p_table, 'admin_read',
             jsonb_build_object('admin', admin, 'login', session_user, 'table', p_table,
                                'transaction', this_transaction)
+            || memoryd.admin_name()
             || case when read_of is null then '{"users": "many"}' else '{}' end::jsonb);
     -- A rollback removes the row above; the line in the server's log stays.
     perform memoryd.log_audit(jsonb_build_object(
         'action', 'admin_read', 'table', p_table, 'admin', admin, 'user', coalesce(read_of::text, 'many')));
+end
+$$;
+
+-- Puts on record what somebody in support does through memoryd itself (memoryd web), which acts as the service
+-- for it: a read (p_verb select) of rows that support's policies do not guard, or a change. p_user null: these
+-- are an agent's rows, and nobody's to be told of. For the owner only.
+create or replace function memoryd.log_support(p_table text, p_user uuid, p_verb text) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if p_user is null then
+        return;
+    end if;
+    if p_verb = 'select' then
+        perform memoryd.log_admin_read(p_table, p_user);
+        return;
+    end if;
+    insert into public.agent_execution_logs (user_id, step_name, action_type, input_data)
+    values (p_user, p_verb || ' ' || p_table, 'memory_write',
+            jsonb_build_object('table', p_table, 'operation', p_verb, 'caller', 'admin',
+                               'admin', coalesce(memoryd.caller_id()::text, session_user::text),
+                               'login', session_user)
+            || memoryd.admin_name());
 end
 $$;
 

@@ -1,0 +1,152 @@
+"""The application: which pages there are, and what stands around them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from urllib.parse import urlsplit
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+from daemon.web.errors import answer_error, refusal
+from daemon.web.gate import Gate, cookie_name
+from daemon.web.languages import LANGUAGES
+from daemon.web.pages import (
+    audit,
+    context,
+    conversations,
+    documents,
+    dreams,
+    graph,
+    knowledge,
+    memories,
+    now,
+    recall,
+    trail,
+)
+from daemon.web.render import FOLDER, page
+from daemon.web.web import Web, web_of
+
+PAGES: tuple[list[Route], ...] = (
+    now.routes,
+    memories.routes,
+    recall.routes,
+    context.routes,
+    graph.routes,
+    conversations.routes,
+    documents.routes,
+    knowledge.routes,
+    dreams.routes,
+    trail.routes,
+    audit.routes,
+)
+
+
+class _Files(StaticFiles):
+    """Their URLs change with them, so browsers may keep them."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        answer = await super().get_response(path, scope)
+        answer.headers["Cache-Control"] = "public, max-age=31536000, immutable"
+        return answer
+
+
+def build_app(web: Web, *, hosts: tuple[str, ...], port: int) -> Starlette:
+    """The application of one server."""
+
+    async def not_found(request: Request, error: Exception) -> Response:
+        del error
+        return refusal(request, 404, "There is no such page.")
+
+    async def wrong_method(request: Request, error: Exception) -> Response:
+        del error
+        return refusal(request, 405, "This page is not asked in that way.")
+
+    app = Starlette(
+        routes=[
+            Route("/sign-in", sign_in, methods=["GET", "POST"]),
+            Route("/sign-out", sign_out, methods=["POST"]),
+            Route("/language/{name}", choose_language),
+            Mount("/static", _Files(directory=FOLDER / "static")),
+            *(_guarded(route) for routes in PAGES for route in routes),
+        ],
+        middleware=[Middleware(Gate, guard=web.guard, hosts=hosts, port=port)],
+        exception_handlers={404: not_found, 405: wrong_method},
+    )
+    app.state.web, app.state.port = web, port
+    return app
+
+
+def _guarded(route: Route) -> Route:
+    """The same route, whose errors become pages. (Starlette's own handler of Exception raises them again, into the log.)"""
+    endpoint: Callable[[Request], Awaitable[Response]] = route.endpoint
+
+    async def answer(request: Request) -> Response:
+        try:
+            return await endpoint(request)
+        except Exception as error:  # noqa: BLE001 - the last one that can tell the reader
+            return answer_error(request, error, web_of(request).log)
+
+    return Route(route.path, answer, methods=list(route.methods or ()), name=route.name)
+
+
+async def sign_in(request: Request) -> Response:
+    """The form; and what it, or the link that the command prints, sends."""
+    web, port = web_of(request), request.app.state.port
+    given = request.state.form if request.method == "POST" else request.query_params
+    secret, then = given.get("token") or given.get("password"), _within(given.get("next", ""))
+    if not secret:
+        return page(request, "sign_in.html", kind=web.guard.kind, then=then, wrong=None)
+    cookie = web.guard.begin(secret)
+    if cookie is None:
+        closed = web.guard.is_closed()
+        web.log.warning("web_sign_in_refused", closed=closed)
+        return page(
+            request,
+            "sign_in.html",
+            status=429 if closed else 401,
+            kind=web.guard.kind,
+            then=then,
+            wrong="closed" if closed else "wrong",
+        )
+    web.log.info("web_signed_in")
+    # A page and no redirect: after a link from another program a browser sends a strict cookie only with what comes next.
+    answer = page(request, "signed_in.html", then=then)
+    answer.set_cookie(
+        cookie_name(port),
+        cookie,
+        path="/",
+        httponly=True,
+        samesite="strict",
+        secure=request.url.scheme == "https" or request.headers.get("x-forwarded-proto") == "https",
+    )
+    return answer
+
+
+async def sign_out(request: Request) -> Response:
+    """Ends the session."""
+    name = cookie_name(request.app.state.port)
+    web_of(request).guard.end(request.cookies.get(name))
+    answer = Response(status_code=303, headers={"Location": "/sign-in"})
+    answer.delete_cookie(name, path="/")
+    return answer
+
+
+async def choose_language(request: Request) -> Response:
+    """The language of this session, and back to where the reader was."""
+    if request.path_params["name"] in LANGUAGES:
+        request.state.session.language = request.path_params["name"]
+    before = urlsplit(request.headers.get("referer", ""))
+    back = _within(f"{before.path}?{before.query}" if before.query else before.path)
+    return Response(status_code=303, headers={"Location": back})
+
+
+def _within(path: str) -> str:
+    """A path of this server; / for anything that could lead elsewhere."""
+    plain = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
+    return path if plain and "\\" not in path else "/"

@@ -1,0 +1,49 @@
+"""What goes wrong, as a page with one sentence that says what to do. It never quotes what is stored."""
+
+from __future__ import annotations
+
+import asyncpg
+from starlette.requests import Request
+from starlette.responses import Response
+from structlog.typing import FilteringBoundLogger
+
+from daemon.db.errors import DATABASE_FAULTS, is_gone, is_outage
+from daemon.logs import describe, frames
+from daemon.web.forms import BadValueError
+from daemon.web.render import page
+
+
+class NotThereError(Exception):
+    """There is no such row, or the viewer may not see it: both are told with the same words."""
+
+
+class ChangedMeanwhileError(Exception):
+    """Somebody has changed the row since its form was shown: nothing was stored."""
+
+
+def refusal(request: Request, status: int, sentence: str) -> Response:
+    """A page that says why there is no other."""
+    return page(request, "error.html", status=status, code=status, sentence=sentence)
+
+
+def answer_error(request: Request, error: Exception, log: FilteringBoundLogger) -> Response:
+    """The page of an exception that a page raised."""
+    match error:
+        case NotThereError():
+            return refusal(request, 404, "There is no such row, or you may not see it.")
+        case BadValueError():
+            return refusal(request, 400, str(error))
+        case asyncpg.QueryCanceledError() | TimeoutError():
+            return refusal(request, 504, "The database took too long for this page. Ask for less, or later.")
+        case asyncpg.InsufficientPrivilegeError():
+            return refusal(request, 403, "You may not do this. Nothing was changed.")
+        case asyncpg.DataError() | asyncpg.IntegrityConstraintViolationError() | asyncpg.RaiseError():
+            hint = getattr(error, "hint", None)
+            return refusal(
+                request, 400, f"{error.args[0]}. {hint or ''} Nothing was changed.".replace("..", ".")
+            )
+    if isinstance(error, DATABASE_FAULTS) and (is_gone(error) or is_outage(error)):
+        log.warning("web_without_database", error=describe(error))
+        return refusal(request, 503, "The database does not answer. Load this page again in a moment.")
+    log.error("web_page_failed", path=request.url.path, error=describe(error), at=frames(error))
+    return refusal(request, 500, "This page has failed. The log of memoryd web says where.")

@@ -1,0 +1,87 @@
+"""Reading forms, and the numbers, ids and times in queries: what is not one is a sentence, never a crash."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from urllib.parse import parse_qsl
+from uuid import UUID
+
+from starlette.requests import Request
+
+LARGEST = 32 * 1024 * 1024
+"""Bytes of a form: the longest text that a table takes has ten million characters."""
+MOST_FIELDS = 1000
+
+
+class TooLongError(ValueError):
+    """A form is larger than any text that could be stored."""
+
+
+class BadValueError(ValueError):
+    """A value of a query or form that cannot be; the message says what it may be."""
+
+
+async def read_form(request: Request) -> dict[str, str]:
+    """The fields of a form; line breaks are those of Unix. Raises ValueError with a sentence."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > LARGEST:
+            raise TooLongError(f"A form may have {LARGEST // 1024 // 1024} MB.")
+    try:
+        pairs = parse_qsl(
+            body.decode("ascii"), keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="strict"
+        )
+    except ValueError:
+        raise ValueError(
+            "This form cannot be read: its text is not UTF-8, or it has too many fields."
+        ) from None
+    return {name: value.replace("\r\n", "\n").replace("\r", "\n") for name, value in pairs}
+
+
+def uuid_in(values: Mapping[str, str], name: str) -> UUID | None:
+    """The id in a field; None where it is empty. Raises BadValueError."""
+    given = values.get(name, "").strip()
+    if not given:
+        return None
+    try:
+        return UUID(given)
+    except ValueError:
+        raise BadValueError(f"{name} is no id: write 8-4-4-4-12 hexadecimal digits.") from None
+
+
+def time_in(values: Mapping[str, str], name: str) -> datetime | None:
+    """The time in a field, of UTC unless it names an offset; None where it is empty. Raises BadValueError."""
+    given = values.get(name, "").strip()
+    if not given:
+        return None
+    try:
+        time = datetime.fromisoformat(given)
+    except ValueError:
+        raise BadValueError(f"{name} is no time: write 2026-11-26 or 2026-11-26T14:30.") from None
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+
+
+def number_in(values: Mapping[str, str], name: str, default: float, *, least: float, most: float) -> float:
+    """The number in a field; `default` where it is empty. Raises BadValueError."""
+    given = values.get(name, "").strip()
+    if not given:
+        return default
+    try:
+        number = float(given)
+    except ValueError:
+        number = least - 1
+    if not least <= number <= most:
+        raise BadValueError(f"{name} is from {least:g} to {most:g}.")
+    return number
+
+
+def text_in(values: Mapping[str, str], name: str, *, longest: int = 10_000) -> str | None:
+    """The text in a field; None where it is blank. Raises BadValueError for what Postgres cannot store, or is too long."""
+    given = values.get(name, "").strip()
+    if "\0" in given:
+        raise BadValueError(f"{name} has a NUL character, which Postgres cannot store.")
+    if len(given) > longest:
+        raise BadValueError(f"{name} has {len(given)} characters; {longest} are possible.")
+    return given or None

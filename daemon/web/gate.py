@@ -1,0 +1,133 @@
+"""What every request passes before a page answers it: the host's name, who asks, and whether a form is ours.
+
+Promise: nothing but the sign-in and the files of the pages (style sheet, scripts) is answered without a session. A form that
+another site sends is refused, by three marks: the token of the session, the origin, and what the browser says of the fetch.
+Every answer forbids scripts and styles from elsewhere or within the page, frames around it, and copies in caches.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import quote, urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from daemon.web.errors import refusal
+from daemon.web.forms import TooLongError, read_form
+from daemon.web.sign_in import LONGEST_NAME, Guard, Session
+
+OPEN = ("/sign-in", "/static/")
+SAFE = ("GET", "HEAD")
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Frame-Options": "DENY",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
+}
+LOCAL = ("127.0.0.1", "localhost", "::1")
+
+
+def cookie_name(port: int) -> str:
+    """Cookies are shared by all ports of a host: two servers on one machine must not sign each other out."""
+    return f"memoryd-{port}"
+
+
+class Gate:
+    """Middleware around all pages. `hosts`: the names by which this server may be called; empty: any."""
+
+    def __init__(self, app: ASGIApp, *, guard: Guard, hosts: tuple[str, ...], port: int) -> None:
+        self._app = app
+        self._guard = guard
+        self._hosts = tuple(host.lower() for host in hosts)
+        self._cookie = cookie_name(port)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+                headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        request = Request(scope, receive)
+        answer = await self._refused(request)
+        await (answer or self._app)(scope, receive, send_guarded)
+
+    async def _refused(self, request: Request) -> Response | None:
+        if self._hosts and _host_of(request) not in self._hosts:
+            return refusal(request, 421, "This server is not called by that name (memoryd web --host).")
+        request.state.session = session = self._session(request)
+        is_open = request.url.path.startswith(OPEN)
+        if session is None and not is_open:
+            return self._sign_in(request)
+        if request.method in SAFE:
+            return None
+        if _is_from_elsewhere(request):
+            return refusal(request, 403, "This form came from another site, so nothing was done.")
+        try:
+            request.state.form = await read_form(request)
+        except TooLongError as error:
+            return refusal(request, 413, str(error))
+        except ValueError as error:
+            return refusal(request, 400, str(error))
+        if not is_open and session is not None and request.state.form.get("csrf") != session.csrf:
+            return refusal(
+                request,
+                403,
+                "This form is of an earlier session, so nothing was done. Go back, load the page again, and repeat it.",
+            )
+        return None
+
+    def _session(self, request: HTTPConnection) -> Session | None:
+        if self._guard.proxy_header is not None:
+            name = request.headers.get(self._guard.proxy_header, "").strip()
+            return self._guard.session_of_proxy(name) if 0 < len(name) <= LONGEST_NAME else None
+        return self._guard.session_of(request.cookies.get(self._cookie))
+
+    def _sign_in(self, request: Request) -> Response:
+        if self._guard.kind == "proxy":
+            return refusal(request, 401, "The proxy before this server does not say who you are.")
+        if request.method not in SAFE:
+            return refusal(
+                request,
+                401,
+                "Your session has ended, so nothing was done. Sign in in another tab; then go back here, where your text is, "
+                "and send it again.",
+            )
+        to = "/sign-in?next=" + quote(_local_path(request))
+        if "hx-request" in request.headers:
+            return Response(status_code=401, headers={"HX-Redirect": to})
+        return Response(status_code=303, headers={"Location": to})
+
+
+def _local_path(request: Request) -> str:
+    return request.url.path + (f"?{request.url.query}" if request.url.query else "")
+
+
+def _host_of(request: Request) -> str:
+    try:
+        return (urlsplit(f"//{request.headers.get('host', '')}").hostname or "").lower()
+    except ValueError:
+        return ""
+
+
+def _is_from_elsewhere(request: Request) -> bool:
+    headers: Headers = request.headers
+    if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        return True
+    origin = headers.get("origin")
+    return origin is not None and urlsplit(origin).netloc.lower() != headers.get("host", "").lower()

@@ -1,0 +1,1 @@
+"""The pages, a file for each word of the menu. `daemon/web/app.py` lists them."""

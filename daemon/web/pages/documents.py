@@ -1,0 +1,7 @@
+"""Documents, with their chunks."""
+
+from __future__ import annotations
+
+from starlette.routing import Route
+
+routes: list[Route] = []

@@ -1,0 +1,7 @@
+"""Now: how memoryd does."""
+
+from __future__ import annotations
+
+from starlette.routing import Route
+
+routes: list[Route] = []

@@ -1,0 +1,134 @@
+"""From values to HTML: the templates, in the reader's language.
+
+Promise: whatever is stored is shown as text. Templates escape all values, and none marks a stored value as safe.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+from daemon.web.languages import LANGUAGES, language_of, translated
+
+FOLDER = Path(__file__).parent
+NOTHING = "\u2013"
+MENU = (
+    ("/", "Now"),
+    ("/memories", "Memories"),
+    ("/recall", "Recall"),
+    ("/context", "Context"),
+    ("/graph", "Graph"),
+    ("/conversations", "Conversations"),
+    ("/documents", "Documents"),
+    ("/knowledge", "Knowledge"),
+    ("/dreams", "Dreams"),
+    ("/trail", "Trail"),
+    ("/audit", "Audit"),
+)
+"""Path and English word of each page; `daemon/web/languages/` has the other languages."""
+
+
+def page(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
+    """An HTML page. `values` are what the template names."""
+    language = language_of(request)
+    session = getattr(request.state, "session", None)
+    web = getattr(request.app.state, "web", None) if "app" in request.scope else None
+    html = (
+        environment(language)
+        .get_template(template)
+        .render(
+            request=request,
+            language=language,
+            languages=LANGUAGES,
+            menu=MENU,
+            path=request.url.path,
+            session=session,
+            csrf="" if session is None else session.csrf,
+            user=None if web is None else web.user,
+            edits=web is not None and web.edits,
+            database=None if web is None else web.settings.database,
+            **values,
+        )
+    )
+    return HTMLResponse(html, status_code=status, headers={"Content-Language": language})
+
+
+@cache
+def environment(language: str) -> Environment:
+    """The templates in one language."""
+    made = Environment(
+        loader=FileSystemLoader(FOLDER / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        extensions=["jinja2.ext.i18n", "jinja2.ext.do"],
+    )
+    single, plural = translated(language)
+    made.install_gettext_callables(single, plural, newstyle=True)  # type: ignore[attr-defined]
+    made.filters.update(when=when, size=size, number=number, short=short, words=_words(single))
+    made.globals.update(static=static, query=query, now=lambda: datetime.now(UTC))
+    return made
+
+
+def _words(single: Any) -> Any:
+    def words(value: object) -> str:
+        """A value of a closed list (a kind, a status), in the reader's language."""
+        return str(single(str(value)))
+
+    return words
+
+
+@cache
+def static(name: str) -> str:
+    """The URL of a file of the pages; it changes with the file, which browsers may therefore keep for ever."""
+    digest = hashlib.sha256((FOLDER / "static" / name).read_bytes()).hexdigest()[:12]
+    return f"/static/{name}?v={digest}"
+
+
+def query(request: Request, **changes: object) -> str:
+    """This page's URL with other values in its query; None takes one out."""
+    values = {**request.query_params, **changes}
+    kept = {name: value for name, value in values.items() if value not in (None, "")}
+    return request.url.path + (f"?{urlencode(kept)}" if kept else "")
+
+
+def when(time: datetime | None) -> Markup:
+    """A time, of which people see the day and the minute; the rest is in the element."""
+    if time is None:
+        return escape(NOTHING)
+    shown = time.astimezone(UTC)
+    return Markup('<time datetime="{}">{}</time>').format(
+        shown.isoformat(timespec="seconds"), shown.strftime("%Y-%m-%d %H:%M")
+    )
+
+
+def size(count: float | None) -> str:
+    """A number of bytes, as people read it."""
+    if count is None:
+        return NOTHING
+    for unit in ("B", "kB", "MB", "GB"):
+        if abs(count) < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"
+
+
+def number(value: float | None, digits: int = 0) -> str:
+    """A number with spaces between thousands."""
+    return NOTHING if value is None else f"{value:,.{digits}f}".replace(",", "\u202f")
+
+
+def short(text: object, length: int = 240) -> Markup:
+    """The beginning of a text, on one line."""
+    whole = " ".join(str(text).split())
+    return escape(whole if len(whole) <= length else whole[: length - 1].rstrip() + "…")

@@ -1,0 +1,113 @@
+"""Who gets in: who has the token or the password, or whom the proxy before this server names.
+
+Promise: secrets are compared in constant time, and guessing is slow: after five wrong ones within a minute all are refused
+until the minute is over. A session is known to this process alone, by a random cookie that no script can read and no other
+site's page can send; it ends with the process, or some time after its last request.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+WRONG_AT_MOST = 5
+MINUTE = 60.0
+LONGEST_NAME = 200
+NOBODYS_OWN = "support"
+"""The name of whoever has the token or the password, which are nobody's own."""
+
+
+@dataclass(slots=True)
+class Session:
+    """Somebody who is in. `csrf`: what each form must send back."""
+
+    name: str
+    csrf: str
+    seen_at: float = 0.0
+    language: str | None = None
+    kept: dict[str, object] = field(default_factory=dict)
+    """What pages keep for this session only, in this process."""
+
+
+class Guard:
+    """The sessions of one server. Give it a `secret` (token or password) or `proxy_header`, never both."""
+
+    def __init__(
+        self,
+        *,
+        secret: str | None = None,
+        kind: Literal["token", "password", "proxy"] = "token",
+        proxy_header: str | None = None,
+        minutes: float = 720.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.kind = kind
+        self.proxy_header = proxy_header
+        self._hash = None if secret is None else _hash(secret)
+        self._seconds = minutes * 60
+        self._clock = clock
+        self._key = secrets.token_bytes(32)
+        self._sessions: dict[str, Session] = {}
+        self._named: dict[str, Session] = {}
+        self._wrong: deque[float] = deque()
+
+    def begin(self, secret: str) -> str | None:
+        """The cookie of a new session; None where the secret is wrong, or too many were."""
+        if self.is_closed() or self._hash is None:
+            return None
+        if not hmac.compare_digest(_hash(secret), self._hash):
+            self._wrong.append(self._clock())
+            return None
+        self._forget_old()
+        cookie = secrets.token_urlsafe(32)
+        self._sessions[cookie] = Session(NOBODYS_OWN, self._csrf(cookie), self._clock())
+        return cookie
+
+    def is_closed(self) -> bool:
+        """Whether so many secrets were wrong just now that none is looked at."""
+        now = self._clock()
+        while self._wrong and now - self._wrong[0] > MINUTE:
+            self._wrong.popleft()
+        return len(self._wrong) >= WRONG_AT_MOST
+
+    def session_of(self, cookie: str | None) -> Session | None:
+        """The session with this cookie, if it goes on."""
+        session = None if cookie is None else self._sessions.get(cookie)
+        if session is None or cookie is None:
+            return None
+        now = self._clock()
+        if now - session.seen_at > self._seconds:
+            del self._sessions[cookie]
+            return None
+        session.seen_at = now
+        return session
+
+    def session_of_proxy(self, name: str) -> Session:
+        """The session of whom the proxy names, who needs no cookie."""
+        session = self._named.setdefault(name, Session(name, self._csrf(f"proxy {name}")))
+        session.seen_at = self._clock()
+        self._forget_old()
+        return session
+
+    def end(self, cookie: str | None) -> None:
+        """Signs out."""
+        self._sessions.pop(cookie or "", None)
+
+    def _csrf(self, cookie: str) -> str:
+        return hmac.new(self._key, cookie.encode(), hashlib.sha256).hexdigest()
+
+    def _forget_old(self) -> None:
+        now = self._clock()
+        for sessions in (self._sessions, self._named):
+            for key in [k for k, s in sessions.items() if now - s.seen_at > self._seconds]:
+                del sessions[key]
+
+
+def _hash(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).digest()

@@ -1,0 +1,38 @@
+// What the pages do beyond links and forms: all of it works without, only less comfortably.
+"use strict";
+
+// A button that cannot be undone asks first.
+document.addEventListener("submit", (event) => {
+  const asked = event.submitter?.dataset.ask;
+  if (asked && !window.confirm(asked)) event.preventDefault();
+});
+
+// An element with data-every is loaded again so often (seconds), while the page can be seen.
+const refreshing = () => {
+  for (const element of document.querySelectorAll("[data-every]")) {
+    if (element.dataset.refreshing) continue;
+    element.dataset.refreshing = "yes";
+    setInterval(() => {
+      if (document.visibilityState === "visible" && element.isConnected) window.htmx.trigger(element, "refresh");
+    }, Number(element.dataset.every) * 1000);
+  }
+};
+
+// A slider that counts days back, beside the field with the day.
+const day = (before) => new Date(Date.now() + before * 86400000).toISOString().slice(0, 10);
+document.addEventListener("input", (event) => {
+  const name = event.target.dataset?.daysBefore;
+  if (name) event.target.form.elements[name].value = event.target.value === "0" ? "" : day(Number(event.target.value));
+});
+
+// Times are UTC in the page; the reader's own time is in the hint.
+const localTimes = () => {
+  for (const element of document.querySelectorAll("time[datetime]:not([title])"))
+    element.title = new Date(element.dateTime).toLocaleString(document.documentElement.lang, { timeZoneName: "short" });
+};
+
+document.addEventListener("DOMContentLoaded", () => {
+  refreshing();
+  localTimes();
+});
+document.addEventListener("htmx:afterSwap", localTimes);

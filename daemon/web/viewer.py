@@ -1,0 +1,126 @@
+"""Who looks, and with whose rights each page reads and changes.
+
+Promise: support reads as memoryd_admin, so every read of a user's rows is on the audit trail before it happens; with
+`--as-user` a page has the rights of that end user and no others. What support may not do by itself (a context, an edit) is done
+as memoryd_service, after it was put on record under the name of the one who looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Literal
+from uuid import UUID
+
+import asyncpg
+
+from daemon.db.acting import act
+from daemon.db.pool import Database
+from daemon.ids import id_of
+from handlers.shared.ports import AnyConnection
+
+SECONDS = 10.0
+"""That a statement of a page may take."""
+WHO = "select memoryd.caller_id() as user_id, memoryd.caller_is_service() as service"
+ON_RECORD = "select memoryd.log_support($1, $2, $3)"
+Verb = Literal["select", "insert", "update", "delete"]
+
+
+class RefusedLoginError(ValueError):
+    """The login of the database cannot act as the viewer; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Viewer:
+    """Who looks: `user` is the end user whose rights the pages have, None: support. `name`: as the sign-in knows it."""
+
+    name: str
+    user: UUID | None = None
+    edits: bool = False
+
+    @property
+    def role(self) -> str:
+        """The role of Postgres that reads."""
+        return "memoryd_admin" if self.user is None else "memoryd_user"
+
+    @property
+    def claims(self) -> Mapping[str, str]:
+        """What a gateway would say: of support who it is, for the audit trail."""
+        if self.user is not None:
+            return {"sub": str(self.user), "role": self.role}
+        return {"sub": str(id_of(self.name)), "name": self.name, "role": self.role}
+
+
+@asynccontextmanager
+async def reading(
+    database: Database, viewer: Viewer, *, seconds: float = SECONDS
+) -> AsyncIterator[AnyConnection]:
+    """A transaction in which rows are read with the viewer's rights. Changes of theirs are not meant to happen in it."""
+    async with database.transaction() as connection:
+        # All organisations: support helps each of them. Of an end user the setting is nothing, since knowledge is not theirs.
+        await act(connection, viewer.role, claims=viewer.claims, org="all", seconds=seconds)
+        yield connection
+
+
+async def ids_found(connection: AnyConnection, viewer: Viewer, sql: str, *args: object) -> list[UUID]:
+    """The ids of a query, in its order; then the rows that are shown are read by them, with the viewer's rights.
+
+    For support the query runs as memoryd_service, since each row that a policy of support looks at is a read on record: a
+    filter would put down users of whom nothing is shown. It gives ids only, and what is shown of them is on record.
+    """
+    if viewer.user is not None:
+        return [row[0] for row in await connection.fetch(sql, *args)]
+    await connection.execute("select set_config('role', 'memoryd_service', true)")
+    found = [row[0] for row in await connection.fetch(sql, *args)]
+    await connection.execute("select set_config('role', $1, true)", viewer.role)
+    return found
+
+
+@asynccontextmanager
+async def on_behalf(
+    database: Database,
+    viewer: Viewer,
+    table: str,
+    verb: Verb,
+    *,
+    user: UUID | None,
+    seconds: float = SECONDS,
+) -> AsyncIterator[AnyConnection]:
+    """A transaction that may do what support itself may not: change rows, build a context.
+
+    An end user acts with their own rights. For support it is done as memoryd_service, and first put on record: what is
+    done (`verb`) to which `table`, and `user`, whose rows these are (None: an agent's, which needs no record).
+    """
+    async with database.transaction() as connection:
+        if viewer.user is not None:
+            await act(connection, viewer.role, claims=viewer.claims, seconds=seconds)
+        else:
+            await act(connection, viewer.role, claims=viewer.claims, org="all", seconds=seconds)
+            await connection.execute("set local role none")
+            await connection.execute(ON_RECORD, table, user, verb)
+            await act(connection, "memoryd_service", org="all", seconds=seconds)
+        yield connection
+
+
+async def check_viewer(database: Database, viewer: Viewer) -> None:
+    """Raises RefusedLoginError where the login may not take the role, or is another end user (memoryd.logins)."""
+    try:
+        async with reading(database, viewer) as connection:
+            who = await connection.fetchrow(WHO)
+    except (asyncpg.InsufficientPrivilegeError, asyncpg.InvalidParameterValueError) as error:
+        raise RefusedLoginError(
+            f"The login of DATABASE_URL cannot act as {viewer.role} ({error.args[0]}). "
+            f"As the owner of the database: grant {viewer.role} to the login with inherit false, set true."
+        ) from None
+    except asyncpg.ReadOnlySQLTransactionError:
+        raise RefusedLoginError(
+            "This server is a standby, or read-only: pages for support need one that can be written to, since each read is "
+            "put on record. Give --as-user, or the address of the primary."
+        ) from None
+    assert who is not None
+    if viewer.user is not None and (who["service"] or who["user_id"] != viewer.user):
+        raise RefusedLoginError(
+            "The login of DATABASE_URL is another end user (memoryd.logins), and can be no other. "
+            "Give --as-user that user's id, or use another login."
+        )

@@ -1,0 +1,38 @@
+"""What all pages share: the database, who may sign in, and what the server may do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from starlette.requests import Request
+from structlog.typing import FilteringBoundLogger
+
+from daemon.db.pool import Database
+from daemon.settings import Settings
+from daemon.web.sign_in import Guard
+from daemon.web.viewer import Viewer
+
+
+@dataclass(frozen=True, slots=True)
+class Web:
+    """One server of pages. `user`: the end user whose rights it has, None: support; `edits`: whether pages change rows."""
+
+    database: Database
+    settings: Settings
+    guard: Guard
+    log: FilteringBoundLogger
+    user: UUID | None = None
+    edits: bool = False
+
+
+def web_of(request: Request) -> Web:
+    """The server that answers this request."""
+    web: Web = request.app.state.web
+    return web
+
+
+def viewer_of(request: Request) -> Viewer:
+    """Who asks."""
+    web = web_of(request)
+    return Viewer(request.state.session.name, web.user, web.edits)

@@ -1,0 +1,110 @@
+"""Brings the scripts of the web pages that are others': each file, with its licence, from its package of npm.
+
+    python -m docs.vendor_scripts          # look: are the files those that are listed here?
+    python -m docs.vendor_scripts --fetch  # bring them again, for a new version; needs npm
+
+The package is refused if it is not the one whose checksum (of npm: sha512) stands here, and so is a file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import hashlib
+import io
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+STATIC = Path(__file__).parent.parent / "daemon" / "web" / "static"
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A file of a package. `integrity`: of the package, as npm says it; `sha256`: of the file."""
+
+    package: str
+    file: str
+    integrity: str
+    sha256: str
+    licence: str
+
+    @property
+    def name(self) -> str:
+        """Of the file here."""
+        return Path(self.file).name
+
+    @property
+    def licence_name(self) -> str:
+        """Of the file with its licence."""
+        return f"{self.name}.LICENSE"
+
+
+SCRIPTS = (
+    Script(
+        "htmx.org@2.0.11",
+        "dist/htmx.min.js",
+        "sha512-Thx/WtpeOQqSrqBCw/A1cwGJGg4UrVa3+sW0GmrM3p4gJgO89ecH4qtbnyzDDWFvBTqjnIMCgELTNt636dtamA==",
+        "d6fdc75f204e6bdefa99b69bf1e6d4ac69b8a364f77929f45c13476b4000f717",
+        "LICENSE",
+    ),
+)
+
+
+def wrong(script: Script) -> str | None:
+    """Why the file here is not the one that is listed; None: it is."""
+    try:
+        found = hashlib.sha256((STATIC / script.name).read_bytes()).hexdigest()
+    except FileNotFoundError:
+        return "it is missing"
+    if found != script.sha256:
+        return f"its checksum is {found}"
+    return None if (STATIC / script.licence_name).is_file() else "its licence is missing"
+
+
+def fetch(script: Script) -> None:
+    """Brings one file and its licence. Raises ValueError where the package or the file is another one."""
+    npm = shutil.which("npm")
+    if npm is None:
+        raise ValueError("npm is needed to fetch packages: install Node.js")
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run(
+            [npm, "pack", "--silent", script.package], cwd=folder, check=True, stdout=subprocess.DEVNULL
+        )
+        packed = next(Path(folder).glob("*.tgz")).read_bytes()
+    integrity = "sha512-" + base64.b64encode(hashlib.sha512(packed).digest()).decode()
+    if integrity != script.integrity:
+        raise ValueError(f"{script.package} is not the package that is listed: {integrity}")
+    with tarfile.open(fileobj=io.BytesIO(packed)) as package:
+        for inside, name in ((script.file, script.name), (script.licence, script.licence_name)):
+            member = package.extractfile(f"package/{inside}")
+            if member is None:
+                raise ValueError(f"{script.package} has no {inside}")
+            (STATIC / name).write_bytes(member.read())
+    if (reason := wrong(script)) is not None:
+        raise ValueError(f"{script.name}: {reason}")
+
+
+def main() -> int:
+    """0: all files are as listed."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--fetch", action="store_true")
+    try:
+        for script in SCRIPTS:
+            if parser.parse_args().fetch:
+                fetch(script)
+            if (reason := wrong(script)) is not None:
+                print(f"{script.name}: {reason}. Run: python -m docs.vendor_scripts --fetch", file=sys.stderr)  # noqa: T201 - a program
+                return 1
+    except ValueError as error:
+        print(error, file=sys.stderr)  # noqa: T201 - a program
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,76 @@
+"""`memoryd web` and a reader of its pages over real HTTP, that a whole module of tests can share."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx2
+
+from tests.support.processes.commands import Commands
+
+TAG = re.compile(r"<[^>]+>")
+CSRF = re.compile(r'name="csrf" value="([0-9a-f]{64})"')
+
+
+class Reader:
+    """Somebody who is signed in, and reads and sends as a browser does."""
+
+    def __init__(self, address: str, sign_in: str, http: httpx2.AsyncClient) -> None:
+        self.address = address
+        self.sign_in = sign_in
+        """The URL that the command has printed; empty where it prints none."""
+        self.http = http
+        self.log: list[dict[str, object]] = []
+
+    async def get(self, path: str, *, status: int = 200, **headers: str) -> str:
+        """A page, as HTML."""
+        answer = await self.http.get(path, headers=headers)
+        assert answer.status_code == status, (path, answer.status_code, text_of(answer.text)[:500])
+        return answer.text
+
+    async def read(self, path: str, *, status: int = 200) -> str:
+        """What a page says: its main part, without tags."""
+        return text_of(await self.get(path, status=status))
+
+    async def send(self, path: str, form: dict[str, str], *, on: str | None = None) -> httpx2.Response:
+        """Sends a form that stands on page `on` (unless given: `path`), with the hidden token of that page."""
+        found = CSRF.search(await self.get(on or path))
+        assert found is not None, "this page has no form"
+        return await self.http.post(path, data={"csrf": found[1], **form})
+
+
+def text_of(page: str) -> str:
+    """The main part of a page as people read it, on one line."""
+    main = page.partition("<main")[2].partition(">")[2].partition("</main>")[0] or page
+    return " ".join(html.unescape(TAG.sub(" ", main)).split())
+
+
+@asynccontextmanager
+async def served(url: str, folder: Path, *options: str) -> AsyncIterator[Reader]:
+    """`memoryd web` with these options on a database, and a reader who has signed in by the URL that it printed."""
+    process = await Commands(url, folder).start("web", "--port", "0", *options)
+    assert process.stderr is not None
+    assert process.stdout is not None
+    line: dict[str, str] = {}
+    while line.get("event") != "web_listening":
+        said = await process.stderr.readline()
+        assert said, "memoryd web has ended"
+        line = json.loads(said)
+    sign_in = ""
+    if line["sign_in"] == "token":
+        sign_in = (await process.stdout.readline()).decode().removeprefix("Open ").strip()
+    async with httpx2.AsyncClient(base_url=line["url"], timeout=60) as http:
+        reader = Reader(line["url"], sign_in, http)
+        if sign_in:
+            assert (await http.get(sign_in)).status_code == 200
+        yield reader
+    process.terminate()
+    assert await process.wait() == 0
+    rest = (await process.stderr.read()).decode()
+    assert "Traceback" not in rest, rest
+    reader.log.extend(json.loads(each) for each in rest.splitlines())

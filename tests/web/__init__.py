@@ -1,0 +1,1 @@
+"""`memoryd web`: its pages over real HTTP, and in a browser."""

@@ -1,0 +1,168 @@
+"""The page of memories: filters, one memory whole, and the three ways to change it."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from tests.support.rows import remember
+from tests.support.services.web_pages import Reader, served, text_of
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+ANN, BOB = uuid.uuid4(), uuid.uuid4()
+
+
+async def test_the_list_is_filtered_and_goes_on(pages: Reader, db: asyncpg.Connection) -> None:
+    for n in range(120):
+        await remember(db, f"row number {n:03}", agent_id="lister")
+    await remember(db, "an old goal", agent_id="lister", kind="goal", user_id=ANN)
+    first = await pages.get("/memories?agent=lister")
+    assert "an old goal" in first
+    assert "row number 119" in first
+    assert "row number 050" not in first
+    assert text_of(first).count("row number") == 49
+    onwards = first.partition('rel="next" href="')[2].partition('"')[0].replace("&amp;", "&")
+    second = text_of(await pages.get(onwards))
+    assert second.count("row number") == 50
+    assert "row number 070" in second
+    assert "row number" not in await pages.read("/memories?agent=lister&kind=goal")
+    assert "an old goal" in await pages.read(f"/memories?user={ANN}")
+    assert "Nothing is remembered" in await pages.read("/memories?agent=nobody")
+    assert "Nothing is remembered" in await pages.read("/memories?agent=lister&until=2020-01-01")
+
+
+async def test_what_stood_earlier_is_seen_by_its_day(pages: Reader, db: asyncpg.Connection) -> None:
+    row = await remember(db, "lives in Ghent", agent_id="dated")
+    await db.execute(
+        "update agent_memory set created_at = '2026-01-10', valid_from = '2026-01-10' where id = $1", row
+    )
+    new = await db.fetchval("select supersede_memory($1, 'lives in Riga')", row)
+    await db.execute("update agent_memory set valid_to = '2026-03-01' where id = $1", row)
+    await db.execute(
+        "update agent_memory set created_at = '2026-03-01', valid_from = '2026-03-01' where id = $1", new
+    )
+    assert "Ghent" not in await pages.read("/memories?agent=dated")
+    then = await pages.read("/memories?agent=dated&as_of=2026-02-01")
+    assert "Ghent" in then
+    assert "Riga" not in then
+    both = await pages.read(f"/memories/{new}")
+    assert "History" in both
+    assert "lives in Ghent" in both
+
+
+async def test_two_tabs_change_one_memory_and_the_second_is_told(
+    pages: Reader, db: asyncpg.Connection
+) -> None:
+    row = await remember(db, "the meeting is on Monday", agent_id="tabs")
+    path = f"/memories/{row}"
+    version = (await pages.get(path)).partition('name="version" value="')[2].partition('"')[0]
+    form = {"do": "correct", "kind": "fact", "version": version, "expires_at": ""}
+    first = await pages.send(path, form | {"content": "the meeting is on Tuesday"})
+    assert first.status_code == 303
+    second = await pages.send(path, form | {"content": "the meeting is on Friday"})
+    assert second.status_code == 409
+    said = text_of(second.text)
+    assert "the meeting is on Tuesday" in said
+    assert "the meeting is on Friday" in said
+    assert (
+        await db.fetchval("select content from agent_memory where id = $1", row)
+        == "the meeting is on Tuesday"
+    )
+
+
+async def test_a_memory_is_replaced_with_its_history_or_forgotten(
+    pages: Reader, db: asyncpg.Connection
+) -> None:
+    row = await remember(db, "the code is 1", agent_id="mender", user_id=ANN)
+    path = f"/memories/{row}"
+    version = (await pages.get(path)).partition('name="version" value="')[2].partition('"')[0]
+    answer = await pages.send(path, {"do": "replace", "version": version, "content": "the code is 2"})
+    new = answer.headers["location"]
+    assert "the code is 1" in await pages.read(new)
+    assert "replaced" in await pages.read(path)
+    version = (await pages.get(new)).partition('name="version" value="')[2].partition('"')[0]
+    assert (await pages.send(new, {"do": "forget", "version": version})).headers["location"] == "/memories"
+    await pages.get(new, status=404)
+    records = await db.fetch(
+        "select input_data::jsonb ->> 'operation' as operation, input_data::jsonb ->> 'login' as login "
+        "from agent_execution_logs where user_id = $1 and input_data::jsonb ->> 'caller' = 'admin' order by created_at",
+        ANN,
+    )
+    assert [r["operation"] for r in records] == ["update", "delete"]
+    assert all(r["login"] for r in records)
+
+
+@pytest.mark.parametrize(
+    ("form", "says"),
+    [
+        ({"do": "correct", "kind": "fact", "content": "  "}, "says nothing"),
+        ({"do": "correct", "kind": "opinion", "content": "x"}, "kind is one of"),
+        ({"do": "correct", "kind": "fact", "content": "a\0b"}, "NUL"),
+        ({"do": "correct", "kind": "fact", "content": "x", "expires_at": "soon"}, "no time"),
+        ({"do": "replace", "content": ""}, "says nothing"),
+    ],
+)
+async def test_what_cannot_be_stored_is_refused_and_changes_nothing(
+    pages: Reader, db: asyncpg.Connection, form: dict[str, str], says: str
+) -> None:
+    row = await remember(db, f"stays as it is {uuid.uuid4()}", agent_id="strict")
+    before = await db.fetchrow("select * from agent_memory where id = $1", row)
+    version = (await pages.get(f"/memories/{row}")).partition('name="version" value="')[2].partition('"')[0]
+    answer = await pages.send(f"/memories/{row}", {"version": version} | form)
+    assert answer.status_code == 400
+    assert says in text_of(answer.text)
+    assert await db.fetchrow("select * from agent_memory where id = $1", row) == before
+
+
+async def test_an_end_user_sees_and_changes_their_own_only(
+    url: str, db: asyncpg.Connection, tmp_path: Path
+) -> None:
+    own = await remember(db, "ann likes tea", agent_id="helper", user_id=ANN)
+    others = await remember(db, "bob likes rum", agent_id="helper", user_id=BOB)
+    agents = await remember(db, "nobody's own secret", agent_id="helper")
+    async with served(url, tmp_path, "--edit", "--as-user", str(ANN)) as ann:
+        seen = await ann.read("/memories")
+        assert "ann likes tea" in seen
+        assert "bob likes rum" not in seen
+        assert "secret" not in seen
+        for row in (others, agents, uuid.uuid4()):
+            missing = await ann.read(f"/memories/{row}", status=404)
+            assert missing == await ann.read(f"/memories/{uuid.uuid4()}", status=404)
+            sent = await ann.send(f"/memories/{row}", {"do": "forget", "version": "x"}, on=f"/memories/{own}")
+            assert sent.status_code == 404
+        version = (await ann.get(f"/memories/{own}")).partition('name="version" value="')[2].partition('"')[0]
+        await ann.send(
+            f"/memories/{own}", {"do": "replace", "version": version, "content": "ann likes coffee"}
+        )
+        assert "ann likes coffee" in await ann.read("/memories")
+    assert await db.fetchval("select count(*) from agent_memory where id = any($1)", [others, agents]) == 2
+
+
+async def test_pages_without_edit_only_show(url: str, db: asyncpg.Connection, tmp_path: Path) -> None:
+    row = await remember(db, "look, do not touch", agent_id="shown")
+    async with served(url, tmp_path) as reader:
+        page = await reader.get(f"/memories/{row}")
+        assert "look, do not touch" in page
+        assert "<textarea" not in page
+        refused = await reader.send(f"/memories/{row}", {"do": "forget", "version": "x"})
+        assert refused.status_code == 400
+        assert "--edit" in text_of(refused.text)
+    assert await db.fetchval("select count(*) from agent_memory where id = $1", row) == 1
+
+
+async def test_reads_of_support_are_on_record_of_those_who_are_shown_alone(
+    pages: Reader, db: asyncpg.Connection
+) -> None:
+    shown, not_shown = uuid.uuid4(), uuid.uuid4()
+    await remember(db, "goal of one", agent_id="looked", kind="goal", user_id=shown)
+    await remember(db, "fact of another", agent_id="looked", kind="fact", user_id=not_shown)
+    await pages.read("/memories?agent=looked&kind=goal")
+    on_record = await db.fetch(
+        "select distinct user_id from agent_execution_logs where action_type = 'admin_read' and user_id = any($1)",
+        [shown, not_shown],
+    )
+    assert [row["user_id"] for row in on_record] == [shown]
