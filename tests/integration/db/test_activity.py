@@ -80,6 +80,22 @@ async def test_daemons_that_write_at_once_are_added_up(
     assert await connection.fetchval(batches) == len(daemons)
 
 
+async def test_topics_are_written_in_one_order(
+    connection: asyncpg.Connection, second: asyncpg.Connection
+) -> None:
+    """Who waits for the first topic has none of the others yet: so two are never in each other's way."""
+    for topic in ("context", "request"):
+        await connection.execute(writing.WRITE, uuid4(), 1, 0.0, counted(topic))
+    both = json.dumps([*json.loads(counted("request")), *json.loads(counted("context"))])
+    async with connection.transaction():
+        await connection.execute(writing.WRITE, uuid4(), 1, 0.0, counted("context"))
+        other = asyncio.create_task(second.execute(writing.WRITE, uuid4(), 1, 0.0, both))
+        await until(connection, BLOCKED)
+        await connection.execute(writing.WRITE, uuid4(), 1, 0.0, counted("request"))
+    await other
+    assert await connection.fetchval(ALL) == 6
+
+
 async def test_a_minute_in_which_nothing_was_done_is_not_written(
     database: Database, connection: asyncpg.Connection
 ) -> None:
@@ -249,6 +265,9 @@ async def test_what_waits_is_measured_and_what_is_claimed_is_not(
     assert 90 <= found["index"]["oldest_seconds"] < 1000
     assert found["context"]["oldest_seconds"] is None
     assert all(row["done"] == 0 for row in found.values())
+    # It is the minute whose end is nearest.
+    off = "select max(abs(extract(epoch from began_at + interval '1 minute' - now()))) from memoryd.activity"
+    assert await connection.fetchval(off) < 50
 
 
 async def test_the_steps_are_read_with_gaps_and_percentiles(connection: asyncpg.Connection) -> None:
