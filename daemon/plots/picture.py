@@ -54,7 +54,7 @@ def plot_size(growth: Sequence[Day], width: float | None = None) -> Element:
     frame = _days(growth, "Size of the database", width)
     sizes = [day.bytes for day in growth]
     if not any(size is not None for size in sizes):
-        return draw_nothing(frame, "No history yet: a daemon measures once a day.")
+        return draw_nothing(frame, "No history yet: a daemon measures within an hour, then once a day.")
     return draw_lines(replace(frame, unit=_bytes, end_of_axis=round_up), [Series("size", sizes)])
 
 
@@ -63,7 +63,7 @@ def plot_rows(growth: Sequence[Day], width: float | None = None) -> Element:
     frame = _days(growth, "Rows that recall searches", width)
     sources = sorted({source for day in growth for source in day.rows})
     if not sources:
-        return draw_nothing(frame, "No history yet: a daemon counts once a day.")
+        return draw_nothing(frame, "No history yet: a daemon counts within an hour, then once a day.")
     return draw_lines(frame, [Series(each, [day.rows.get(each) for day in growth]) for each in sources])
 
 
@@ -105,7 +105,7 @@ def plot_judged(growth: Sequence[Day], width: float | None = None) -> Element:
     """Retrievals by day: judged useful, judged not useful, and not judged."""
     frame = _days(growth, "Retrievals by judgement (mark_useful)", width)
     if not any(day.asked for day in growth):
-        return draw_nothing(frame, "No history yet: nothing was recalled.")
+        return draw_nothing(frame, "No history yet: retrievals are counted once an hour.")
     return draw_bars(
         frame,
         [
@@ -125,7 +125,7 @@ def plot_useful(growth: Sequence[Day], width: float | None = None) -> Element:
     )
     shares = [day.useful / judged if (judged := day.useful + day.not_useful) else None for day in growth]
     if not any(share is not None for share in shares):
-        return draw_nothing(frame, "No history yet: nothing was judged by mark_useful().")
+        return draw_nothing(frame, "No history yet: nothing that was counted is judged by mark_useful().")
     return draw_lines(frame, [Series("useful", shares)])
 
 

@@ -71,7 +71,7 @@ def draw_lines(frame: Frame, series: Sequence[Series]) -> Element:
                     "circle",
                     cx=points[0][0],
                     cy=points[0][1],
-                    r=1.6,
+                    r=2,
                     fill=look["stroke"],
                     class_=look["class_"],
                 )
