@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from structlog.typing import FilteringBoundLogger
 
 from daemon import parts
+from daemon.activity.writing import Activity
 from daemon.calibration import keep_calibrated
 from daemon.db.errors import DATABASE_FAULTS, is_gone
 from daemon.db.migrator import check_schema
@@ -148,13 +149,15 @@ class Daemon:
             self._tracer = parts.build_tracer(
                 database, daemon_id=self._id, version=metadata.version("memoryd"), logger=self._log
             )
-            tasks = self._build(database, embedding, dreamer, heartbeat, listen=listen)
+            activity = Activity(self._measures.minutes, database, logger=self._log)
+            tasks = [activity.run(), *self._build(database, embedding, dreamer, heartbeat, listen=listen)]
             schedule = parts.build_schedule(
                 settings,
                 database,
                 trail=trail,
                 delivery=delivery,
                 daemon_id=self._id,
+                topics=list(self._workers),
                 build_turn=self._turn("builds"),
                 logger=self._log,
             )
@@ -187,7 +190,7 @@ class Daemon:
             await self._until_told(running)
             if not once:
                 await schedule.stop()
-            await self._stop(running, heartbeat)
+            await self._stop(running, activity, heartbeat)
         finally:
             self.database = None
             await database.close()
@@ -473,7 +476,9 @@ class Daemon:
                     )
                     raise PartFailed from error
 
-    async def _stop(self, running: Sequence[asyncio.Task[None]], heartbeat: Heartbeat) -> None:
+    async def _stop(
+        self, running: Sequence[asyncio.Task[None]], activity: Activity, heartbeat: Heartbeat
+    ) -> None:
         grace = self._settings.shutdown_seconds
         stopping = [worker.stop(grace_seconds=grace) for worker in self._workers.values()]
         if self._executor is not None:
@@ -488,5 +493,6 @@ class Daemon:
                 task.cancel()
             _, left = await asyncio.wait(left, timeout=CANCEL_SECONDS)
         await asyncio.gather(*running, return_exceptions=True)
+        await activity.end()
         with contextlib.suppress(*DATABASE_FAULTS):
             await asyncio.wait_for(heartbeat.leave(), 2.0)

@@ -1,7 +1,7 @@
 """What this process counts of its own work: how long jobs waited and batches ran, what became of them.
 
 Promise: counting costs less than a microsecond a job, asks nobody, and says of nobody whose work it was. Only the event
-loop's thread counts. `daemon/metrics/` shows the counts; without its port nobody reads them.
+loop's thread counts. `daemon/metrics/` shows the counts, `daemon/activity/` writes those of each minute.
 """
 
 from __future__ import annotations
@@ -9,16 +9,20 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Literal
+from uuid import uuid4
 
 from handlers.shared.ports import Job
 
 Outcome = Literal["done", "retried", "handed_back", "discarded"]
 
 SECONDS = (0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0, 300.0)
-"""The upper bounds of the buckets."""
+"""The upper bounds of the buckets. The rows of memoryd.activity have counts by them: others need a migration of these."""
+MINUTES_KEPT = 60
+"""So many that could not be written. What is counted after them goes into the next one."""
 ANSWERS = frozenset(("context", "request"))
 """Topics whose jobs somebody waits for."""
 
@@ -70,6 +74,8 @@ class Measures:
         """Claims of daemons that died, by kind: jobs, lanes, commands."""
         self.tell: Callable[[Ended], None] = lambda _ended: None
         """Is told of every attempt that is done or fails."""
+        self.minutes = Minutes(self)
+        """What is still to be written of it."""
 
     def begun(self, topic: str, jobs: Sequence[Job]) -> None:
         """Jobs were claimed."""
@@ -99,3 +105,62 @@ class Measures:
     def ended(self, topic: str, outcome: Outcome, jobs: int = 1) -> None:
         """Attempts of jobs ended without their effects."""
         self.outcomes[topic, outcome] += jobs
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What was done of a topic; `waited` and `ran` as the counts of a `Histogram`."""
+
+    done: int
+    failed: int
+    waited: Sequence[int]
+    ran: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Minute:
+    """A minute in which something was done. `middle` by the process's monotonic clock; `number` counts those of a process."""
+
+    number: int
+    middle: float
+    topics: Mapping[str, Counted]
+
+
+class Minutes:
+    """What was counted, by the minute, until it is written."""
+
+    def __init__(self, measures: Measures) -> None:
+        self.writer = uuid4()
+        """Whose numbers the numbers of the minutes are."""
+        self.unwritten: deque[Minute] = deque()
+        """The oldest first."""
+        self._measures = measures
+        self._numbers = count(1)
+        self._before: dict[str, list[int]] = {}
+        self._began = time.monotonic()
+
+    def close(self) -> None:
+        """A minute is over: what was counted in it is to be written, if there is anything."""
+        if len(self.unwritten) >= MINUTES_KEPT:
+            return
+        began, self._began = self._began, time.monotonic()
+        if topics := self._news():
+            self.unwritten.append(Minute(next(self._numbers), (began + self._began) / 2, topics))
+
+    def _news(self) -> dict[str, Counted]:
+        measures, buckets, news = self._measures, len(SECONDS) + 1, {}
+        none = Histogram()
+        for topic in {*measures.queued, *measures.ran, *(topic for topic, _ in measures.outcomes)}:
+            outcomes = measures.outcomes
+            now = [
+                outcomes[topic, "done"],
+                outcomes[topic, "retried"] + outcomes[topic, "discarded"],
+                *measures.queued.get(topic, none).counts,
+                *measures.ran.get(topic, none).counts,
+            ]
+            before = self._before.get(topic, [0] * len(now))
+            new = [one - other for one, other in zip(now, before, strict=True)]
+            if any(new):
+                self._before[topic] = now
+                news[topic] = Counted(new[0], new[1], new[2 : 2 + buckets], new[2 + buckets :])
+        return news

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from structlog.typing import FilteringBoundLogger
 
+from daemon.activity.writing import measure_queue
 from daemon.backup.dump import Keys
 from daemon.backup.folder import BackupFolder
 from daemon.backup.keys import keys_of
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
 
 OVERDUE_EVERY_SECONDS = 60.0
 OUTDATED_EVERY_SECONDS = 5.0
+MEASURE_EVERY_SECONDS = 60.0
 DENSE_EVERY_SECONDS = 30.0
 SWEEP_EVERY_SECONDS = 3600.0
 
@@ -207,6 +209,7 @@ def build_schedule(
     trail: Trail,
     delivery: Delivery,
     daemon_id: UUID,
+    topics: Sequence[str],
     build_turn: Callable[[], AbstractAsyncContextManager[None]],
     logger: FilteringBoundLogger,
 ) -> Schedule:
@@ -233,6 +236,7 @@ def build_schedule(
     schedule.add(Tick("expire_answers", settings.cleanup_seconds, upkeep.expire_answers))
     schedule.add(Tick("remove_outdated", OUTDATED_EVERY_SECONDS, upkeep.remove_outdated))
     schedule.add(Tick("fail_overdue_commands", OVERDUE_EVERY_SECONDS, upkeep.fail_overdue_commands))
+    schedule.add(Tick("measure_queue", MEASURE_EVERY_SECONDS, lambda: measure_queue(database, topics)))
     schedule.add(Tick("build_dense_indexes", DENSE_EVERY_SECONDS, build))
     # A daemon without the key does not take the turns of those that sign.
     schedule.add(Tick("trail" if trail.signs else "trail_positions", settings.trail_seconds, trail.tick))

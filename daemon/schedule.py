@@ -17,6 +17,7 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.interval import IntervalTrigger
 from structlog.typing import FilteringBoundLogger
 
+from daemon.activity.upkeep import keep_history
 from daemon.db import generations
 from daemon.db.errors import DATABASE_FAULTS, is_gone, is_locked_out
 from daemon.db.plan import MigrationError
@@ -33,7 +34,6 @@ DEAD_LETTER_DAYS = 30
 DELETED_DAYS = 30
 """How long a document that a person deleted can be restored."""
 EMBEDDING_DAYS = 30
-SIZE_DAYS = 400
 HISTORY_ROWS = 1000
 """Rows that one transaction deletes: a command may have megabytes, a run many steps."""
 
@@ -84,14 +84,6 @@ with overdue as (
 select count(*) from overdue
 """
 
-# The first sweep of a day measures.
-MEASURE_SIZE = """
-insert into memoryd.daily_sizes (day, bytes)
-select current_date, pg_database_size(current_database())
-where not exists (select from memoryd.daily_sizes s where s.day = current_date)
-on conflict do nothing
-"""
-
 SWEEP = """
 with queries as (
     delete from public.memory_queries
@@ -108,8 +100,6 @@ with queries as (
 ), requests as (
     delete from public.memory_requests
     where created_at < now() - make_interval(secs => $1::double precision * 86400) and status <> 'pending' returning 1
-), sizes as (
-    delete from memoryd.daily_sizes where day < current_date - $4::integer returning 1
 ), ticks as (
     delete from memoryd.ticks where scheduled_at < now() - interval '2 days' returning 1
 ), daemons as (
@@ -324,11 +314,12 @@ class Upkeep:
             self._log.info("entries_purged", entries=entries)
 
     async def sweep(self) -> None:
-        """Deletes logs of retrievals, answered requests, dead letters, kept embeddings and leases past their time."""
-        await self._database.execute(MEASURE_SIZE)
-        row = await self._database.fetchrow(
-            SWEEP, self._query_log_days, DEAD_LETTER_DAYS, EMBEDDING_DAYS, SIZE_DAYS
-        )
+        """Deletes logs of retrievals, answered requests, dead letters, kept embeddings and leases past their time.
+
+        What history keeps of them is written before.
+        """
+        await keep_history(self._database, query_log_days=self._query_log_days)
+        row = await self._database.fetchrow(SWEEP, self._query_log_days, DEAD_LETTER_DAYS, EMBEDDING_DAYS)
         if row is not None and any(row.values()):
             self._log.info("old_rows_swept", **dict(row))
         logged = await self._database.fetchval(SWEEP_AUDIT, self._audit_days)

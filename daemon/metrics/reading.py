@@ -4,8 +4,8 @@ Of the daemons of a database one reports this: the one that has the lease. It is
 renewed whenever it is asked again. So counts are not doubled where daemons are added up, N daemons cost no more queries than
 one, and a daemon that nobody scrapes never has it.
 
-Promise: it costs some milliseconds, also while much waits. Up to `EXACT` jobs of a topic are counted by its indexes; of more a
-sample of the table is counted. The rows of the sources are the estimates of the server's statistics.
+Promise: it costs some milliseconds, also while much waits (`daemon/db/depth.py`). The rows of the sources are the estimates of
+the server's statistics.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from daemon.db.depth import DEPTH, ESTIMATED_ROWS, EXACT
 from daemon.db.errors import DATABASE_FAULTS
 from daemon.db.lag import LAG
 from daemon.db.lease import Lease
@@ -30,37 +31,10 @@ LEASE_SECONDS = 60.0
 """Longer than the usual pause between two scrapes, so that the daemon that reports stays the same."""
 TRY_SECONDS = 10.0
 """Between two tries to become that one."""
-EXACT = 5000
-SAMPLED_PAGES = 1000
-
-_STATE = """case when j.lane is not null then case when j.claimed_by is null then 'ready' else 'claimed' end
-                 when j.visible_at <= now() then 'ready' when j.claimed_by is null then 'waiting' else 'claimed' end"""
 
 READ = f"""
-with counted as materialized (
-    select t.topic, s.state, s.jobs, sum(s.jobs) over (partition by t.topic) as all_jobs
-    from unnest($1::text[]) as t(topic)
-    cross join lateral (
-        select o.state, count(*) as jobs
-        from (
-            (select {_STATE} as state from memoryd.jobs j
-             where j.topic = t.topic and j.lane is null order by j.fair_at, j.id limit {EXACT})
-            union all
-            (select {_STATE} from memoryd.jobs j
-             where j.topic = t.topic and j.lane is not null order by j.lane, j.id limit {EXACT})) o
-        group by o.state) s
-), pages as (
-    select least(100, 100.0 * {SAMPLED_PAGES} / greatest(1, pg_relation_size('memoryd.jobs') / 8192)) as percent
-), sampled as (
-    select j.topic, {_STATE} as state, round(count(*) * 100 / (select percent from pages)) as jobs
-    from memoryd.jobs j tablesample system ((select percent from pages))
-    where exists (select from counted c where c.all_jobs >= {EXACT})
-    group by 1, 2
-)
 select json_build_object(
-    'jobs', (select coalesce(json_agg(json_build_array(c.topic, c.state, greatest(c.jobs, s.jobs))), '[]')
-             from counted c
-             left join sampled s on s.topic = c.topic and s.state = c.state and c.all_jobs >= {EXACT}),
+    'jobs', (select coalesce(json_agg(json_build_array(d.topic, d.state, d.jobs)), '[]') from ({DEPTH}) d),
     'lag', (select coalesce(json_object_agg(l.topic, l.seconds), '{{}}') from ({LAG}) l),
     'dead', (select coalesce(json_object_agg(t.topic, d.letters), '{{}}')
              from unnest($1::text[]) as t(topic)
@@ -74,8 +48,7 @@ select json_build_object(
     'unembedded', (select greatest(count(*), case when count(*) = {EXACT} then (
                        select c.reltuples from pg_class c where c.oid = 'memoryd.entries_unembedded'::regclass) end)
                    from (select from memoryd.entries e where e.code is null order by e.scope, e.id limit {EXACT}) e),
-    'rows', (select json_object_agg(s.name, greatest(0, coalesce(
-                        nullif(pg_stat_get_live_tuples(c.oid), 0), c.reltuples)))
+    'rows', (select json_object_agg(s.name, {ESTIMATED_ROWS})
              from memoryd.sources() s
              join pg_class c on c.oid = to_regclass('public.' || quote_ident(s.table_name))),
     'daemons', (select json_build_array(count(*) filter (where alive), count(*) filter (where not alive))

@@ -31,6 +31,7 @@ CONNECTIONS = """
 select count(*) from pg_stat_activity
 where datname = current_database() and application_name in ('memoryd', 'memoryd listener', 'memoryd resting')
 """
+CONTEXTS = "select sum(done)::integer from memoryd.activity where topic = 'context'"
 KILLED = """
 select count(*) from (
     select pg_terminate_backend(pid) from pg_stat_activity
@@ -104,6 +105,8 @@ async def test_ten_databases_on_each_of_two_servers_are_served_by_one_process(
         for connection in many.connections.values():
             await until(connection, RESTS)
         assert set((await many.each(CONNECTIONS)).values()) == {1}
+        # What was done there was written before the rest.
+        assert set((await many.each(CONTEXTS)).values()) == {1}
         status = await Commands(None, tmp_path)("status", database_urls=str(many.file))
         assert status.code == 0, status.err
         assert status.out.count("rest") >= 20

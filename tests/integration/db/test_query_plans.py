@@ -15,7 +15,10 @@ import pytest
 import pytest_asyncio
 
 from daemon import schedule
-from daemon.db import lag
+from daemon.activity import reading as activity_reading
+from daemon.activity import upkeep as activity_upkeep
+from daemon.activity import writing as activity
+from daemon.db import depth, lag
 from daemon.db import lease as leases
 from daemon.executor import commands
 from daemon.metrics import reading
@@ -38,7 +41,7 @@ BIG = {
     "dream_insights", "dream_sessions", "conversation_sessions", "conversation_messages", "documents", "memory_chunks",
     "shared_knowledge", "chat_group_members", "lexeme_statistics", "lexicon", "lexeme_neighbours", "entries", "unindexed",
     "facts", "fact_sources", "names", "memory_anchors", "trail_leaves", "trail_agents", "trail_tiles", "trail_checkpoints",
-    "trail_receipts", "quotes",
+    "trail_receipts", "quotes", "activity",
 }  # fmt: skip
 
 # Their jobs come with the rows: 30,000 to index, 2,000 contexts, 5,000 requests of 50 users, 16,000 captures in 500 lanes.
@@ -144,6 +147,14 @@ select c.id, array[md5('q' || row_number() over ())::uuid], '{0}' from agent_com
 insert into memoryd.outdated_rows (row_ids) select array[md5('q' || n)::uuid] from generate_series(1, 100) n;
 
 insert into memoryd.lanes (topic, lane) select 'capture', 'agent ' || n from generate_series(1, 20000) n;
+
+-- A history of 26 hours of minutes and 400 days of hours.
+insert into memoryd.activity (seconds, began_at, topic, done, waited, ran)
+select 60, date_trunc('minute', now()) - make_interval(mins => m), t, 1, array_fill(1, array[14]), array_fill(1, array[14])
+from generate_series(1, 26 * 60) m, unnest('{capture,context,index,request}'::text[]) t
+union all
+select 3600, date_trunc('hour', now()) - make_interval(hours => h), t, 1, array_fill(1, array[14]), array_fill(1, array[14])
+from generate_series(27, 400 * 24) h, unnest('{capture,context,index,request}'::text[]) t;
 
 analyze;
 """
@@ -264,6 +275,13 @@ STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
     "situate continue": (situate.CONTINUE, (IDS[0],)),
     "fail overdue": (schedule.FAIL_OVERDUE, (24.0,)),
     "expire answers": (schedule.EXPIRE_ANSWERS, (100,)),
+    "activity write": (activity.WRITE, (IDS[0], 1, 30.0, "[]")),
+    "activity measure queue": (activity.MEASURE_QUEUE, (TOPICS,)),
+    "activity roll up": (activity_upkeep.ROLL_UP, ()),
+    "activity read of an hour": (activity_reading.READ_ACTIVITY, (60, 1)),
+    "activity read of a day": (activity_reading.READ_ACTIVITY, (1440, 15)),
+    "retrievals of two days": (activity_upkeep.COUNT_RETRIEVALS, (1,)),
+    "growth": (activity_reading.READ_GROWTH, (90,)),
     "trail look": (trail_log.LOOK, ()),
     "trail tiles": (trail_log.TILES, ([0, 1], [3, 0])),
     "trail last checkpoint": (trail_log.LAST, ()),
@@ -297,7 +315,7 @@ async def test_metrics_count_what_is_little_and_estimate_what_is_much(busy: asyn
     jobs = {(topic, state): count for topic, state, count in read["jobs"]}
     assert jobs["context", "ready"] == 2000
     much = await busy.fetchval("select count(*) from memoryd.jobs where topic = 'index'")
-    assert reading.EXACT < much / 2 < jobs["index", "ready"] < 2 * much
+    assert depth.EXACT < much / 2 < jobs["index", "ready"] < 2 * much
     assert read["lag"].keys() == {"context", "capture", "index", "request"}
     assert read["rows"]["memory"] == 30_000
 
