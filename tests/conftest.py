@@ -6,6 +6,7 @@ Each such test runs on every server that `tests/support/database/servers.py` nam
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 from collections.abc import AsyncIterator, Iterator
@@ -16,6 +17,7 @@ from typing import Any
 import asyncpg
 import hypothesis
 import pytest
+import structlog
 
 from daemon.db.migrator import migrate
 from daemon.db.pool import Database
@@ -66,6 +68,18 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def pytest_xdist_auto_num_workers() -> int:
     """How many processes `-n auto` is: one more than cores, since tests also wait."""
     return min((os.cpu_count() or 1) + 1, MAX_WORKERS)
+
+
+@pytest.fixture(autouse=True)
+def logs_as_before() -> Iterator[None]:
+    """A command that runs in this process sets its level of logs; the tests after it must not have it."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    if structlog.is_configured():
+        structlog.reset_defaults()
+        root.handlers[:] = handlers
+        root.setLevel(level)
 
 
 ON_EVERY_SERVER = (

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import structlog
 from typer.testing import CliRunner, Result
 
 from daemon.cli.app import app
@@ -22,7 +20,7 @@ FILES = {"claude-code": ".claude/settings.json", "codex": ".codex/hooks.json", "
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A user's home folder, and a project to be in."""
     (tmp_path / "project").mkdir()
     monkeypatch.chdir(tmp_path / "project")
@@ -30,8 +28,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("DATABASE_URL", URL)
-    yield tmp_path
-    structlog.reset_defaults()  # a command sets the level of this process
+    return tmp_path
 
 
 def hooks(*arguments: str) -> Result:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import io
 import json
 import logging
-from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
 import asyncpg
 import pytest
-import structlog
 
 from daemon.logs import configure_logs, describe, frames, get_logger
 
@@ -21,17 +19,6 @@ SECRET = "the-secret-recipe"
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
-
-
-@pytest.fixture(autouse=True)
-def put_back() -> Iterator[None]:
-    """The logging of the test run itself is as it was, afterwards."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    structlog.reset_defaults()
-    root.handlers[:] = handlers
-    root.setLevel(level)
 
 
 def lines(stream: io.StringIO) -> list[dict[str, Any]]:
