@@ -16,7 +16,7 @@ import pytest
 from tests.support.content.index import index_rows
 from tests.support.content.sources import one_of_each
 from tests.support.database.schemas import embedded_by
-from tests.support.rows import column, conclude, insert, remember
+from tests.support.rows import column, conclude, insert, remember, say
 from tests.support.services.openai_server import Fault, OpenAIServer
 from tests.support.services.web_pages import Reader, served, text_of
 
@@ -260,9 +260,12 @@ async def test_support_is_on_record_for_those_who_are_shown_alone(
     pages: Reader, db: asyncpg.Connection
 ) -> None:
     shown, not_shown = uuid.uuid4(), uuid.uuid4()
-    await remembered(db, "the ferry leaves at six", user_id=shown)
-    await remembered(db, "the ferry leaves at seven", user_id=not_shown)
-    assert found_on(await pages.get(f"/recall?q=ferry&user={shown}")) == [["the ferry leaves at six"]]
+    for user, hour in ((shown, "six"), (not_shown, "seven")):
+        await remembered(db, f"the ferry leaves at {hour}", user_id=user)
+        message = await say(db, uuid.uuid4(), f"my ferry leaves at {hour}", user_id=user)
+        await index_rows(db, "conversation", [message])
+    [found] = found_on(await pages.get(f"/recall?q=ferry&user={shown}"))
+    assert sorted(found) == ["my ferry leaves at six", "the ferry leaves at six"]
     on_record = await column(
         db,
         "select distinct user_id from agent_execution_logs where action_type = 'admin_read' and user_id = any($1)",
