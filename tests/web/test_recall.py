@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 import asyncpg
 import pytest
 
+from daemon.web.found import PARENTS
 from tests.support.content.index import index_rows
 from tests.support.content.sources import one_of_each
 from tests.support.database.schemas import embedded_by
@@ -272,6 +273,16 @@ async def test_support_is_on_record_for_those_who_are_shown_alone(
         [shown, not_shown],
     )
     assert on_record == [shown]
+
+
+@pytest.mark.parametrize("role", ["memoryd_admin", "memoryd_user", "memoryd_service"])
+async def test_pages_of_results_are_found_by_their_ids_alone(db: asyncpg.Connection, role: str) -> None:
+    async with db.transaction():
+        await db.execute("set local enable_seqscan = off")
+        await db.execute(f"set local role {role}")
+        ids = [[uuid.uuid4()] for _ in range(3)]
+        plan = "\n".join(row[0] for row in await db.fetch(f"explain {PARENTS}", *ids))
+    assert "Seq Scan" not in plan
 
 
 async def test_a_remote_embedder_is_asked_and_without_it_words_are_enough(
