@@ -8,6 +8,7 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx2
 
@@ -51,9 +52,9 @@ def text_of(page: str) -> str:
 
 
 @asynccontextmanager
-async def served(url: str, folder: Path, *options: str) -> AsyncIterator[Reader]:
+async def served(url: str, folder: Path, *options: str, **settings: Any) -> AsyncIterator[Reader]:
     """`memoryd web` with these options on a database, and a reader who has signed in by the URL that it printed."""
-    process = await Commands(url, folder).start("web", "--port", "0", *options)
+    process = await Commands(url, folder).start("web", "--port", "0", *options, **settings)
     assert process.stderr is not None
     assert process.stdout is not None
     line: dict[str, str] = {}

@@ -1,0 +1,133 @@
+"""The page of contexts: what an agent would be given, line by line, and that to look writes nothing but that."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from tests.support.content.index import index_rows
+from tests.support.rows import ask, column, remember, say
+from tests.support.services.web_pages import Reader, served, text_of
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+ANN, BOB = uuid.uuid4(), uuid.uuid4()
+STATE = """
+select (select count(*) from memory_queries), (select count(*) from memoryd.memory_uses),
+       (select count(*) from agent_commands), (select count(*) from memoryd.jobs),
+       (select sum(accessed_count) from shared_knowledge), (select count(*) from agent_memory)
+"""
+
+
+async def remembered(db: asyncpg.Connection, text: str, **columns: object) -> uuid.UUID:
+    """A memory that contexts show."""
+    row = await remember(db, text, **columns)
+    await index_rows(db, "memory", [row])
+    return row
+
+
+def block_of(page: str) -> list[str]:
+    """The lines of the block, with what stands beside each."""
+    block = page.partition('<ol class="block">')[2].partition("</ol>")[0]
+    return [text_of(line) for line in block.split("<li")[1:]]
+
+
+async def reads(db: asyncpg.Connection, user: uuid.UUID) -> Sequence[object]:
+    """What support has read of a user, as the audit trail has it."""
+    return await column(
+        db,
+        "select input_data::jsonb ->> 'table' from agent_execution_logs where user_id = $1 and action_type = 'admin_read'",
+        user,
+    )
+
+
+async def test_each_line_says_where_it_came_from(pages: Reader, db: asyncpg.Connection) -> None:
+    await ask(db, "hello", agent_id="deployer")
+    row = await remembered(
+        db, "the staging deploy needs the blue token <img src=x onerror=alert(1)>", agent_id="deployer"
+    )
+    await remembered(
+        db, "the staging deploy needs the blue token <img src=x onerror=alert(1)>!", agent_id="deployer"
+    )
+    page = await pages.get("/context?agent=deployer&message=deploy+staging+with+the+blue+token")
+    assert "<img" not in page
+    lines = block_of(page)
+    assert "CONTEXT" in lines[0]
+    [shown] = [line for line in lines if "blue token" in line]
+    assert "memory" in shown
+    assert "own" in shown
+    assert f'href="/memories/{row}"' in page
+    said = text_of(page)
+    assert "said above" in said.partition("Left out, and why")[2]
+    assert "What the message shows task" in said
+    assert "of the agent and of all agents" in said
+
+
+async def test_to_look_writes_only_that_support_has_looked(pages: Reader, db: asyncpg.Connection) -> None:
+    row = await remembered(db, "ann prefers the night train", user_id=ANN)
+    session = uuid.uuid4()
+    turn = await say(db, session, "I took the night train to Ghent", user_id=ANN)
+    await index_rows(db, "conversation", [turn])
+    before = await db.fetchrow(STATE)
+    page = await pages.get(f"/context?agent=alice&message=book+the+night+train&user={ANN}")
+    assert f'href="/memories/{row}"' in page
+    assert f'href="/conversations/{session}#m-{turn}"' in page
+    assert any("(from a person)" in line and "person" in line for line in block_of(page))
+    assert await db.fetchrow(STATE) == before
+    assert await reads(db, ANN) == ["agent_commands"]
+    nobody = uuid.uuid4()
+    assert "night train to Ghent" not in await pages.get(
+        f"/context?agent=alice&message=book+the+night+train&user={nobody}"
+    )
+    assert await reads(db, nobody) == ["agent_commands"]
+
+
+async def test_small_talk_a_user_without_memory_and_an_unknown_agent_are_told(
+    pages: Reader, db: asyncpg.Connection
+) -> None:
+    await ask(db, "hello", agent_id="talker")
+    assert "small talk" in await pages.read("/context?agent=talker&message=Thanks!")
+    assert "may read fits" in await pages.read("/context?agent=talker&message=deploy+the+zeppelin")
+    assert "No agent of this name" in await pages.read("/context?agent=nobody&message=deploy+the+zeppelin")
+    assert "give both" in await pages.read("/context?message=deploy")
+    off = uuid.uuid4()
+    await db.execute("insert into memory_settings (user_id, memory_enabled) values ($1, false)", off)
+    assert "switched memory off" in await pages.read(f"/context?agent=talker&message=deploy+it&user={off}")
+
+
+async def test_a_user_gets_what_that_user_may_read(url: str, db: asyncpg.Connection, tmp_path: Path) -> None:
+    await remembered(db, "bob rows a red boat", agent_id="helper", user_id=BOB)
+    await remembered(db, "ann rows a blue boat", agent_id="helper", user_id=ANN)
+    await remembered(db, "the agents row a grey boat", agent_id="helper")
+    async with served(url, tmp_path, "--as-user", str(BOB)) as bob:
+        asked = "/context?agent=helper&message=paint+the+boat+that+rows"
+        page = await bob.read(asked)
+        assert "red boat" in page
+        assert "blue boat" not in page
+        assert "grey boat" not in page
+        missing = await bob.read(f"{asked}&user={uuid.uuid4()}", status=404)
+        assert await bob.read(f"{asked}&user={ANN}", status=404) == missing
+    assert await column(db, "select id from memory_queries where user_id = $1", BOB) == []
+
+
+@pytest.mark.parametrize(
+    ("query", "says"),
+    [
+        ("words=50", "words is from 100"),
+        ("words=100.5", "whole number"),
+        ("user=me", "user is no id"),
+        ("message=" + "x" * 8001, "8001 characters"),
+        ("message=a%00b", "NUL"),
+        ("agent=%00", "NUL"),
+        ("agent=" + "a" * 201, "201 characters"),
+    ],
+)
+async def test_what_cannot_be_asked_is_refused(pages: Reader, query: str, says: str) -> None:
+    rest = "&".join(
+        part for part in ("agent=a", "message=x") if part.split("=")[0] != query.split("=", maxsplit=1)[0]
+    )
+    assert says in await pages.read(f"/context?{query}&{rest}", status=400)
