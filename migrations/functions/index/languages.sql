@@ -128,8 +128,8 @@ as $$
          'zer baino behar dugu zuten diren egun oso duen egiten ziren gara naiz ditu beste batean'),
         ('t', 'irish', 'á é í ó ú',
          'an na agus ar is a i ag go do le bhí tá sé sí ní atá mar ó sin nach seo siad mé tú chun féin as '
-         'acu bhfuil níl raibh don den ach nó leis air againn agam orm faoi freisin anois cá conas cén '
-         'gur sa san ann aici aige mo inniu inné amárach'),
+         'acu bhfuil níl raibh den ach nó leis air againn agam orm faoi freisin anois cá conas cén '
+         'gur sa aici aige inniu inné amárach'),
         ('u', 'estonian', 'õ ä ü',
          'ja on ei see et ma oli ka kui mis aga siis ta oma selle mida nii veel olen tema või kes kus '
          'pole oled meie nad väga saab meil mul minu olid kas juba seda vaid peab nagu ning üks ole ära '

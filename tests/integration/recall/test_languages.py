@@ -24,6 +24,9 @@ UNSPACED = ("chinese", "japanese", "korean", "thai")
 LANGUAGE_OF: Sequence[tuple[str, str]] = (
     ("We met at the harbour and talked about the old boats.", "english"),
     ("Caroline moved to Lisbon", "english"),
+    ("Ann rides a unicycle", "english"),
+    ("Don is a friend of Mo", "english"),
+    ("San Jose is a city", "english"),
     ("Call mom", "english"),
     ("Wann treffen wir uns, und wo?", "german"),
     ("Je suis allé au marché hier", "french"),
