@@ -104,6 +104,7 @@ class Daemon:
         self._replica: Replica | None = None
         self._tracer: Tracer | None = None
         self._told_to_stop = asyncio.Event()
+        self._leaves = False
         self._measures = Measures() if one_of_many is None else one_of_many.measures
         self._one_of_many = one_of_many
         self.started = asyncio.Event()
@@ -187,7 +188,7 @@ class Daemon:
             await self._until_told(running)
             if not once:
                 await schedule.stop()
-            await self._stop(running, heartbeat)
+            await self._stop(running, heartbeat, lost=database.is_lost)
         finally:
             self.database = None
             await database.close()
@@ -211,8 +212,9 @@ class Daemon:
         """By topic the seconds until its provider may be asked again."""
         return {name: worker.topic.waits_for for name, worker in self._workers.items()}
 
-    def stop(self) -> None:
-        """Tells it to stop, as a signal does."""
+    def stop(self, *, leave: bool = False) -> None:
+        """Tells it to stop, as a signal does; `leave`: and not to wait for a database that is lost."""
+        self._leaves = leave
         self._told_to_stop.set()
 
     def _turn(self, kind: str) -> Callable[[], AbstractAsyncContextManager[None]]:
@@ -473,8 +475,8 @@ class Daemon:
                     )
                     raise PartFailed from error
 
-    async def _stop(self, running: Sequence[asyncio.Task[None]], heartbeat: Heartbeat) -> None:
-        grace = self._settings.shutdown_seconds
+    async def _stop(self, running: Sequence[asyncio.Task[None]], heartbeat: Heartbeat, *, lost: bool) -> None:
+        grace = 0.0 if lost and self._leaves else self._settings.shutdown_seconds
         stopping = [worker.stop(grace_seconds=grace) for worker in self._workers.values()]
         if self._executor is not None:
             stopping.append(self._executor.stop(grace_seconds=grace))

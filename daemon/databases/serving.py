@@ -98,11 +98,11 @@ class Serving:
                 pause = min(2 * pause, LONGEST_SECONDS) if gone else LONGEST_SECONDS
                 await self._wait(pause * random.uniform(0.5, 1.0))
 
-    def stop(self) -> None:
-        """Ends its daemon as a signal does; a rest at once."""
+    def stop(self, *, leave: bool = False) -> None:
+        """Ends its daemon as a signal does; a rest at once. `leave`: a database that is lost is not waited for."""
         self._stopped.set()
         if self.daemon is not None:
-            self.daemon.stop()
+            self.daemon.stop(leave=leave)
         if self._rest is not None:
             self._rest.end()
 
