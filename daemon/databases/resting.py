@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from uuid import UUID
 
@@ -19,10 +19,8 @@ from daemon.db.pool import connect
 from daemon.db.presence import RESTS
 from daemon.executor.commands import ANY_TO_CLAIM
 from daemon.queue.listener import CHANNEL, READY_CHANNEL
-from daemon.queue.queue import ANYTHING_OPEN
+from daemon.queue.queue import ANYTHING_OPEN, WORK_LEFT
 
-PING_SECONDS = 60.0
-"""A connection that died without a word is found at the latest by then."""
 PING_TIMEOUT_SECONDS = 5.0
 SERVED = """
 insert into memoryd.daemons (id, host, pid, version, wake_up, number, backend, seen_at)
@@ -44,11 +42,17 @@ class Rest:
         disconnected: bool,
         pooled: bool,
         parallel: int | None,
+        topics: Sequence[str] | None,
+        ping_seconds: float,
     ) -> None:
         """`disconnected`: without a connection. `pooled`: a pooler is in the way, where nothing can be heard.
 
-        `parallel`: how many commands of an agent the built-in executor runs at once; None: there is none.
+        `parallel`: how many commands of an agent the built-in executor runs at once; None: there is none. `topics`: whose jobs
+        are work, if they can be done now; None: any job, and any command that runs. `ping_seconds`: between two tries of the
+        connection.
         """
+        self._topics = topics
+        self._ping_seconds = ping_seconds
         self._parallel = parallel
         self._url = url
         self._id = daemon_id
@@ -78,9 +82,11 @@ class Rest:
             if await self._begin(connection, backend=connection.get_server_pid(), seconds=0.0):
                 return
             while not self._news.is_set() and (left := until - loop.time()) > 0:
-                await self._until_news(min(left, PING_SECONDS))
+                await self._until_news(min(left, self._ping_seconds))
                 if not self._news.is_set():
-                    await connection.execute("select 1", timeout=PING_TIMEOUT_SECONDS)
+                    await connection.execute(
+                        "select 1", timeout=min(self._ping_seconds, PING_TIMEOUT_SECONDS)
+                    )
             with contextlib.suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
                 await connection.execute(LEAVE, self._id, timeout=PING_TIMEOUT_SECONDS)
 
@@ -91,6 +97,8 @@ class Rest:
         await connection.execute(SERVED, *row)
         if self._parallel is not None and await connection.fetchval(ANY_TO_CLAIM, self._parallel):
             return True
+        if self._topics is not None:
+            return bool(await connection.fetchval(WORK_LEFT, list(self._topics)))
         return bool(await connection.fetchval(ANYTHING_OPEN))
 
     @asynccontextmanager
