@@ -14,6 +14,7 @@ from daemon.tenants.template import TEMPLATE
 from tests.support.database.schemas import apply, connected
 from tests.support.database.servers import Server
 from tests.support.database.templates import EMPTY, copied, unless_in_use
+from tests.support.database.transaction_pooler import TransactionPooler
 from tests.support.processes.commands import Commands
 from tests.support.processes.tenants import SECRET, Tenants, as_role, filled, named, recalled, role
 from tests.support.rows import remember
@@ -171,6 +172,19 @@ async def test_what_is_wrong_with_the_server_is_one_sentence(tenants: Tenants) -
         assert (done.code, said in done.err) == (1, True), (given, done.err)
         assert len(done.sentences) == 1
     assert not tenants.file.exists()
+
+
+@pytest.mark.parametrize("strict", [True, False])
+async def test_a_transaction_pooler_is_refused(strict: bool, tenants: Tenants) -> None:
+    async with TransactionPooler(tenants.server.admin_url, strict=strict) as pooler:
+        done = await tenants("add", tenants.name("one"), "--server", pooler.url)
+    assert (done.code, "through a transaction pooler" in done.err) == (1, True), done.err
+    assert len(done.sentences) == 1
+    assert not tenants.file.exists()
+    async with connected(tenants.server.admin_url) as admin:
+        assert not await admin.fetchval(
+            "select exists (select from pg_database where datname = $1)", tenants.name("one")
+        )
 
 
 async def test_a_database_that_a_killed_add_left_is_taken_and_another_one_is_not(tenants: Tenants) -> None:
