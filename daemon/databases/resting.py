@@ -11,6 +11,7 @@ import os
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 from uuid import UUID
 
 import asyncpg
@@ -22,6 +23,8 @@ from daemon.queue.listener import CHANNEL, READY_CHANNEL
 from daemon.queue.queue import ANYTHING_OPEN, WORK_LEFT
 
 PING_TIMEOUT_SECONDS = 5.0
+BEGIN_TIMEOUT_SECONDS = 15.0
+"""Of each statement with which a rest begins: until then nothing tries the connection."""
 SERVED = """
 insert into memoryd.daemons (id, host, pid, version, wake_up, number, backend, seen_at)
 values ($1, $2, $3, $4, $5, $6, $7, now() + make_interval(secs => $8))
@@ -94,12 +97,15 @@ class Rest:
         """Writes that the database is served; whether there is work already."""
         number = self._id.int & 0x7FFFFFFF
         row = (self._id, socket.gethostname(), os.getpid(), self._version, RESTS, number, backend, seconds)
-        await connection.execute(SERVED, *row)
-        if self._parallel is not None and await connection.fetchval(ANY_TO_CLAIM, self._parallel):
-            return True
-        if self._topics is not None:
-            return bool(await connection.fetchval(WORK_LEFT, list(self._topics)))
-        return bool(await connection.fetchval(ANYTHING_OPEN))
+        await connection.execute(SERVED, *row, timeout=BEGIN_TIMEOUT_SECONDS)
+        asked: list[tuple[Any, ...]] = []
+        if self._parallel is not None:
+            asked.append((ANY_TO_CLAIM, self._parallel))
+        asked.append((ANYTHING_OPEN,) if self._topics is None else (WORK_LEFT, list(self._topics)))
+        for sql, *given in asked:
+            if await connection.fetchval(sql, *given, timeout=BEGIN_TIMEOUT_SECONDS):
+                return True
+        return False
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[asyncpg.Connection]:

@@ -28,6 +28,11 @@ CONNECTIONS = """
 select count(*) from pg_stat_activity
 where datname = current_database() and application_name in ('memoryd', 'memoryd listener', 'memoryd resting')
 """
+LISTENS = """
+select exists (select from pg_stat_activity
+               where datname = current_database() and application_name = 'memoryd resting'
+                 and state = 'idle' and (query like '%memoryd.jobs%' or query = 'select 1'))
+"""
 KILLED = """
 select count(*) from (
     select pg_terminate_backend(pid) from pg_stat_activity
@@ -195,7 +200,7 @@ async def test_a_connection_that_dies_without_a_word_while_a_database_rests_is_f
     async with CutWire(many.urls[name], str(folder)) as wire:
         await serve(processes, many.list("s0-1", wired=wire.url), heartbeat_seconds=0.2)
         await served(opened)
-        await until(opened, RESTS)
+        await until(opened, LISTENS)
         wire.silence()
         # Nobody is told of it.
         await served(opened, "restart the worker")
