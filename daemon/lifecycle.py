@@ -234,6 +234,11 @@ class Daemon:
         self._told_to_stop.set()
 
     @property
+    def is_lost(self) -> bool:
+        """Whether it waits until its database is back."""
+        return self.database is not None and self.database.is_lost
+
+    @property
     def runs_programs(self) -> bool:
         """Whether its executor has begun a command that has not ended."""
         return self._executor is not None and self._executor.runs

@@ -108,8 +108,7 @@ class Process:
     def _end(self, name: str, *, leave: bool = False) -> asyncio.Task[None]:
         serving, task = self._servings.pop(name), self._tasks.pop(name)
         serving.stop(leave=leave)
-        for which in [which for which, known in self._means.known.items() if known == name]:
-            del self._means.known[which]
+        self._means.forget(name)
         self._ended.add(task)
         task.add_done_callback(self._ended.discard)
         return task

@@ -63,7 +63,12 @@ class Means:
     turns: Turns
     starts: Turns
     known: dict[tuple[object, ...], str]
-    """The name of each database, by what tells it from all others."""
+    """The name of each database that can be reached, by what tells it from all others."""
+
+    def forget(self, name: str) -> None:
+        """What had this name may have another one: it is gone, or away, and its standby may be promoted."""
+        for which in [which for which, known in self.known.items() if known == name]:
+            del self.known[which]
 
 
 class Serving:
@@ -136,21 +141,28 @@ class Serving:
             if daemon.started.is_set():
                 self._be("working")
             try:
-                lent = False
-                while not running.done():
-                    await asyncio.wait([running], timeout=settings.rest_seconds * SLICE)
-                    if turns.awaited.is_set() and daemon.runs_programs:
-                        # A program is not ended for others, and they do not wait for it either.
-                        await turn.aclose()
-                        lent = True
-                    elif turns.awaited.is_set() or (lent and not daemon.runs_programs):
-                        daemon.stop()
+                await self._until_ended(daemon, running, turn)
             finally:
                 running.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await running
         if daemon.demoted:
             raise StandbyError
+
+    async def _until_ended(self, daemon: Daemon, running: asyncio.Task[None], turn: AsyncExitStack) -> None:
+        """Looks from time to time whether others wait for the turn, or the database is away."""
+        awaited, lent, lost = self._means.turns.awaited, False, False
+        while not running.done():
+            await asyncio.wait([running], timeout=self._settings.rest_seconds * SLICE)
+            was_lost, lost = lost, daemon.is_lost
+            if lost and was_lost and not daemon.runs_programs:
+                daemon.stop(leave=True)  # it is away
+            elif awaited.is_set() and daemon.runs_programs:
+                # A program is not ended for others, and they do not wait for it either.
+                await turn.aclose()
+                lent = True
+            elif awaited.is_set() or (lent and not daemon.runs_programs):
+                daemon.stop()
 
     async def _until_started(self, daemon: Daemon, running: asyncio.Task[None]) -> None:
         started = asyncio.create_task(daemon.started.wait())
@@ -221,6 +233,7 @@ class Serving:
             else:
                 self._log.error("database_not_served", reason=reason)
         self.reason, self.state = reason, "away"
+        self._means.forget(self.named.name)
 
     async def _wait(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):

@@ -1,4 +1,4 @@
-"""A primary that becomes a standby while daemons work with it: they say so, wait, and go on when it is promoted."""
+"""A primary that becomes a standby while daemons work with it, or is gone, and the standby that takes its place."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from daemon.embedded.cluster import CLUSTER
 from daemon.embedded.server import EmbeddedPostgres
 from tests.faults.conftest import OwnPostgres
 from tests.support.database.many import Many, serve, served
-from tests.support.database.schemas import connected
+from tests.support.database.schemas import apply, connected
+from tests.support.database.servers import Server
+from tests.support.database.standby import caught_up, pair
 from tests.support.processes.commands import memoryd
 from tests.support.processes.daemons import Daemons
 from tests.support.services.http import ask
@@ -78,3 +80,26 @@ async def test_of_many_databases_one_that_becomes_a_standby_is_left_until_it_is_
     await process.event("database_served", database="own")
     assert len(process.events("database_not_served")) == 1
     assert await process.stop() == 0
+
+
+async def test_a_standby_in_the_list_takes_the_place_of_its_primary(
+    server: Server, many: Many, processes: Daemons
+) -> None:
+    other, *_ = many.urls
+    with pair(server.programs) as servers:
+        first, second = servers.primary.socket_url, servers.standby.socket_url
+        await apply(first)
+        process = await serve(processes, many.list(other, first=first, second=second))
+        told = await process.event("database_not_served", database="second")
+        assert told["reason"] == str(StandbyError())
+        async with connected(first) as opened:
+            await served(opened)
+            async with connected(second) as copy:
+                await caught_up(opened, copy)
+        servers.primary.stop("immediate")
+        await promote(second)
+        async with connected(second) as opened:
+            await served(opened, "restart the worker")
+        await process.event("database_not_served", database="first")
+        await served(many.connections[other])
+        assert await process.stop() == 0
