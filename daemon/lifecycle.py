@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from importlib import metadata
@@ -26,12 +26,14 @@ from daemon.db.migrator import check_schema
 from daemon.db.models import model_to_use, read_models
 from daemon.db.pool import MAX_IDLE_OF_DAEMON, Database, host_of, patiently
 from daemon.db.pooler import is_pooled
+from daemon.db.standby import IS_STANDBY
 from daemon.db.told_settings import write_settings
 from daemon.embedded.supervisor import Supervisor
 from daemon.embedder import FollowingEmbedder
 from daemon.executor import commands
 from daemon.executor.executor import Executor
 from daemon.heartbeat import Heartbeat
+from daemon.idleness import Idle, Idleness
 from daemon.logs import describe, frames
 from daemon.measures import Measures
 from daemon.outer_part import Part, keep_running
@@ -43,7 +45,7 @@ from daemon.refusal import PartFailed
 from daemon.replica.keeper import Replica
 from daemon.schedule import Schedule
 from daemon.settings import Settings
-from daemon.signals import heed_signals
+from daemon.signals import give_back, heed_signals
 from daemon.trail.delivery import Delivery
 from daemon.trail.log import Trail, TrailBroken
 from daemon.turns import Shared, Turns
@@ -55,9 +57,6 @@ if TYPE_CHECKING:
     from daemon.tracing.tracer import Tracer
 
 CANCEL_SECONDS = 1.0
-LOOK_SECONDS, LONGEST_LOOK_SECONDS = 0.1, 10.0
-PATIENCE_SECONDS = 2.0
-"""Of a daemon that runs once, for a provider that is down."""
 REPLICA = "replica"
 """What the wake-up of the replica says."""
 
@@ -69,6 +68,14 @@ class OneOfMany:
     name: str
     shared: Shared
     measures: Measures
+
+
+@dataclass(frozen=True, slots=True)
+class WhenToRest:
+    """After so many seconds without work; while `wanted` is set, as soon as there is none that can be done now."""
+
+    seconds: float
+    wanted: asyncio.Event
 
 
 class Daemon:
@@ -105,19 +112,22 @@ class Daemon:
         self._replica: Replica | None = None
         self._tracer: Tracer | None = None
         self._told_to_stop = asyncio.Event()
+        self._leaves = False
         self._measures = Measures() if one_of_many is None else one_of_many.measures
         self._one_of_many = one_of_many
         self.started = asyncio.Event()
-        self.found_idle = False
+        self.demoted = False
+        """Whether it stopped because its database had become a standby."""
+        self.idle: Idle | None = None
+        """What it found when it stopped because there was nothing to do."""
         self.database: Database | None = None
 
-    async def run(self, *, once: bool = False, idle_seconds: float | None = None) -> None:
+    async def run(self, *, once: bool = False, resting: WhenToRest | None = None) -> None:
         """Starts, works, stops; `once`: as soon as nothing is left to do.
 
-        `idle_seconds`: as one of several daemons in this process: after so long without work it stops with `found_idle`. Then
+        `resting`: as one of several daemons in this process it stops when there is no work, and says so in `idle`. Then
         signals are not its own: see `stop`. Raises MigrationError, OSError or asyncpg.PostgresError when it cannot start.
         """
-        several = idle_seconds is not None
         began = time.perf_counter()
         settings = self._settings
         patience = settings.start_seconds
@@ -126,8 +136,13 @@ class Daemon:
         try:
             await patiently(lambda: self._prepare(database), seconds=patience, logger=self._log)
             # Until here a signal ends the start. One that came just before is heard at the first await, so before any work.
-            if not several:
-                heed_signals(self._told_to_stop, grace_seconds=settings.shutdown_seconds, logger=self._log)
+            heeded = (
+                {}
+                if resting is not None
+                else heed_signals(
+                    self._told_to_stop, grace_seconds=settings.shutdown_seconds, logger=self._log
+                )
+            )
             await asyncio.sleep(0)
             self._ledgers = parts.build_ledgers(settings, database, self._log)
             embedding = Embedding(self._embedder, database)
@@ -161,16 +176,14 @@ class Daemon:
                 build_turn=self._turn("builds"),
                 logger=self._log,
             )
-            running = [asyncio.create_task(task) for task in tasks]
+            idleness = Idleness(database, self._workers, self._executor, dreams=lambda: heartbeat.dreams)
             if once:
-                running.append(asyncio.create_task(self._stop_when_done(database, schedule)))
+                tasks.append(self._stop_when_done(idleness, schedule))
             else:
                 schedule.start()
-            if idle_seconds is not None:
-                ending = self._stop_when_idle(
-                    database, schedule, trail, delivery, heartbeat, seconds=idle_seconds
-                )
-                running.append(asyncio.create_task(ending))
+            if resting is not None:
+                tasks.append(self._stop_when_idle(idleness, schedule, trail, delivery, resting))
+            running = [asyncio.create_task(task) for task in tasks]
             self._log.info(
                 "daemon_started",
                 daemon=str(self._id),
@@ -190,7 +203,13 @@ class Daemon:
             await self._until_told(running)
             if not once:
                 await schedule.stop()
-            await self._stop(running, activity, heartbeat)
+            # Of what has begun nothing can be written at a standby; nor at a place that is left while it is away.
+            in_vain = self.demoted or (self._leaves and database.is_lost)
+            await self._stop(
+                running, activity, heartbeat, grace=0.0 if in_vain else settings.shutdown_seconds
+            )
+            if self.demoted:
+                give_back(heeded)
         finally:
             self.database = None
             await database.close()
@@ -214,9 +233,20 @@ class Daemon:
         """By topic the seconds until its provider may be asked again."""
         return {name: worker.topic.waits_for for name, worker in self._workers.items()}
 
-    def stop(self) -> None:
-        """Tells it to stop, as a signal does."""
+    def stop(self, *, leave: bool = False) -> None:
+        """Tells it to stop, as a signal does; `leave`: and not to wait for a database that is lost."""
+        self._leaves = leave
         self._told_to_stop.set()
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it waits until its database is back."""
+        return self.database is not None and self.database.is_lost
+
+    @property
+    def runs_programs(self) -> bool:
+        """Whether its executor has begun a command that has not ended."""
+        return self._executor is not None and self._executor.runs
 
     def _turn(self, kind: str) -> Callable[[], AbstractAsyncContextManager[None]]:
         """What a piece of work of this kind waits for, where several databases share it."""
@@ -249,8 +279,12 @@ class Daemon:
             self._embedder.become(model)
 
     async def _follow(self, database: Database) -> None:
-        """Changes over to the model that `memoryd reembed` has changed the database to."""
+        """Changes over to the model that `memoryd reembed` has changed the database to. At a standby the daemon stops."""
         async with database.connection() as connection:
+            if await connection.fetchval(IS_STANDBY):
+                self.demoted = True
+                self._told_to_stop.set()
+                return
             used = (await read_models(connection)).used
         if used not in (None, self._embedder.model):
             self._embedder.become(used)
@@ -362,7 +396,7 @@ class Daemon:
             self._executor.wake()
 
     async def _poll(self, database: Database, *, listen: bool) -> None:
-        """The slow poll: which model is used, and one query for all topics."""
+        """The slow poll: whether it is still the primary, which model is used, and one query for all topics."""
         while True:
             await asyncio.sleep(self._settings.poll_seconds)
             try:
@@ -377,65 +411,30 @@ class Daemon:
             if self._replica is not None and not listen:
                 self._replica.wake()
 
-    async def _stop_when_done(self, database: Database, schedule: Schedule) -> None:
-        """Tells the daemon to stop when the clean-ups are done, and no job or command is done or about to be."""
+    async def _stop_when_done(self, idleness: Idleness, schedule: Schedule) -> None:
+        """Tells the daemon to stop when the clean-ups are done, and nothing else is left."""
         await schedule.run_all()
-        while not self._told_to_stop.is_set():
-            # What waits for a provider that is down is left to the next time.
-            topics = [
-                name for name, worker in self._workers.items() if worker.topic.waits_for() <= PATIENCE_SECONDS
-            ]
-            if not await self._is_busy(database, lambda: queue.is_work_left(database, topics)):  # noqa: B023 - asked at once
-                self._log.info("nothing_left")
-                self._told_to_stop.set()
-            await asyncio.sleep(LOOK_SECONDS)
-        await asyncio.Event().wait()  # until it is cancelled with the others
+        await idleness.until_done()
+        self._log.info("nothing_left")
+        await self._stop_by_itself()
 
     async def _stop_when_idle(
-        self,
-        database: Database,
-        schedule: Schedule,
-        trail: Trail,
-        delivery: Delivery,
-        heartbeat: Heartbeat,
-        *,
-        seconds: float,
+        self, idleness: Idleness, schedule: Schedule, trail: Trail, delivery: Delivery, resting: WhenToRest
     ) -> None:
-        """Tells the daemon to stop when there has been no work for so long, and none is about to come by itself."""
-        loop = asyncio.get_running_loop()
+        """Tells the daemon to stop when there is nothing to do."""
         await schedule.run_all()
-        idle_since = loop.time()
-        while loop.time() - idle_since < seconds:
-            await asyncio.sleep(min(LONGEST_LOOK_SECONDS, seconds / 4))
-            if heartbeat.dreams or await self._is_busy(database, lambda: queue.is_anything_open(database)):
-                idle_since = loop.time()
+        idle = await idleness.until_idle(resting.seconds, wanted=resting.wanted)
         # What the trail would have signed in some minutes is signed now: nobody is there then.
         with contextlib.suppress(TrailBroken, *DATABASE_FAULTS):
             await trail.advance(sign_now=True)
             if delivery.ledgers:
                 await delivery.tick()
-        self.found_idle = True
-        self._told_to_stop.set()
-        await asyncio.Event().wait()
+        self.idle = idle
+        await self._stop_by_itself()
 
-    async def _is_busy(self, database: Database, has_jobs: Callable[[], Awaitable[bool]]) -> bool:
-        """Whether there is work; also when the database did not say."""
-        try:
-            if (executor := self._executor) is None:
-                return await has_jobs()
-            # A command that ends makes a job, and a job that ends a command: so both sides are asked, and the first one again.
-            begun = executor.begun
-            return (
-                await executor.has_work()
-                or await has_jobs()
-                or await executor.has_work()
-                or executor.begun != begun
-            )
-        except DATABASE_FAULTS as error:
-            if not is_gone(error):
-                raise
-            await database.recover(error)
-            return True
+    async def _stop_by_itself(self) -> None:
+        self._told_to_stop.set()
+        await asyncio.Event().wait()  # until it is cancelled with the others
 
     async def _keep_claims(self, database: Database) -> None:
         """Renews claims and leases, at a third of the time in which they expire."""
@@ -477,9 +476,13 @@ class Daemon:
                     raise PartFailed from error
 
     async def _stop(
-        self, running: Sequence[asyncio.Task[None]], activity: Activity, heartbeat: Heartbeat
+        self,
+        running: Sequence[asyncio.Task[None]],
+        activity: Activity,
+        heartbeat: Heartbeat,
+        *,
+        grace: float,
     ) -> None:
-        grace = self._settings.shutdown_seconds
         stopping = [worker.stop(grace_seconds=grace) for worker in self._workers.values()]
         if self._executor is not None:
             stopping.append(self._executor.stop(grace_seconds=grace))

@@ -226,8 +226,7 @@ def build_schedule(
     )
 
     async def build() -> None:
-        async with build_turn():
-            await build_dense_indexes(database, logger)
+        await build_dense_indexes(database, logger, turn=build_turn)
 
     schedule = Schedule(database=database, daemon_id=daemon_id, logger=logger)
     schedule.add(Tick("expire_memories", settings.cleanup_seconds, upkeep.expire_memories))

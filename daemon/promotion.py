@@ -1,4 +1,4 @@
-"""A daemon whose database is a standby: it does nothing, and waits until that is promoted.
+"""A daemon whose database is a standby, or has become one: it does nothing, and waits until that is promoted.
 
 Promise: it says so once, takes part in nothing meanwhile, and goes on as any daemon does when the standby has become a
 primary, without a restart. SIGTERM and SIGINT end the wait, and the process ends well. The HTTP port answers that it is
@@ -32,7 +32,6 @@ async def is_writable(settings: Settings, url: str, *, once: bool, logger: Filte
         return True
     if once:
         raise StandbyError
-    logger.warning("standby", poll_seconds=settings.poll_seconds)
     loop = asyncio.get_running_loop()
     began, told_to_stop = loop.time(), asyncio.Event()
 
@@ -40,6 +39,7 @@ async def is_writable(settings: Settings, url: str, *, once: bool, logger: Filte
         await told_to_stop.wait()
 
     with signals_heeded(told_to_stop, grace_seconds=0.0, logger=logger):
+        logger.warning("standby", poll_seconds=settings.poll_seconds)
         works = [stopped(), _promoted(url, pause=settings.poll_seconds)]
         if settings.http is not None:
             works.append(_answer_probes(settings, logger))

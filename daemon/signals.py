@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -63,5 +63,10 @@ def signals_heeded(
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        give_back(before)
+
+
+def give_back(before: Mapping[signal.Signals, Any]) -> None:
+    """Signals are heeded by those who heeded them before."""
+    for number, handler in before.items():
+        signal.signal(number, handler)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
@@ -22,11 +22,8 @@ class Turns:
         self._given = 0
         self._last: dict[str, int] = {}
         """By database the number of its last turn."""
-
-    @property
-    def are_awaited(self) -> bool:
-        """Whether somebody waits for a turn."""
-        return bool(self._waiting)
+        self.awaited = asyncio.Event()
+        """Set while somebody waits for a turn."""
 
     @asynccontextmanager
     async def turn(self, whose: str) -> AsyncIterator[None]:
@@ -44,6 +41,7 @@ class Turns:
     async def _wait(self, whose: str) -> None:
         mine = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(whose, deque()).append(mine)
+        self.awaited.set()
         try:
             await mine
         except asyncio.CancelledError:
@@ -53,7 +51,7 @@ class Turns:
                 with suppress(ValueError):
                     others.remove(mine)
                 if not others:
-                    del self._waiting[whose]
+                    self._none_waits(whose)
             raise
 
     def _give_on(self) -> None:
@@ -62,12 +60,17 @@ class Turns:
             waiting = self._waiting[whose]
             first = waiting.popleft()
             if not waiting:
-                del self._waiting[whose]
+                self._none_waits(whose)
             if not first.done():
                 self._count(whose)
                 first.set_result(None)
                 return
         self._free += 1
+
+    def _none_waits(self, whose: str) -> None:
+        del self._waiting[whose]
+        if not self._waiting:
+            self.awaited.clear()
 
     def _count(self, whose: str) -> None:
         self._given += 1
@@ -75,10 +78,31 @@ class Turns:
 
 
 class Room:
-    """How many programs may still be run at once."""
+    """Room for this many programs at once.
+
+    Promise: who takes some has it at once, before it knows how many it needs, so there are never more; who finds none is told
+    when there is some, in the order in which they came.
+    """
 
     def __init__(self, free: int) -> None:
-        self.free = free
+        self._free = free
+        self._waiting: dict[Callable[[], None], None] = {}
+
+    def take(self, *, wake: Callable[[], None]) -> int:
+        """Half of what is free: others may come while it is found out how many are needed. None: `wake` is called later."""
+        taken = (self._free + 1) // 2
+        self._free -= taken
+        if not taken:
+            self._waiting[wake] = None
+        return taken
+
+    def give_back(self, number: int) -> None:
+        """What was taken and is not needed, or not any more."""
+        self._free += number
+        if number:
+            waiting, self._waiting = self._waiting, {}
+            for wake in waiting:
+                wake()
 
 
 @dataclass(frozen=True, slots=True)

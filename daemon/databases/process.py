@@ -93,7 +93,7 @@ class Process:
         now = {name: serving.named for name, serving in self._servings.items()}
         gone = [name for name, named in now.items() if named not in wanted]
         new = [one for one in wanted if now.get(one.name) != one]
-        before = {name: self._end(name) for name in gone}
+        before = {name: self._end(name, leave=True) for name in gone}
         for one in new:
             serving = Serving(one, settings[one.name], self._means, logger=self._log)
             self._servings[one.name] = serving
@@ -105,11 +105,10 @@ class Process:
             await asyncio.wait([before])
         await serving.run()
 
-    def _end(self, name: str) -> asyncio.Task[None]:
+    def _end(self, name: str, *, leave: bool = False) -> asyncio.Task[None]:
         serving, task = self._servings.pop(name), self._tasks.pop(name)
-        serving.stop()
-        for which in [which for which, known in self._means.known.items() if known == name]:
-            del self._means.known[which]
+        serving.stop(leave=leave)
+        self._means.forget(name)
         self._ended.add(task)
         task.add_done_callback(self._ended.discard)
         return task

@@ -9,8 +9,9 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 from uuid import UUID
 
 import asyncpg
@@ -19,11 +20,11 @@ from daemon.db.pool import connect
 from daemon.db.presence import RESTS
 from daemon.executor.commands import ANY_TO_CLAIM
 from daemon.queue.listener import CHANNEL, READY_CHANNEL
-from daemon.queue.queue import ANYTHING_OPEN
+from daemon.queue.queue import ANYTHING_OPEN, WORK_LEFT
 
-PING_SECONDS = 60.0
-"""A connection that died without a word is found at the latest by then."""
 PING_TIMEOUT_SECONDS = 5.0
+BEGIN_TIMEOUT_SECONDS = 15.0
+"""Of each statement with which a rest begins: until then nothing tries the connection."""
 SERVED = """
 insert into memoryd.daemons (id, host, pid, version, wake_up, number, backend, seen_at)
 values ($1, $2, $3, $4, $5, $6, $7, now() + make_interval(secs => $8))
@@ -44,11 +45,17 @@ class Rest:
         disconnected: bool,
         pooled: bool,
         parallel: int | None,
+        topics: Sequence[str] | None,
+        ping_seconds: float,
     ) -> None:
         """`disconnected`: without a connection. `pooled`: a pooler is in the way, where nothing can be heard.
 
-        `parallel`: how many commands of an agent the built-in executor runs at once; None: there is none.
+        `parallel`: how many commands of an agent the built-in executor runs at once; None: there is none. `topics`: whose jobs
+        are work, if they can be done now; None: any job, and any command that runs. `ping_seconds`: between two tries of the
+        connection.
         """
+        self._topics = topics
+        self._ping_seconds = ping_seconds
         self._parallel = parallel
         self._url = url
         self._id = daemon_id
@@ -78,9 +85,11 @@ class Rest:
             if await self._begin(connection, backend=connection.get_server_pid(), seconds=0.0):
                 return
             while not self._news.is_set() and (left := until - loop.time()) > 0:
-                await self._until_news(min(left, PING_SECONDS))
+                await self._until_news(min(left, self._ping_seconds))
                 if not self._news.is_set():
-                    await connection.execute("select 1", timeout=PING_TIMEOUT_SECONDS)
+                    await connection.execute(
+                        "select 1", timeout=min(self._ping_seconds, PING_TIMEOUT_SECONDS)
+                    )
             with contextlib.suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
                 await connection.execute(LEAVE, self._id, timeout=PING_TIMEOUT_SECONDS)
 
@@ -88,10 +97,15 @@ class Rest:
         """Writes that the database is served; whether there is work already."""
         number = self._id.int & 0x7FFFFFFF
         row = (self._id, socket.gethostname(), os.getpid(), self._version, RESTS, number, backend, seconds)
-        await connection.execute(SERVED, *row)
-        if self._parallel is not None and await connection.fetchval(ANY_TO_CLAIM, self._parallel):
-            return True
-        return bool(await connection.fetchval(ANYTHING_OPEN))
+        await connection.execute(SERVED, *row, timeout=BEGIN_TIMEOUT_SECONDS)
+        asked: list[tuple[Any, ...]] = []
+        if self._parallel is not None:
+            asked.append((ANY_TO_CLAIM, self._parallel))
+        asked.append((ANYTHING_OPEN,) if self._topics is None else (WORK_LEFT, list(self._topics)))
+        for sql, *given in asked:
+            if await connection.fetchval(sql, *given, timeout=BEGIN_TIMEOUT_SECONDS):
+                return True
+        return False
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[asyncpg.Connection]:

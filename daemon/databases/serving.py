@@ -10,6 +10,7 @@ import contextlib
 import random
 import uuid
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from importlib import metadata
 
@@ -21,7 +22,9 @@ from daemon.databases.resting import Rest
 from daemon.db.errors import DATABASE_FAULTS, is_gone
 from daemon.db.pool import connect
 from daemon.db.pooler import is_pooled
-from daemon.lifecycle import Daemon
+from daemon.db.standby import StandbyError, refuse_standby
+from daemon.idleness import Idle
+from daemon.lifecycle import Daemon, WhenToRest
 from daemon.logs import describe, frames
 from daemon.measures import Measures
 from daemon.refusal import PartFailed
@@ -31,13 +34,15 @@ from daemon.turns import Turns
 
 FIRST_SECONDS, LONGEST_SECONDS = 1.0, 15.0
 """Pauses between two tries at a database that is away; one that was refused is tried again after the longest."""
-SLICE_SECONDS = 30.0
-"""How long a database that always has work is worked in while others wait for their turn."""
+SLICE = 0.5
+"""Of the time without work after which a database rests: so long one that has work is worked in while others wait."""
+PING = 2.0
+"""Heartbeats in which the connection of a database that rests is tried: one that died without a word is found by then."""
 STARTS_AT_ONCE = 2
 REACH_SECONDS = 5.0
 
 WHICH = """
-select (select system_identifier from pg_control_system()), d.oid, pg_is_in_recovery()
+select (select system_identifier from pg_control_system()), d.oid
 from pg_database d where d.datname = current_database()
 """
 
@@ -58,7 +63,12 @@ class Means:
     turns: Turns
     starts: Turns
     known: dict[tuple[object, ...], str]
-    """The name of each database, by what tells it from all others."""
+    """The name of each database that can be reached, by what tells it from all others."""
+
+    def forget(self, name: str) -> None:
+        """What had this name may have another one: it is gone, or away, and its standby may be promoted."""
+        for which in [which for which, known in self.known.items() if known == name]:
+            del self.known[which]
 
 
 class Serving:
@@ -89,20 +99,22 @@ class Serving:
         while not self._stopped.is_set():
             try:
                 await self._work()
-                if self.daemon is not None and self.daemon.found_idle and not self._stopped.is_set():
-                    await self._be_idle()
+                if self.daemon is not None and self.daemon.idle is not None and not self._stopped.is_set():
+                    await self._rest_after(self.daemon.idle)
                 pause = FIRST_SECONDS
             except Exception as error:  # noqa: BLE001 - whatever it is, it stops no other database
-                gone = isinstance(error, DATABASE_FAULTS) and is_gone(error)
+                gone = isinstance(error, StandbyError) or (
+                    isinstance(error, DATABASE_FAULTS) and is_gone(error)
+                )
                 self._tell(error)
                 pause = min(2 * pause, LONGEST_SECONDS) if gone else LONGEST_SECONDS
                 await self._wait(pause * random.uniform(0.5, 1.0))
 
-    def stop(self) -> None:
-        """Ends its daemon as a signal does; a rest at once."""
+    def stop(self, *, leave: bool = False) -> None:
+        """Ends its daemon as a signal does; a rest at once. `leave`: a database that is lost is not waited for."""
         self._stopped.set()
         if self.daemon is not None:
-            self.daemon.stop()
+            self.daemon.stop(leave=leave)
         if self._rest is not None:
             self._rest.end()
 
@@ -112,28 +124,45 @@ class Serving:
             await self._reach()
         if self.reason is None:
             self.state = "waiting"
-        async with self._means.turns.turn(self.named.name):
+        turns, settings = self._means.turns, self._settings
+        async with AsyncExitStack() as turn:
+            await turn.enter_async_context(turns.turn(self.named.name))
             if self._stopped.is_set():
                 return
             self.daemon = None
             async with self._means.starts.turn(self.named.name):
                 if not self._ready:
-                    await self._means.migrate(self._settings, self.named.url)
+                    await self._means.migrate(settings, self.named.url)
                     self._ready = True
-                self.daemon = daemon = self._means.build(self._settings, self.named, self.measures)
-                running = asyncio.create_task(daemon.run(idle_seconds=self._settings.rest_seconds))
+                self.daemon = daemon = self._means.build(settings, self.named, self.measures)
+                resting = WhenToRest(settings.rest_seconds, turns.awaited)
+                running = asyncio.create_task(daemon.run(resting=resting))
                 await self._until_started(daemon, running)
             if daemon.started.is_set():
                 self._be("working")
             try:
-                while not running.done():
-                    await asyncio.wait([running], timeout=SLICE_SECONDS)
-                    if self._means.turns.are_awaited:
-                        daemon.stop()
+                await self._until_ended(daemon, running, turn)
             finally:
                 running.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await running
+        if daemon.demoted:
+            raise StandbyError
+
+    async def _until_ended(self, daemon: Daemon, running: asyncio.Task[None], turn: AsyncExitStack) -> None:
+        """Looks from time to time whether others wait for the turn, or the database is away."""
+        awaited, lent, lost = self._means.turns.awaited, False, False
+        while not running.done():
+            await asyncio.wait([running], timeout=self._settings.rest_seconds * SLICE)
+            was_lost, lost = lost, daemon.is_lost
+            if lost and was_lost and not daemon.runs_programs:
+                daemon.stop(leave=True)  # it is away
+            elif awaited.is_set() and daemon.runs_programs:
+                # A program is not ended for others, and they do not wait for it either.
+                await turn.aclose()
+                lent = True
+            elif awaited.is_set() or (lent and not daemon.runs_programs):
+                daemon.stop()
 
     async def _until_started(self, daemon: Daemon, running: asyncio.Task[None]) -> None:
         started = asyncio.create_task(daemon.started.wait())
@@ -149,11 +178,14 @@ class Serving:
         """Which database it is, and whether a pooler is in the way; the first time, and after a failure."""
         connection = await connect(self.named.url, pooled=True, timeout=REACH_SECONDS)
         try:
+            await refuse_standby(connection)
             which = tuple(await connection.fetchrow(WHICH, timeout=REACH_SECONDS) or ())
         except asyncpg.InsufficientPrivilegeError:
             which = ()
         finally:
             connection.terminate()
+        if self._stopped.is_set():
+            return  # the list gives the name to another one by now
         other = self._means.known.setdefault(which, self.named.name) if which else self.named.name
         if other != self.named.name:
             raise TwiceNamed(f"{other} and {self.named.name} are two names for one database: take one away.")
@@ -162,9 +194,13 @@ class Serving:
             pooler = "transaction" if pooled else "direct"
             self._settings = self._settings.model_copy(update={"pooler": pooler})
 
-    async def _be_idle(self) -> None:
+    async def _rest_after(self, idle: Idle) -> None:
         self._be("resting")
         settings = self._settings
+        # Not all of them at the same moment.
+        seconds = settings.rest_minutes * 60 * random.uniform(0.8, 1.0)
+        if idle.topics is not None:
+            seconds = min(settings.rest_seconds, idle.seconds or settings.rest_seconds)
         self._rest = Rest(
             self.named.url,
             daemon_id=self._id,
@@ -172,12 +208,13 @@ class Serving:
             disconnected=settings.rest_disconnected,
             pooled=settings.pooler == "transaction",
             parallel=settings.executor_parallel if settings.executor_command else None,
+            topics=idle.topics,
+            ping_seconds=PING * settings.heartbeat_seconds,
         )
         self.daemon = None
         self._log.debug("database_rests")
         try:
-            # Not all of them at the same moment.
-            await self._rest.last(settings.rest_minutes * 60 * random.uniform(0.8, 1.0))
+            await self._rest.last(seconds)
         finally:
             self._rest = None
 
@@ -196,6 +233,7 @@ class Serving:
             else:
                 self._log.error("database_not_served", reason=reason)
         self.reason, self.state = reason, "away"
+        self._means.forget(self.named.name)
 
     async def _wait(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):

@@ -7,8 +7,8 @@ line where this role or this pooler may not build. Until there is one, recall lo
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from math import isqrt
 
 import asyncpg
@@ -56,18 +56,23 @@ set index_name = excluded.index_name, lists = excluded.lists, rows = excluded.ro
 
 
 async def build_dense_indexes(
-    database: Database, logger: FilteringBoundLogger, *, min_rows: int = MIN_ROWS
+    database: Database,
+    logger: FilteringBoundLogger,
+    *,
+    min_rows: int = MIN_ROWS,
+    turn: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
 ) -> None:
     """Builds the index where there are `min_rows` passages and more and none, or they have outgrown it.
 
-    While much work waits the build is delayed, until there are `OVERDUE` times as many rows.
+    While much work waits the build is delayed, until there are `OVERDUE` times as many rows. `turn`: within it is built; who
+    has nothing to build waits for none.
 
     Raises what `DATABASE_FAULTS` names when the database is gone.
     """
     wanted = await database.fetch(WANTED, min_rows, OUTGROWN, OVERDUE)
     if not wanted or database.pooled:
         return
-    async with _build_lease(database) as leased:
+    async with turn(), _build_lease(database) as leased:
         if not leased:
             return
         connection = await connect(database.url, application="memoryd dense index")

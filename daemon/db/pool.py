@@ -39,6 +39,7 @@ MAX_IDLE_IN_TRANSACTION = "30s"
 """Longest time that the locks of a command stay whose machine is lost in the middle of a transaction."""
 MAX_IDLE_OF_DAEMON = "5s"
 """The same of a daemon, which never waits for anything else within a transaction: clients wait for its locks."""
+_CLOSED = (asyncpg.InvalidCatalogNameError, asyncpg.ObjectNotInPrerequisiteStateError)
 
 
 class _Session(asyncpg.Connection):
@@ -102,6 +103,7 @@ class Database:
             min_size=0,
             max_size=size,
             init=prepare,
+            connect=_connect_again,
             connection_class=_Session,
             max_inactive_connection_lifetime=60.0,
             **_options(
@@ -171,6 +173,11 @@ class Database:
         size, idle = self._pool.get_size(), self._pool.get_idle_size()
         return {"used": size - idle, "idle": idle, "most": self._pool.get_max_size()}
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether somebody waits until the database is back."""
+        return self._recovery is not None and not self._recovery.done()
+
     async def reconnect_after_failover(self, error: BaseException) -> None:
         """Lets go of all connections when the server is read-only now: the next ones may lead to the one that took over."""
         if isinstance(error, asyncpg.ReadOnlySQLTransactionError):
@@ -225,6 +232,17 @@ async def patiently(
                 logger.warning("database_awaited", error=describe(error), seconds=seconds)
                 told = True
             await asyncio.sleep(min(0.5, max(0.0, until - loop.time())))
+
+
+async def _connect_again(*args: Any, **options: Any) -> asyncpg.Connection:
+    """A connection of the pool. Raises CannotConnectNowError where the database is closed or has no such name any more.
+
+    It was there when the pool was made: it is being moved or restored, and may come back.
+    """
+    try:
+        return await asyncpg.connect(*args, **options)
+    except _CLOSED as error:
+        raise asyncpg.CannotConnectNowError(*error.args) from error
 
 
 async def connect(

@@ -91,6 +91,11 @@ class Executor:
         # What a claim takes meanwhile does not wait any more, and does not run yet.
         return bool(waits or self._running or self._claiming.locked() or self._woken.is_set())
 
+    @property
+    def runs(self) -> bool:
+        """Whether a program runs, or its outcome is being written."""
+        return bool(self._running)
+
     def wake(self) -> None:
         """A command may be ready."""
         self._woken.set()
@@ -144,25 +149,33 @@ class Executor:
             self._log.info("commands_handed_back", commands=len(left))
 
     async def _claim(self) -> None:
-        free = self._room.free
-        if self._stopping or free <= 0:
+        if self._stopping:
             return
-        rows = await commands.claim(
-            self._database,
-            daemon=self._daemon_id,
-            parallel=self._parallel,
-            limit=free,
-            seconds=self._lease_seconds,
-        )
-        for r in rows:
-            task = asyncio.create_task(self._execute(r))
-            self._running[r["id"]] = task
-            self._room.free -= 1
-            self.begun += 1
-            task.add_done_callback(functools.partial(self._ended, r["id"]))
+        taken, begun = self._room.take(wake=self.wake), self.begun
+        try:
+            rows = (
+                await commands.claim(
+                    self._database,
+                    daemon=self._daemon_id,
+                    parallel=self._parallel,
+                    limit=taken,
+                    seconds=self._lease_seconds,
+                )
+                if taken
+                else []
+            )
+            for r in rows:
+                task = asyncio.create_task(self._execute(r))
+                self._running[r["id"]] = task
+                self.begun += 1
+                task.add_done_callback(functools.partial(self._ended, r["id"]))
+        finally:
+            self._room.give_back(taken - (self.begun - begun))
+        if taken and len(rows) == taken:
+            self._woken.set()
 
     def _ended(self, command_id: UUID, task: asyncio.Task[None]) -> None:
-        self._room.free += 1
+        self._room.give_back(1)
         if self._running.get(command_id) is task:
             del self._running[command_id]
         self._woken.set()

@@ -96,19 +96,25 @@ class Pages:
         return Answer(HTTPStatus.OK, self._written[content_type], content_type)
 
     async def _why_not(self) -> str | None:
-        """Why this daemon is not ready; None where it is."""
-        topics = [topic for topic, wait in self._waits.items() if wait() == 0.0]
-        try:
-            rows = await self._database.fetch(LAG, topics)
-        except DATABASE_FAULTS as error:
-            return f"the database does not answer ({describe(error)})"
-        late = max(rows, key=lambda row: row["seconds"], default=None)
-        if late is None or late["seconds"] <= self._lag_seconds:
-            return None
-        return (
-            f"a job of topic {late['topic']} has waited for {late['seconds']:.0f} s; "
-            f"the limit is {self._lag_seconds:g} s (MEMORYD_READY_LAG_SECONDS)"
-        )
+        return await why_not(self._database, self._waits, lag_seconds=self._lag_seconds)
+
+
+async def why_not(
+    database: Database, waits: Mapping[str, Callable[[], float]], *, lag_seconds: float
+) -> str | None:
+    """Why what works in this database is not ready; None where it is. `waits`: see Pages."""
+    topics = [topic for topic, wait in waits.items() if wait() == 0.0]
+    try:
+        rows = await database.fetch(LAG, topics)
+    except DATABASE_FAULTS as error:
+        return f"the database does not answer ({describe(error)})"
+    late = max(rows, key=lambda row: row["seconds"], default=None)
+    if late is None or late["seconds"] <= lag_seconds:
+        return None
+    return (
+        f"a job of topic {late['topic']} has waited for {late['seconds']:.0f} s; "
+        f"the limit is {lag_seconds:g} s (MEMORYD_READY_LAG_SECONDS)"
+    )
 
 
 def as_json(status: HTTPStatus, value: object) -> Answer:

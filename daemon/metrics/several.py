@@ -7,27 +7,23 @@ Promise: a scrape asks only the databases that are worked in, and no sleeping on
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from http import HTTPStatus
-from typing import Any, Protocol
+from typing import Protocol
 
 from prometheus_client import CollectorRegistry, ProcessCollector, exposition
 from prometheus_client.core import GaugeMetricFamily as Gauge
 from prometheus_client.metrics_core import Metric
 
-from daemon.db.errors import DATABASE_FAULTS
-from daemon.db.lag import LAG
 from daemon.db.pool import Database
 from daemon.measures import Measures
 from daemon.metrics.cached import Cached
 from daemon.metrics.collected import BUILD, REPORTS, Collected, Provider
+from daemon.metrics.pages import ASK_SECONDS, FRESH_SECONDS, LIVE, METRICS, READY, as_json, why_not
 from daemon.metrics.port import Answer
 from daemon.metrics.reading import SILENT, Reading, Readings
 
-FRESH_SECONDS, ASK_SECONDS = 1.0, 2.0
 STATES = ("waiting", "working", "resting", "away")
-LIVE, READY, METRICS = "/health/live", "/health/ready", "/metrics"
 
 
 class Worked(Protocol):
@@ -83,7 +79,7 @@ class SeveralPages:
     async def answer(self, path: str, accept: str) -> Answer:
         """See `Site`."""
         if path == LIVE:
-            return _json(HTTPStatus.OK, {"status": "live"})
+            return as_json(HTTPStatus.OK, {"status": "live"})
         if path == METRICS:
             return await self._metrics(accept)
         if path == READY or path.startswith(f"{READY}/"):
@@ -101,7 +97,9 @@ class SeveralPages:
 
     async def _readiness(self, name: str) -> Answer:
         if name and name not in self._servings:
-            return _json(HTTPStatus.NOT_FOUND, {"status": "unknown", "reason": "no such database is listed"})
+            return as_json(
+                HTTPStatus.NOT_FOUND, {"status": "unknown", "reason": "no such database is listed"}
+            )
         try:
             late = await self._late.get()
         except TimeoutError:
@@ -120,30 +118,20 @@ class SeveralPages:
             said["reason"] = reason
         if not name:
             said |= {"databases": len(self._servings), "not_ready": sorted(reasons)}
-        return _json(HTTPStatus.OK if reason is None else HTTPStatus.SERVICE_UNAVAILABLE, said)
+        return as_json(HTTPStatus.OK if reason is None else HTTPStatus.SERVICE_UNAVAILABLE, said)
 
     async def _why_not(self) -> dict[str, str]:
         """By database what is late there."""
-        found: dict[str, str] = {}
-
-        async def look(name: str, database: Database, topics: Sequence[str]) -> None:
-            try:
-                rows = await database.fetch(LAG, topics)
-            except DATABASE_FAULTS:
-                found[name] = "the database does not answer"
-                return
-            late = max((row["seconds"] for row in rows), default=0.0)
-            if late > self._lag_seconds:
-                limit = f"{self._lag_seconds:g} s (MEMORYD_READY_LAG_SECONDS)"
-                found[name] = f"a job has waited for {late:.0f} s; the limit is {limit}"
-
-        await asyncio.gather(
+        working = self._working()
+        reasons = await asyncio.gather(
             *(
-                look(name, database, [topic for topic, wait in daemon.waits.items() if wait() == 0.0])
-                for name, daemon, database in self._working()
+                why_not(database, daemon.waits, lag_seconds=self._lag_seconds)
+                for _, daemon, database in working
             )
         )
-        return found
+        return {
+            name: reason for (name, *_), reason in zip(working, reasons, strict=True) if reason is not None
+        }
 
     def _working(self) -> list[tuple[str, Worked, Database]]:
         return [
@@ -218,7 +206,3 @@ class _All:
 
     def collect(self) -> Iterable[Metric]:
         return self._families
-
-
-def _json(status: HTTPStatus, value: Any) -> Answer:
-    return Answer(status, json.dumps(value).encode() + b"\n", "application/json")

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 import asyncpg
 
 from daemon.db.pool import connect
+from daemon.db.pooler import hears_notifications
 from daemon.tenants.urls import TenantError, database_of, host_of, on_database
 
 APPLICATION = "memoryd tenant"
@@ -22,6 +23,10 @@ _ELSEWHERE = (
     asyncpg.InvalidAuthorizationSpecificationError,
 )
 """Why one database does not let us in, and another one may."""
+POOLED = (
+    "The URL leads through a transaction pooler, and memoryd tenant needs sessions of its own: name the server itself, "
+    "or a pooler in session mode."
+)
 _RIGHTS = "select rolname, rolcreatedb or rolsuper as may_create from pg_roles where rolname = current_user"
 
 
@@ -45,9 +50,19 @@ async def outside(url: str, *, besides: str) -> AsyncIterator[asyncpg.Connection
         said = refused.args[0] if refused is not None else "it has no other database"
         raise TenantError(f"The server {host_of(url)} refused to let us in: {said}.")
     try:
+        if await _is_pooled(connection, on_database(url, name)):
+            raise TenantError(POOLED)
         yield connection
     finally:
         await connection.close()
+
+
+async def _is_pooled(connection: asyncpg.Connection, url: str) -> bool:
+    """Whether a transaction pooler is in the way, where no lock would stay this session's."""
+    # Who is connected to the server itself was told the process that answers, so most need no second look.
+    if await connection.fetchval("select pg_backend_pid()") == connection.get_server_pid():
+        return False
+    return not await hears_notifications(url)
 
 
 async def reach(url: str) -> asyncpg.Connection:
@@ -59,6 +74,10 @@ async def reach(url: str) -> asyncpg.Connection:
         raise TenantError(
             f"The server {host_of(url)} refused to let us in: {said}. Check its URL, with user and password."
         ) from None
+    except asyncpg.ProtocolViolationError as error:
+        if "startup parameter" in str(error.args[0]):  # of PgBouncer
+            raise TenantError(POOLED) from None
+        raise
     except (OSError, TimeoutError) as error:
         reason = str(error) or "no answer"
         raise TenantError(f"The server {host_of(url)} cannot be reached: {reason}. Is it running?") from None

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import asyncpg
 import pytest
 
+from daemon.embedded.server import EmbeddedPostgres
 from tests.support.access.acting import ANN, BOB
 from tests.support.access.users import whole_user
+from tests.support.database.servers import Server
+from tests.support.folders import server_folder
 from tests.support.processes.commands import Commands
+from tests.support.processes.tenants import Tenants
 
 
 @pytest.fixture
@@ -28,3 +33,21 @@ async def backup(memoryd: Commands, connection: asyncpg.Connection, tmp_path: Pa
     done = await memoryd("backup", str(tmp_path / "one.backup"))
     assert done.code == 0, done.err
     return tmp_path / "one.backup"
+
+
+@pytest.fixture
+async def tenants(server: Server, tmp_path: Path) -> AsyncIterator[Tenants]:
+    """No tenant yet."""
+    made = Tenants(server, tmp_path)
+    yield made
+    await made.drop()
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[str]:
+    """The URL of a second server, with a password in it."""
+    with server_folder() as folder:
+        postgres = EmbeddedPostgres(folder / "data")
+        postgres.start()
+        yield postgres.tcp_url
+        postgres.stop("immediate")

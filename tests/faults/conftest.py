@@ -1,9 +1,11 @@
-"""What only the fault tests need: a Postgres that may be broken, and a remote embedder that may be down."""
+"""What only the fault tests need: a Postgres that may be broken, a remote embedder that may be down, many databases."""
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,9 +14,13 @@ import pytest
 
 from daemon.db.migrator import migrate
 from daemon.embedded.server import EmbeddedPostgres
+from tests.conftest import RUN, fill_template
+from tests.support.database.many import Many, many_databases
 from tests.support.database.schemas import EMBEDDER
-from tests.support.database.servers import Server
+from tests.support.database.servers import Server, wanted
+from tests.support.database.templates import make_once, repeatedly
 from tests.support.folders import quiet_port, server_folder
+from tests.support.processes.daemons import Daemons
 from tests.support.rows import DIMENSIONS
 from tests.support.services.remote import Remote, remote_embedder
 
@@ -61,3 +67,32 @@ async def remote(empty_url: str, tmp_path: Path) -> AsyncIterator[Remote]:
     """A remote embedder, and a database made for it."""
     async with remote_embedder(empty_url, tmp_path) as made:
         yield made
+
+
+@pytest.fixture(scope="session")
+def two_servers(
+    server: Server, template: str, pytestconfig: pytest.Config
+) -> Iterator[list[tuple[Server, str]]]:
+    """Two servers with their templates; the same twice, where the tests have only one."""
+    run = pytestconfig.stash[RUN]
+    with ExitStack() as stack:
+        other = server
+        if len(wanted()) > 1:
+            other = repeatedly("a second server", lambda: stack.enter_context(run.server(wanted()[1])))
+            repeatedly("its template", lambda: asyncio.run(make_once(other, run.template, fill_template)))
+        yield [(server, template), (other, template)]
+
+
+@pytest.fixture
+async def many(two_servers: list[tuple[Server, str]], tmp_path: Path) -> AsyncIterator[Many]:
+    """Two databases on each server."""
+    async with many_databases(two_servers, 2, tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+async def processes(tmp_path: Path) -> AsyncIterator[Daemons]:
+    """Starts processes that serve many databases."""
+    started = Daemons("postgresql://nobody@127.0.0.1:1/not-used", tmp_path)
+    yield started
+    await started.kill_all()

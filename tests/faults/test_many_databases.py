@@ -6,19 +6,17 @@ import asyncio
 import json
 import urllib.error
 import urllib.request
-from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import asyncpg
 import pytest
 
-from tests.conftest import RUN, fill_template
 from tests.support.content.finished import all_done
-from tests.support.database.many import Many, many_databases
-from tests.support.database.servers import Server, wanted
-from tests.support.database.templates import make_once, repeatedly
+from tests.support.database.cut_wire import CutWire
+from tests.support.database.logins import login
+from tests.support.database.many import RESTS, Many, many_databases, serve, served
+from tests.support.database.schemas import embedded_by
+from tests.support.database.servers import Server
 from tests.support.folders import quiet_port
 from tests.support.processes.commands import Commands
 from tests.support.processes.daemons import DaemonProcess, Daemons
@@ -26,12 +24,16 @@ from tests.support.processes.load import load_on
 from tests.support.rows import ask, column, remember
 from tests.support.waiting import READY, until
 
-RESTS = "select exists (select from memoryd.daemons where wake_up = 'rest')"
 CONNECTIONS = """
 select count(*) from pg_stat_activity
 where datname = current_database() and application_name in ('memoryd', 'memoryd listener', 'memoryd resting')
 """
 CONTEXTS = "select sum(done)::integer from memoryd.activity where topic = 'context'"
+LISTENS = """
+select exists (select from pg_stat_activity
+               where datname = current_database() and application_name = 'memoryd resting'
+                 and state = 'idle' and (query like '%memoryd.jobs%' or query = 'select 1'))
+"""
 KILLED = """
 select count(*) from (
     select pg_terminate_backend(pid) from pg_stat_activity
@@ -41,53 +43,10 @@ LATER = "insert into memoryd.migrations (version, name, checksum) values (9999, 
 SECRET = "select content from recall('what is the code of the door?', agent_id => 'alice', match_count => 5)"
 
 
-@pytest.fixture(scope="module")
-def servers(server: Server, template: str, pytestconfig: pytest.Config) -> Iterator[list[tuple[Server, str]]]:
-    """Two servers with their templates; the same twice, where the tests have only one."""
-    run = pytestconfig.stash[RUN]
-    with ExitStack() as stack:
-        other = server
-        if len(wanted()) > 1:
-            other = repeatedly("a second server", lambda: stack.enter_context(run.server(wanted()[1])))
-            repeatedly("its template", lambda: asyncio.run(make_once(other, run.template, fill_template)))
-        yield [(server, template), (other, template)]
-
-
-@pytest.fixture
-async def many(servers: list[tuple[Server, str]], tmp_path: Path) -> AsyncIterator[Many]:
-    """Two databases on each server."""
-    async with many_databases(servers, 2, tmp_path) as made:
-        yield made
-
-
-@pytest.fixture
-async def processes(tmp_path: Path) -> AsyncIterator[Daemons]:
-    """Starts processes that serve many databases."""
-    started = Daemons("postgresql://nobody@127.0.0.1:1/not-used", tmp_path)
-    yield started
-    await started.kill_all()
-
-
-async def serve(processes: Daemons, listed: str, **settings: object) -> DaemonProcess:
-    """A process that serves what is listed."""
-    given: Any = {"database_urls": listed, "rest_seconds": 1, "poll_seconds": 1} | settings
-    process = await processes.start(wait=False, **given)
-    await process.event("process_started")
-    return process
-
-
-async def served(connection: asyncpg.Connection, message: str = "deploy the staging server") -> str:
-    """A command gets its context; what that is."""
-    command = await ask(connection, message, agent_id="alice")
-    await until(connection, READY, command)
-    context: str = await connection.fetchval("select context from agent_commands where id = $1", command)
-    return context
-
-
 async def test_ten_databases_on_each_of_two_servers_are_served_by_one_process(
-    servers: list[tuple[Server, str]], processes: Daemons, tmp_path: Path
+    two_servers: list[tuple[Server, str]], processes: Daemons, tmp_path: Path
 ) -> None:
-    async with many_databases(servers, 10, tmp_path) as many:
+    async with many_databases(two_servers, 10, tmp_path) as many:
         process = await serve(processes, many.list(), databases_at_once=20)
         for name, connection in many.connections.items():
             await remember(connection, f"the code of the door is {name}", agent_id="alice")
@@ -143,6 +102,24 @@ async def test_what_is_wrong_with_one_delays_no_other(many: Many, processes: Dae
     assert len(process.events("database_not_served")) == 3
     await process.event("database_served", database=later)
     assert process.events("part_failed") == []
+
+
+async def test_what_a_database_refuses_is_told_by_its_name_and_without_its_password(
+    many: Many, processes: Daemons
+) -> None:
+    locked, other, well, _ = many.urls
+    await embedded_by(many.connections[other], "openai/other")
+    async with login(many.connections[locked], many.urls[locked]) as (role, _):
+        stranger = many.urls[locked].replace("postgres@", f"{role}:secret@")
+        process = await serve(
+            processes, many.list(other, well, locked=stranger), embedder="local/wordllama-256"
+        )
+        for name, said in (("locked", "permission denied"), (other, "openai/other")):
+            assert said in (await process.event("database_not_served", database=name))["reason"]
+        await served(many.connections[well])
+        assert await process.stop() == 0
+    assert len(process.events("database_not_served")) == 2
+    assert ":secret" not in process.text()
 
 
 async def test_two_processes_share_databases_and_one_is_killed(many: Many, processes: Daemons) -> None:
@@ -216,6 +193,38 @@ async def test_one_that_is_to_sleep_has_no_connection(many: Many, processes: Dae
     assert alive.code == 0, alive.out
     # After the rest it looks.
     await served(many.connections[name])
+
+
+async def test_a_connection_that_dies_without_a_word_while_a_database_rests_is_found(
+    many: Many, processes: Daemons, folder: Path
+) -> None:
+    name, *_ = many.urls
+    opened = many.connections[name]
+    async with CutWire(many.urls[name], str(folder)) as wire:
+        await serve(processes, many.list("s0-1", wired=wire.url), heartbeat_seconds=0.2)
+        await served(opened)
+        await until(opened, LISTENS)
+        wire.silence()
+        # Nobody is told of it.
+        await served(opened, "restart the worker")
+
+
+async def test_what_came_while_a_killed_process_had_databases_at_rest_is_done_by_the_next_one(
+    many: Many, processes: Daemons
+) -> None:
+    first, second, *_ = many.urls
+    listed = many.list(first, second)
+    process = await serve(processes, listed)
+    for name in (first, second):
+        await served(many.connections[name])
+        await until(many.connections[name], RESTS)
+    await process.kill()
+    command = await ask(many.connections[first], "restart the worker")
+    again = await serve(processes, listed)
+    await until(many.connections[first], READY, command)
+    for name in (first, second):
+        await until(many.connections[name], RESTS)
+    assert again.events("database_not_served") == []
 
 
 async def test_each_gets_its_turn_where_one_at_a_time_is_worked_in(many: Many, processes: Daemons) -> None:

@@ -20,7 +20,7 @@ async def test_a_flood_delays_others_by_one_turn() -> None:
     quiet = [asyncio.create_task(work(name)) for name in ("quiet", "other", "quiet")]
     await asyncio.gather(*flood, *quiet)
     assert order[:6] == ["flood", "flood", "quiet", "other", "flood", "quiet"]
-    assert not turns.are_awaited
+    assert not turns.awaited.is_set()
 
 
 async def test_who_is_cancelled_takes_no_turn_along() -> None:

@@ -105,28 +105,31 @@ async def _serve(
     from daemon.promotion import is_writable
 
     log = get_logger()
-    if not await is_writable(settings, url, once=once, logger=log):
-        return  # a standby, and a signal came before it was promoted
-    if migrate:
-        upgrade = await patiently(
-            lambda: migrate_database(settings, url), seconds=settings.start_seconds, logger=log
-        )
-        tell_upgrade(upgrade, embedder=settings.embedder, logger=log)
     if once:
         # It ends before anybody could watch it, and the daemon beside it may have the port.
         settings = settings.model_copy(update={"http": None})
-    await Daemon(
-        settings,
-        url,
-        embedder=FollowingEmbedder(
-            embedder_of(settings), build=lambda model: embedder_of(settings, model), logger=log
-        ),
-        chosen=chosen(settings),
-        instructed=instructed(settings),
-        language_model=language_model_of(settings),
-        logger=log,
-        supervisor=None if server is None else Supervisor(server, logger=log),
-    ).run(once=once)
+    # Again when its primary has become a standby. False: a signal came while it was one.
+    while await is_writable(settings, url, once=once, logger=log):
+        if migrate:
+            upgrade = await patiently(
+                lambda: migrate_database(settings, url), seconds=settings.start_seconds, logger=log
+            )
+            tell_upgrade(upgrade, embedder=settings.embedder, logger=log)
+        daemon = Daemon(
+            settings,
+            url,
+            embedder=FollowingEmbedder(
+                embedder_of(settings), build=lambda model: embedder_of(settings, model), logger=log
+            ),
+            chosen=chosen(settings),
+            instructed=instructed(settings),
+            language_model=language_model_of(settings),
+            logger=log,
+            supervisor=None if server is None else Supervisor(server, logger=log),
+        )
+        await daemon.run(once=once)
+        if not daemon.demoted:
+            return
 
 
 def _load_libraries(settings: Settings) -> None:

@@ -107,6 +107,8 @@ class CutWire:
     ) -> None:
         with suppress(OSError):
             while said := await reader.read(1 << 16):
+                if writer in self._silent:
+                    continue
                 last = muted.is_set()
                 writer.write(said)
                 await writer.drain()

@@ -7,11 +7,17 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 
 from tests.support.database.servers import Server
 from tests.support.database.templates import copied
+from tests.support.processes.daemons import DaemonProcess, Daemons
+from tests.support.rows import ask
+from tests.support.waiting import READY, until
+
+RESTS = "select exists (select from memoryd.daemons where wake_up = 'rest')"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +55,19 @@ async def many_databases(
             connections[name] = await asyncpg.connect(url)
             stack.push_async_callback(connections[name].close)
         yield Many(urls, connections, folder / "databases")
+
+
+async def serve(processes: Daemons, listed: str, **settings: object) -> DaemonProcess:
+    """A process that serves what is listed."""
+    given: Any = {"database_urls": listed, "rest_seconds": 1, "poll_seconds": 1} | settings
+    process = await processes.start(wait=False, **given)
+    await process.event("process_started")
+    return process
+
+
+async def served(connection: asyncpg.Connection, message: str = "deploy the staging server") -> str:
+    """A command gets its context; what that is."""
+    command = await ask(connection, message, agent_id="alice")
+    await until(connection, READY, command)
+    context: str = await connection.fetchval("select context from agent_commands where id = $1", command)
+    return context

@@ -76,7 +76,9 @@ class _Server(asyncio.Protocol):
 class TransactionPooler:
     """Listens on a local port; hands `connections` server connections round. Use it as a context manager."""
 
-    def __init__(self, server_url: str, *, connections: int = 2) -> None:
+    def __init__(self, server_url: str, *, connections: int = 2, strict: bool = True) -> None:
+        """`strict`: whether it refuses startup parameters that it does not know, or ignores them."""
+        self._strict = strict
         self.clients = 0
         self.transactions = 0
         self._server_url = server_url
@@ -140,7 +142,7 @@ class TransactionPooler:
             writer.write(b"N")
         names = rest.split(b"\0")[:-2:2]
         for name in (n.decode() for n in names):
-            if name.lower() not in KNOWN_PARAMETERS:
+            if self._strict and name.lower() not in KNOWN_PARAMETERS:
                 fields = f"SFATAL\0VFATAL\0C08P01\0Munsupported startup parameter: {name}\0\0".encode()
                 writer.write(b"E" + struct.pack("!I", 4 + len(fields)) + fields)
                 await writer.drain()

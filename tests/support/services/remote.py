@@ -25,8 +25,8 @@ values ('similarity', '{"background": 0, "unit": 1, "spread": 0.3, "rows": 10000
 class CountingServer(OpenAIServer):
     """Keeps the texts of rows and questions that were embedded, and so paid for: those of refused requests are not."""
 
-    def __init__(self) -> None:
-        super().__init__(dimensions=8)
+    def __init__(self, *, dimensions: int = 8) -> None:
+        super().__init__(dimensions=dimensions)
         self.paid: list[str] = []
 
     def embeddings(self, request: dict[str, Any], fault: Fault | None) -> dict[str, Any]:
