@@ -52,6 +52,35 @@ SCRIPTS = (
         "d6fdc75f204e6bdefa99b69bf1e6d4ac69b8a364f77929f45c13476b4000f717",
         "LICENSE",
     ),
+    Script(
+        "d3-force@3.0.1",
+        "dist/d3-force.min.js",
+        "sha512-kAaaHLFebBYwgi5cYBXAI8vKrQFMCD2MEswj2QuPKKbdU1wYLc8WXtS7O8F/b6POCIe3gJjY6hkDstHi1yMETQ==",
+        "ed05b52ecfe280d753ebab954e4e1f24097952480a9d277be55b6ba297bf4a9b",
+        "LICENSE",
+    ),
+    # What d3-force needs.
+    Script(
+        "d3-dispatch@3.0.2",
+        "dist/d3-dispatch.min.js",
+        "sha512-sAzH4Y4nsLo8eSqw5jKiZt+LU2wZmL/qS+OkxQGjhwazB/D7TY34R/QK1eshfGr7cZEKymKZ/Haem7m+lu98Sg==",
+        "5afe071dad74c14cd580f540c9ec85b0755eed78b7f9ed3e9f63b989fc41aa4b",
+        "LICENSE",
+    ),
+    Script(
+        "d3-quadtree@3.0.2",
+        "dist/d3-quadtree.min.js",
+        "sha512-9Lu9mqJKRbIk0d6mKDjpvPURaPdwHVK5CYbcdd0/4vBgz4ldz/7TIOse3kNERsByGNfld58KEco507AztJWyTQ==",
+        "6bd9974b3efdf9c22942a6fb9a5a027ee39f81a6c27b09a3444c9e911796f439",
+        "LICENSE",
+    ),
+    Script(
+        "d3-timer@3.0.2",
+        "dist/d3-timer.min.js",
+        "sha512-1Il1aliroVSErrv5aulRBxAY+7+DnaoLIWGd1C6SsBTWDeobWiP/V69vwb8vT6abR1kKwaNe1196pmaQ1fK90A==",
+        "f6b80ed73b21d01658db60d1c04adb88adc70f885346ae07d59ed69ba0348849",
+        "LICENSE",
+    ),
 )
 
 

@@ -1,7 +1,238 @@
-"""Graph: memories and the links between them."""
+"""Graph: memories and the links between them, as a picture and, with the same links, as a list.
+
+Promise: a picture has no more than a browser draws smoothly, and says where it was cut: what is left out is weaker than what is
+shown. Of a user or an agent the links of their newest memories are looked at, so that millions cost no more than thousands.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-routes: list[Route] = []
+from daemon.web.errors import NotThereError
+from daemon.web.forms import BadValueError, number_in, text_in, uuid_in
+from daemon.web.languages import language_of, translated
+from daemon.web.lists import Conditions
+from daemon.web.render import page, short
+from daemon.web.viewer import Viewer, ids_found, reading, rows_found
+from daemon.web.web import viewer_of, web_of
+from handlers.shared.ports import AnyConnection
+
+MOST_MEMORIES = 2000
+MOST_LINKS = 6000
+LISTED = 100
+"""Links of a page of the list."""
+LOOKED_AT = 5000
+"""Memories of a user or an agent whose links are looked at: the newest."""
+TYPES = ("similar", "related", "sequential", "causal")
+
+THE_MEMORY = "select m.id, m.kind, left(m.content, 600) as content from public.agent_memory m where m.id = $1"
+OF_AGENT = f"""
+select m.id from public.agent_memory m
+where m.agent_id = {{}} and m.user_id is null
+order by m.created_at desc, m.id desc
+limit {LOOKED_AT}
+"""  # noqa: S608 - a number of ours
+OF_BOTH = f"""
+select m.id from public.agent_memory m
+where m.agent_id = {{}} and m.user_id = {{}}
+order by m.created_at desc, m.id desc
+limit {LOOKED_AT}
+"""  # noqa: S608
+# No index has a user's memories by time: of a user with very many these are not quite the newest.
+OF_USER = f"""
+select n.id
+from (select m.id, m.created_at from public.agent_memory m where m.user_id = {{}} limit {4 * LOOKED_AT}) n
+order by n.created_at desc, n.id desc
+limit {LOOKED_AT}
+"""  # noqa: S608
+STRONGEST = """
+select a.id from public.memory_associations a
+where {conditions}
+order by a.strength desc, a.id
+limit {limit} offset {skipped}
+"""
+# The links of the memory come first, then those of the memories that they lead to.
+TWO_STEPS = """
+with own as materialized (
+    select a.id, a.memory_id, a.related_memory_id, a.strength from public.memory_associations a
+    where a.memory_id = {wanted} and {conditions}
+    union all
+    select a.id, a.memory_id, a.related_memory_id, a.strength from public.memory_associations a
+    where a.related_memory_id = {wanted} and {conditions}
+), near as materialized (
+    select distinct e.id
+    from (select o.memory_id, o.related_memory_id from own o order by o.strength desc, o.id limit 200) o
+    cross join lateral (values (o.memory_id), (o.related_memory_id)) as e(id)
+    where e.id <> {wanted}
+), found as (
+    select o.id, o.strength, 1 as steps from own o
+    union all
+    select a.id, a.strength, 2 from near n join public.memory_associations a on a.memory_id = n.id where {conditions}
+    union all
+    select a.id, a.strength, 2 from near n join public.memory_associations a on a.related_memory_id = n.id where {conditions}
+)
+select f.id from found f
+group by f.id, f.strength
+order by min(f.steps), f.strength desc, f.id
+limit {limit} offset {skipped}
+"""
+LINKS = """
+select a.id, a.memory_id, a.related_memory_id, a.association_type, a.strength
+from public.memory_associations a
+join unnest($1::uuid[]) with ordinality as wanted(id, nth) on wanted.id = a.id
+order by wanted.nth
+"""
+MEMORIES = """
+select m.id, m.user_id, m.kind, left(m.content, 300) as content, m.created_at,
+       m.superseded_by is not null or coalesce(m.valid_to <= now(), false) as has_ended
+from public.agent_memory m
+where m.id = any($1::uuid[])
+"""
+
+
+ON_RECORD = "select memoryd.audit_admin_read('memory_associations', u.id) from unnest($1::uuid[]) as u(id)"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Whose links: of a memory, or of a user, an agent, or both; all of them None: nobody's."""
+
+    memory: UUID | None
+    user: UUID | None
+    agent: str | None
+    filters: Conditions
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether there is nothing to show."""
+        return self.memory is None and self.user is None and self.agent is None
+
+
+def asked_for(viewer: Viewer, query: Mapping[str, str]) -> Asked:
+    """What the query asks for. An end user who names nothing is shown their own memories. Raises BadValueError."""
+    filters = Conditions()
+    filters.where("a.strength >= {}", number_in(query, "least", 0.0, least=0, most=1))
+    if (kind := text_in(query, "kind")) is not None:
+        if kind not in TYPES:
+            raise BadValueError(f"kind is one of {', '.join(TYPES)}.")
+        filters.where("a.association_type = {}", kind)
+    user = uuid_in(query, "user") or viewer.user
+    return Asked(uuid_in(query, "memory"), user, text_in(query, "agent", longest=200), filters)
+
+
+async def ids_of_links(
+    connection: AnyConnection, viewer: Viewer, asked: Asked, *, limit: int, skipped: int = 0
+) -> list[UUID]:
+    """The ids of the links, those of the memory itself first, then the strongest. Raises NotThereError."""
+    found = asked.filters
+    if asked.memory is not None:
+        if await connection.fetchrow(THE_MEMORY, asked.memory) is None:
+            raise NotThereError
+        sql = TWO_STEPS.format(
+            conditions=found, wanted=f"${len(found.values) + 1}", limit=limit, skipped=skipped
+        )
+        return await ids_found(connection, viewer, sql, *found.values, asked.memory)
+    if asked.is_nothing:
+        return []
+    if asked.agent is None:
+        found.where(f"a.memory_id in ({OF_USER})", asked.user)
+    elif asked.user is None:
+        found.where(f"a.memory_id in ({OF_AGENT})", asked.agent)
+    else:
+        found.where(f"a.memory_id in ({OF_BOTH})", asked.agent, asked.user)
+    sql = STRONGEST.format(conditions=found, limit=limit, skipped=skipped)
+    return await ids_found(connection, viewer, sql, *found.values)
+
+
+async def graph(request: Request) -> Response:
+    """The page: the picture, which a script draws, and the list."""
+    web, viewer, query = web_of(request), viewer_of(request), request.query_params
+    asked = asked_for(viewer, query)
+    skipped = int(number_in(query, "skip", 0, least=0, most=MOST_LINKS))
+    async with reading(web.database, viewer) as connection:
+        ids = await ids_of_links(connection, viewer, asked, limit=LISTED + 1, skipped=skipped)
+        links = await connection.fetch(LINKS, ids[:LISTED])
+        memories = await _memories_of(connection, links)
+        memory = None if asked.memory is None else await connection.fetchrow(THE_MEMORY, asked.memory)
+    more = len(ids) > LISTED and skipped + LISTED < MOST_LINKS
+    return page(
+        request,
+        "graph/graph.html",
+        asked=query,
+        nothing_asked=asked.is_nothing,
+        kinds=TYPES,
+        memory=memory,
+        memories=memories,
+        links=[row for row in links if {row["memory_id"], row["related_memory_id"]} <= memories.keys()],
+        skipped=skipped,
+        next_links=skipped + LISTED if more else None,
+        previous_links=max(0, skipped - LISTED) if skipped else None,
+        looked_at=LOOKED_AT,
+    )
+
+
+async def _memories_of(connection: AnyConnection, links: list[Any]) -> dict[UUID, Any]:
+    ids = {row[end] for row in links for end in ("memory_id", "related_memory_id")}
+    return {row["id"]: row for row in await connection.fetch(MEMORIES, list(ids))}
+
+
+async def data(request: Request) -> Response:
+    """The picture's memories and links: `links` name memories by their index in `memories`; `cut`: there are more."""
+    web, viewer = web_of(request), viewer_of(request)
+    asked = asked_for(viewer, request.query_params)
+    async with reading(web.database, viewer) as connection:
+        ids = await ids_of_links(connection, viewer, asked, limit=MOST_LINKS + 1)
+        links = await rows_found(connection, viewer, LINKS, ids[:MOST_LINKS])
+        kept, ends = _cut(links)
+        memories = {row["id"]: row for row in await connection.fetch(MEMORIES, ends)}
+        if viewer.user is None:
+            await connection.execute(ON_RECORD, list({row["user_id"] for row in memories.values()}))
+    in_words, _ = translated(language_of(request))
+    numbers = {row: number for number, row in enumerate(memories)}
+    return JSONResponse(
+        {
+            "memories": [
+                {
+                    "id": str(row["id"]),
+                    "kind": in_words(row["kind"]),
+                    "text": str(short(row["content"]).unescape()),
+                    "written": row["created_at"].isoformat(timespec="seconds"),
+                    "ended": row["has_ended"],
+                }
+                for row in memories.values()
+            ],
+            "links": [
+                {
+                    "from": numbers[row["memory_id"]],
+                    "to": numbers[row["related_memory_id"]],
+                    "kind": row["association_type"],
+                    "strength": round(row["strength"], 3),
+                }
+                for row in kept
+                if row["memory_id"] in numbers and row["related_memory_id"] in numbers
+            ],
+            "cut": len(ids) > MOST_LINKS or len(kept) < len(links),
+        }
+    )
+
+
+def _cut(links: list[Any]) -> tuple[list[Any], list[UUID]]:
+    """Those links, from the first on, that fit with both of their memories; and these memories."""
+    kept: list[Any] = []
+    ends: dict[UUID, None] = {}
+    for row in links:
+        both = (row["memory_id"], row["related_memory_id"])
+        if len(ends) + sum(end not in ends for end in both) <= MOST_MEMORIES:
+            ends.update(dict.fromkeys(both))
+            kept.append(row)
+    return kept, list(ends)
+
+
+routes: list[Route] = [Route("/graph", graph), Route("/graph/data", data)]
