@@ -29,13 +29,19 @@ class Conditions:
         self._said.append(condition.format(*numbers))
         self.values.extend(values)
 
-    def before(self, asked: Mapping[str, str], time: str, row: str) -> None:
-        """Only what comes behind the position in `asked`; `time` and `row` are the columns that the list is sorted by."""
+    def before(
+        self,
+        asked: Mapping[str, str],
+        time: str,
+        row: str,
+        value: str = "{}::timestamptz at time zone 'utc'",
+    ) -> None:
+        """Only what comes behind the position in `asked`; `time` and `row` are the columns that the list is sorted by.
+
+        `value`: how a time is written that is compared with `time`.
+        """
         if "before" in asked:
-            self.where(
-                f"({time}, {row}) < ({{}}::timestamptz at time zone 'utc', {{}}::uuid)",
-                *_position(asked["before"]),
-            )
+            self.where(f"({time}, {row}) < ({value}, {{}}::uuid)", *_position(asked["before"]))
 
     def __str__(self) -> str:
         return " and ".join(self._said) or "true"
