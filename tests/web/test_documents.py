@@ -1,0 +1,102 @@
+"""The page of documents: the list, and one document with its chunks and whether they are indexed."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from tests.support.rows import insert
+from tests.support.services.web_pages import Reader, served, text_of
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+ANN, BOB = uuid.uuid4(), uuid.uuid4()
+
+
+async def document(db: asyncpg.Connection, title: str, chunks: int = 1, **columns: object) -> uuid.UUID:
+    """A document of Ann's unless told otherwise, whose writer brings the chunks."""
+    made = await insert(db, "documents", {"title": title, "user_id": ANN, "status": "active"} | columns)
+    await db.execute(
+        "insert into memory_chunks (document_id, chunk_index, chunk_text, headings) "
+        "select $1, n, title || ', part ' || n, array['Ports', 'Ropes'] "
+        "from generate_series(0, $2::integer - 1) n, documents d where d.id = $1",
+        made,
+        chunks,
+    )
+    return made
+
+
+def version_of(page: str) -> str:
+    return page.partition('name="version" value="')[2].partition('"')[0]
+
+
+async def test_without_documents_the_list_says_so(pages: Reader) -> None:
+    assert "no document that fits" in await pages.read("/documents")
+
+
+async def test_the_list_has_status_chunks_and_with_whom_it_is_shared(
+    pages: Reader, db: asyncpg.Connection
+) -> None:
+    await document(db, "Tide tables", 3, source="upload", access_level=2, visibility_tags=["crew"])
+    await document(db, "Night orders", user_id=BOB, status="conflict")
+    said = await pages.read("/documents")
+    assert "Tide tables active 3 level 2 crew upload" in said
+    assert "Night orders conflict 1 " in said
+    for query in (f"user={BOB}", "status=conflict"):
+        assert "Tide tables" not in await pages.read(f"/documents?{query}")
+    for query in ("shared=yes", "source=upload"):
+        assert "Night orders" not in await pages.read(f"/documents?{query}")
+    for query, says in (("user=x", "no id"), ("status=new", "status is one of"), ("before=1", "no position")):
+        assert says in await pages.read(f"/documents?{query}", status=400)
+
+
+async def test_a_document_shows_its_chunks_in_pages_and_what_recall_knows_of_them(
+    pages: Reader, db: asyncpg.Connection
+) -> None:
+    made = await document(db, "<img src=x onerror=alert(1)>", 60)
+    page = await pages.get(f"/documents/{made}")
+    assert "<img" not in page
+    said = text_of(page)
+    assert said.count("Ports \u203a Ropes waiting") == 50
+    assert "part 49" in said
+    assert "part 50" not in said
+    onwards = page.partition('rel="next" href="')[2].partition('"')[0]
+    assert "part 59" in await pages.read(onwards)
+    assert "from 0" in await pages.read(f"/documents/{made}?from=x", status=400)
+    empty = await document(db, "Still blank", 0)
+    assert "no chunks yet" in await pages.read(f"/documents/{empty}")
+
+
+async def test_a_document_is_forgotten_unless_it_has_changed(pages: Reader, db: asyncpg.Connection) -> None:
+    made = await document(db, "Old chart")
+    path = f"/documents/{made}"
+    version = version_of(await pages.get(path))
+    await db.execute("update documents set title = 'New chart' where id = $1", made)
+    told = await pages.send(path, {"version": version})
+    assert told.status_code == 409
+    assert "New chart" in text_of(told.text)
+    assert (await pages.send(path, {"version": version_of(told.text)})).headers["location"] == "/documents"
+    await pages.get(path, status=404)
+    assert await db.fetchval("select count(*) from memory_chunks where document_id = $1", made) == 0
+
+
+async def test_an_end_user_sees_their_own_and_without_edit_forgets_none(
+    url: str, db: asyncpg.Connection, tmp_path: Path
+) -> None:
+    own, others = await document(db, "Ann's log"), await document(db, "Bob's log", user_id=BOB)
+    async with served(url, tmp_path, "--as-user", str(ANN)) as ann:
+        listed = await ann.read("/documents")
+        assert "Ann's log active 1" in listed
+        assert "Bob's log" not in listed
+        for row in (others, uuid.uuid4()):
+            await ann.get(f"/documents/{row}", status=404)
+        page = await ann.get(f"/documents/{own}")
+        assert "Ann's log, part 0" in text_of(page)
+        assert 'id="edit"' not in page
+        refused = await ann.send(f"/documents/{own}", {"version": "x"})
+        assert refused.status_code == 400
+        assert "--edit" in text_of(refused.text)
+    assert await db.fetchval("select count(*) from documents where id = any($1)", [own, others]) == 2
