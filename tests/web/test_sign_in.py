@@ -17,6 +17,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 PAGES = (
     "/memories",
+    "/graph", "/graph/data", "/conversations", "/documents", "/knowledge", "/knowledge/decisions",
 )  # fmt: skip
 
 

@@ -26,6 +26,7 @@ from daemon.queue import queue
 from daemon.tracing import rows as trace_rows
 from daemon.trail import delivery, items, proving
 from daemon.trail import log as trail_log
+from daemon.web.pages import conversations, documents, graph, knowledge
 from handlers import associate, capture, context, facts, lexicon, request, situate
 from handlers.dream import lease, reader, writer
 from handlers.indexing import rows as index_rows
@@ -297,6 +298,31 @@ STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
     "lease take": (leases.TAKE, ("metrics", "build", 60.0)),
     "lease renew": (leases.RENEW, ("metrics", "build", 60.0, 1)),
     "executor claim": (commands.CLAIM, (UUID(int=1), 2, 4, 30.0)),
+    "page of the graph of an agent": (
+        graph.STRONGEST.format(
+            conditions=f"a.memory_id in ({graph.OF_AGENT.format('$1')})", limit=101, skipped=0
+        ),
+        ("agent 1",),
+    ),
+    "page of the graph of a user": (
+        graph.STRONGEST.format(
+            conditions=f"a.memory_id in ({graph.OF_USER.format('$1')})", limit=101, skipped=0
+        ),
+        (UUID(int=1),),
+    ),
+    "page of the graph around a memory": (
+        graph.TWO_STEPS.format(conditions="a.strength >= 0.5", wanted="$1", limit=6001, skipped=0),
+        (UUID(int=1),),
+    ),
+    "page of links": (graph.LINKS, (IDS,)),
+    "page of the graph's memories": (graph.MEMORIES, (IDS,)),
+    "page of messages": (conversations.MESSAGES, (UUID(int=1), 0)),
+    "page of messages before": (conversations.EARLIER, (UUID(int=1), 50)),
+    "page of facts in messages": (conversations.FOUND_IN, (IDS[:1], ["x"])),
+    "page of counted messages": (conversations.COUNTS, (IDS,)),
+    "page of chunks": (documents.CHUNKS, (UUID(int=1), 0)),
+    "page of counted chunks": (documents.COUNTS, (IDS,)),
+    "page of what knowledge names": (knowledge.NAMED, (UUID(int=1), IDS)),
 }
 
 
@@ -307,6 +333,20 @@ async def test_a_statement_of_the_daemon_reads_no_big_table_whole(
     sql, arguments = STATEMENTS[name]
     plan = json.loads(await busy.fetchval(f"explain (format json) {sql}", *arguments))
     assert scans(plan) & BIG == set()
+
+
+async def test_the_newest_rows_of_a_page_are_found_by_their_time(busy: asyncpg.Connection) -> None:
+    # The seed has them all at one moment.
+    await busy.execute("set local session_replication_role = replica")
+    for table, column, sql in (
+        ("conversation_sessions", "created_at", conversations.FIND.format(conditions="true")),
+        ("documents", "updated_at", documents.FIND.format(conditions="true")),
+        ("shared_knowledge", "updated_at", knowledge.FIND.format(conditions="k.status <> 'archived'")),
+    ):
+        await busy.execute(f"update {table} set {column} = now() - random() * interval '1 year'")
+        await busy.execute(f"analyze {table}")
+        plan = json.loads(await busy.fetchval(f"explain (format json) {sql}"))
+        assert scans(plan) == set(), table
 
 
 async def test_metrics_count_what_is_little_and_estimate_what_is_much(busy: asyncpg.Connection) -> None:
