@@ -1,0 +1,25 @@
+"""Memories that say nothing, each with the reason."""
+
+from __future__ import annotations
+
+from daemon.audit.rule import CURRENT, WITHIN, WRITTEN_BY_HAND, Repair, SqlRule
+
+SQL = f"""
+with judged as materialized (
+    select m.id, m.agent_id, m.user_id, m.created_at, memoryd.says_nothing(m.content) as reason
+    from public.agent_memory m
+    where {CURRENT} and {WITHIN} and {WRITTEN_BY_HAND} and length(m.content) <= 200 and m.last_modified_human is null
+)
+select array[j.id] as ids, null::uuid as kept, null::timestamptz as until, j.reason, j.agent_id, j.user_id,
+       extract(epoch from j.created_at) as rank
+from judged j
+where j.reason is not null
+"""
+
+EMPTY = SqlRule(
+    name="empty",
+    says="A memory that says nothing: signs alone, a placeholder, an empty template, small talk, or that nothing was said.",
+    repairs="It is forgotten.",
+    repair=Repair.FORGET,
+    sql=SQL,
+)
