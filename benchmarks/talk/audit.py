@@ -40,9 +40,9 @@ def memories(file: Path) -> Iterator[dict[str, Any]]:
     for nth, record in enumerate(json.loads(file.read_text("utf-8"))):
         if "sessions" in record:
             record["turns"] = [
-                {"speaker": speaker, "time": f"2025-{month:02}-01T10:00:00Z", "text": text}
+                {"speaker": speaker, "time": f"2025-{month:02}-01T10:{minute:02}:00Z", "text": text}
                 for month, session in enumerate(record["sessions"], 1)
-                for speaker, text in session
+                for minute, (speaker, text) in enumerate(session)
             ]
         if "turns" not in record:
             yield {

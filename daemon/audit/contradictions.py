@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from daemon.audit.rule import CURRENT, WITHIN, Repair, SqlRule
 
+# Of two that are of one time nobody can say which is the newer one: they are left alone.
 # What somebody reworded is read as it stands; else memoryd's own fact has its attribute beside it.
 SQL = f"""
 with facts as materialized (
@@ -19,6 +20,7 @@ with facts as materialized (
     from public.agent_memory m
     where {CURRENT} and m.command_id is null and m.kind in ('fact', 'note', 'observation')
       and length(m.content) between 8 and 300
+      and (memoryd.may_state(m.keywords) or m.metadata ->> 'from' = 'conversation')
 ), stated as materialized (
     select f.*, s.attribute, f.speaker || s.person as who, s.value as said
     from facts f
@@ -38,7 +40,8 @@ select array_agg(o.id order by o.begins, o.id) as ids, n.id as kept, null::times
 from newest n
 join stated o on o.scope = n.scope and o.who = n.who and o.attribute = n.attribute and o.id <> n.id
     and o.project is not distinct from n.project
-where o.within and not o.by_hand and position(o.said in n.said) = 0 and position(n.said in o.said) = 0
+where o.within and not o.by_hand and (o.begins < n.begins or n.by_hand)
+  and position(o.said in n.said) = 0 and position(n.said in o.said) = 0
 group by n.id, n.attribute, n.agent_id, n.user_id
 """
 

@@ -36,6 +36,7 @@ with told as (
     from public.agent_memory m
     where {CURRENT} and {WITHIN} and m.created_at < now() - interval '30 days'
       and m.last_modified_human is null and m.kind in ('fact', 'note', 'goal') and length(m.content) <= 160
+      and (m.metadata ? 'date' or m.keywords && '{{tomorrow,tonight,later,next,weekend,evening}}')
 ), passed as (
     select t.*, case
         when t.day < to_char(now() - interval '30 days', 'YYYY-MM-DD') then 'its day, ' || t.day || ', has passed'

@@ -144,7 +144,7 @@ grant execute on function
 -- calls.
 grant execute on function
     memoryd.says_the_same, memoryd.depends_on_day, memoryd.day_to_come, memoryd.says_nothing,
-    memoryd.statement_in,
+    memoryd.may_state, memoryd.statement_in,
     memoryd.retrieved_memories, memoryd.facts_said_in, memoryd.commands_shown
     to memoryd_service, memoryd_user;
 

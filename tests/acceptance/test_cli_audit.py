@@ -139,7 +139,8 @@ async def test_an_import_is_judged_by_itself(memoryd: Commands, connection: asyn
     own = await remember(connection, "The office has a wombat", created_at=datetime.now(UTC))
     for n, system in enumerate(("mem0", "mem0", "zep")):
         await remember(
-            connection, "The office has a wombat." if n else "N/A", metadata=json.dumps({"imported_from": system}), created_at=LONG_AGO
+            connection, "The office has a wombat." if n else "N/A",
+            metadata=json.dumps({"imported_from": system}), created_at=LONG_AGO,
         )  # fmt: skip
     await remember(connection, "todo")
     done = await memoryd("audit", "--from", "mem0", "--json")
