@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import UUID, uuid4
 
 import asyncpg
@@ -21,7 +22,7 @@ MEMORIES = 'select content from agent_memory order by content collate "C"'
 STATE = "select id, content, superseded_by, valid_to, expires_at, updated_at from agent_memory order by id"
 
 
-async def found(memoryd: Commands, *options: str) -> dict[str, dict[str, object]]:
+async def found(memoryd: Commands, *options: str) -> dict[str, Any]:
     """What each rule found, by its name."""
     done = await memoryd("audit", "--json", *options)
     assert done.code in {0, 1}, done.err
@@ -47,7 +48,7 @@ async def test_a_dry_run_says_what_a_repair_does_and_changes_nothing(
     assert "--apply" in done.err
     assert await connection.fetch(STATE) == before
 
-    [finding] = (await found(memoryd, "--rule", "duplicates"))["duplicates"]["findings"]  # type: ignore[misc]
+    [finding] = (await found(memoryd, "--rule", "duplicates"))["duplicates"]["findings"]
     assert (finding["ids"], finding["kept"]) == ([str(copy)], str(kept))
     done = await memoryd("audit", "--apply")
     assert done.code == 0
@@ -56,27 +57,26 @@ async def test_a_dry_run_says_what_a_repair_does_and_changes_nothing(
     assert (await memoryd("audit")).code == 0
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("We deploy on Fridays", "We deploy on Mondays"),
-        ("Ann won this week's prize", "Ann won this week's prize"),
-        ("Release 2.12.1 of the parser is broken", "Release 2.12.2 of the parser is broken"),
-        ("The parser never reads empty files twice", "The parser reads empty files twice"),
-        ("Ann lent the blue bicycle to Bob", "Bob lent the blue bicycle to Ann"),
-        ("Does the parser read empty files twice?", "The parser does read empty files twice"),
-        ("Ann lives in Lyon", "Bob lives in Ghent"),
-        ("The user lives in Lyon", "The user lives in Lyon, in the old town"),
-        ("Ann never lived in Lyon", "Ann lives in Ghent"),
-        ("I live in a very old town", "I live in Ghent"),
-        ("Let us have lunch together tomorrow, and then every week", "No data centre is ours"),
-    ],
+ANOTHER_THING = (
+    ("We deploy on Fridays", "We deploy on Mondays"),
+    ("Ann won this week's prize", "Ann won this week's prize"),
+    ("Release 2.12.1 of the parser is broken", "Release 2.12.2 of the parser is broken"),
+    ("The parser never reads empty files twice", "The parser reads empty files twice"),
+    ("Ann lent the blue bicycle to Bob", "Bob lent the blue bicycle to Ann"),
+    ("Does the parser read empty files twice?", "The parser does read empty files twice"),
+    ("Ann lives in Lyon", "Bob lives in Ghent"),
+    ("The user lives in Lyon", "The user lives in Lyon, in the old town"),
+    ("Ann never lived in Lyon", "Ann lives in Ghent"),
+    ("I live in a very old town", "I live in Ghent"),
+    ("Let us have lunch together tomorrow, and then every week", "No data centre is ours"),
+    ("This is now", "This was never it"),
 )
-async def test_what_is_another_thing_is_left_alone(
-    memoryd: Commands, connection: asyncpg.Connection, one: str, other: str
-) -> None:
-    await remember(connection, one, user_id=ANN, created_at=LONG_AGO)
-    await remember(connection, other, user_id=ANN)
+
+
+async def test_what_is_another_thing_is_left_alone(memoryd: Commands, connection: asyncpg.Connection) -> None:
+    for nth, (one, other) in enumerate(ANOTHER_THING):
+        await remember(connection, one, agent_id=f"agent {nth}", kind="fact", created_at=LONG_AGO)
+        await remember(connection, other, agent_id=f"agent {nth}", kind="fact")
     done = await memoryd("audit")
     assert done.code == 0, done.out
 
@@ -128,7 +128,7 @@ async def test_never_recalled_counts_only_where_somebody_asks(
     await connection.execute(
         "insert into memory_queries (agent_id, retrieved_memory_ids) values ('alice', array[$1::uuid])", used
     )
-    [finding] = (await found(memoryd))["never-recalled"]["findings"]  # type: ignore[misc]
+    [finding] = (await found(memoryd))["never-recalled"]["findings"]
     assert finding["ids"] == [str(unused)]
     assert (await memoryd("audit", "--apply")).code == 0
     soon = "select id from agent_memory where expires_at between now() + interval '29 days' and now() + interval '31 days'"
@@ -157,7 +157,7 @@ async def test_only_so_many_are_shown_and_repaired(memoryd: Commands, connection
     for n in range(5):
         await remember(connection, "?" * (n + 1))
     said = (await found(memoryd, "--limit", "2"))["empty"]
-    assert (said["found"], len(said["findings"])) == (5, 2)  # type: ignore[arg-type]
+    assert (said["found"], len(said["findings"])) == (5, 2)
     done = await memoryd("audit", "--limit", "2", "--apply")
     assert (done.code, len(await column(connection, MEMORIES))) == (1, 3)
 
@@ -173,7 +173,7 @@ async def test_a_secret_is_found_everywhere_and_never_shown(
     await insert(connection, "agent_commands", {"agent_id": "alice", "message": f"use {KEY}"})
     await remember(connection, "rotate the API key monthly, order 4556 7375 8689 9856, user:password@host")
     before = await found(memoryd, "--secrets", "--rule", "secrets", "--rule", "personal-data")
-    spans = {f["ids"][0]: f["spans"] for one in before.values() for f in one["findings"]}  # type: ignore[attr-defined]
+    spans = {f["ids"][0]: f["spans"] for one in before.values() for f in one["findings"]}
     assert spans[str(memory)] == [{"kind": "an AWS key", "column": "content", "offset": 11, "length": 20}]
     assert spans[str(document)] == [{"kind": "an AWS key", "column": "content", "offset": 3001, "length": 20}]
     assert [s["kind"] for s in spans[str(message)]] == ["a payment card", "an IBAN"]

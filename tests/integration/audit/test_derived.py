@@ -110,7 +110,7 @@ async def test_a_document_knowledge_and_an_agent(connection: asyncpg.Connection)
     }
     assert await column(connection, "select id from memory_chunks") == []
 
-    known = {
+    known: dict[str, object] = {
         "tier": "working",
         "category": "project",
         "title": "Apollo",
@@ -174,7 +174,7 @@ async def test_a_circle_ends(connection: asyncpg.Connection) -> None:
     two = await remember(connection, "two")
     await associate(connection, one, two, 0.5)
     await associate(connection, two, one, 0.5)
-    known = {"tier": "working", "category": "project", "created_by": "ada", "content": "x"}
+    known: dict[str, object] = {"tier": "working", "category": "project", "created_by": "ada", "content": "x"}
     first = await insert(connection, "shared_knowledge", known | {"title": "first"})
     second = await insert(connection, "shared_knowledge", known | {"title": "second", "related_ids": [first]})
     await connection.execute(
@@ -268,8 +268,14 @@ async def test_nothing_is_forgotten_where_it_could_miss_something(connection: as
 @pytest.mark.parametrize("length", [1, 5_000_000])
 async def test_texts_and_metadata_of_any_shape(connection: asyncpg.Connection, length: int) -> None:
     message = await say(connection, uuid4(), "x" * length, user_id=ANN)
-    for said in ([], {}, {"from": "conversation"}, {"from": "conversation", "message_ids": "x"},
-                 {"from": "conversation", "message_ids": [None, 1, "\ufffd", {"a": 1}]}):  # fmt: skip
+    shapes: tuple[object, ...] = (
+        [],
+        {},
+        {"from": "conversation"},
+        {"from": "conversation", "message_ids": "x"},
+        {"from": "conversation", "message_ids": [None, 1, "\ufffd", {"a": 1}]},
+    )
+    for said in shapes:
         await remember(connection, "x" * length, user_id=ANN, metadata=json.dumps(said))
     assert (await derived(connection, Kind.MESSAGE, message)).rows == []
     assert len((await derived(connection, Kind.AGENT, "alice")).rows) == 5
