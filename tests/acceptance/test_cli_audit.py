@@ -167,6 +167,8 @@ async def test_a_secret_is_found_everywhere_and_never_shown(
 ) -> None:
     memory = await remember(connection, f"The key is {KEY}, use it")
     await remember(connection, f"the key is {KEY}, use it")
+    for text in ("My card is", "my card is"):
+        await remember(connection, f"{text} {CARD}")
     session = uuid4()
     message = await say(connection, session, f"pay with {CARD} or by DE89 3704 0044 0532 0130 00")
     document = await insert(connection, "documents", {"title": "keys", "content": "x" * 3000 + f" {KEY}"})
@@ -177,7 +179,7 @@ async def test_a_secret_is_found_everywhere_and_never_shown(
     assert spans[str(memory)] == [{"kind": "an AWS key", "column": "content", "offset": 11, "length": 20}]
     assert spans[str(document)] == [{"kind": "an AWS key", "column": "content", "offset": 3001, "length": 20}]
     assert [s["kind"] for s in spans[str(message)]] == ["a payment card", "an IBAN"]
-    assert len(spans) == 5
+    assert len(spans) == 7
     for options in (
         ("--secrets", "--personal-data"),
         ("--secrets", "--json"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,7 @@ audit.command("derived")(derived)
 
 # What holds a credential is not shown. Only the beginning is read.
 EXCERPTS = """
-select m.id, left(m.content, 200) as said
+select m.id, left(m.content, 1000) as said
 from public.agent_memory m
 where m.id = any($1) and memoryd.credential_in(left(m.content, 20000)) is null
 """
@@ -126,10 +127,22 @@ async def _ask(
         async with database.connection() as connection:
             found = await rule.find(connection, extent, limit=limit)
             ids = [i for f in found.findings if not f.spans for i in (*f.ids[:1], f.kept) if i is not None]
-            excerpts = {r["id"]: r["said"] for r in await connection.fetch(EXCERPTS, ids)} if ids else {}
+            excerpts = _plain(await connection.fetch(EXCERPTS, ids)) if ids else {}
             repaired = await repair(connection, rule, found.findings) if apply else None
         asked.append(Asked(rule, found, repaired, excerpts))
     return memories, asked
+
+
+def _plain(rows: list[Any]) -> dict[UUID, str]:
+    """Those in which no secret and no number of a person is found, as far as the packages for it are there."""
+    from daemon.audit.find import OPTIONAL
+    from daemon.audit.patterns import MissingExtraError
+
+    finders = []
+    for rule in OPTIONAL:
+        with suppress(MissingExtraError):
+            finders.append(rule.finder())
+    return {r["id"]: r["said"][:200] for r in rows if not any(find(r["said"]) for find in finders)}
 
 
 def _left(one: Asked) -> int:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from dataclasses import asdict
-from enum import StrEnum
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 import typer
 
+from daemon.audit.derived import Kind
 from daemon.cli.common import with_database
 from daemon.cli.failure import Failure, Misuse, sentences
 from daemon.cli.output import as_json, number, remark, say, table
@@ -24,22 +24,8 @@ if TYPE_CHECKING:
     from daemon.settings import Settings
 
 
-class What(StrEnum):
-    """What something may come from; as daemon.audit.derived.Kind."""
-
-    MESSAGE = "message"
-    CONVERSATION = "conversation"
-    DOCUMENT = "document"
-    MEMORY = "memory"
-    AGENT = "agent"
-    USER = "user"
-    COMMAND = "command"
-    INSIGHT = "insight"
-    KNOWLEDGE = "knowledge"
-
-
 def derived(
-    kind: What = typer.Argument(help="What it is."),
+    kind: Kind = typer.Argument(help="What it is."),
     what: str = typer.Argument(
         metavar="ID", help="Its id; of an agent its name, of a user the name or the id."
     ),
@@ -66,11 +52,10 @@ def derived(
         subject = _subject(kind, what)
 
     async def look(_settings: Settings, database: Database) -> Lineage:
-        from daemon.audit.derived import Kind
         from daemon.audit.derived import derived as find
 
         async with database.connection() as connection:
-            return await find(connection, Kind(kind.value), subject)
+            return await find(connection, kind, subject)
 
     lineage = with_database(look)
     with sentences():
@@ -114,16 +99,16 @@ def _forget(lineage: Lineage, *, influenced: bool, yes: bool, json: bool) -> Non
         say("Nothing was left to forget.")
 
 
-def _subject(kind: What, what: str) -> UUID | str:
-    if kind == What.AGENT:
+def _subject(kind: Kind, what: str) -> UUID | str:
+    if kind == Kind.AGENT:
         if not what.strip() or "\0" in what:
             raise Misuse("The name of an agent has 1 to 200 characters.")
         return what
     try:
-        return id_of(what) if kind == What.USER else UUID(what)
+        return id_of(what) if kind == Kind.USER else UUID(what)
     except ValueError as error:
         raise Misuse(
-            str(error) if kind == What.USER else f"{what!r} is no id: give the id of a {kind.value}, a UUID."
+            str(error) if kind == Kind.USER else f"{what!r} is no id: give the id of a {kind.value}, a UUID."
         ) from None
 
 
