@@ -9,6 +9,7 @@ from io import TextIOWrapper
 
 import typer
 
+from daemon.cli.audit.command import audit
 from daemon.cli.demo.command import demo
 from daemon.cli.failure import EXIT_CODES
 from daemon.cli.hooks.command import hook, hooks
@@ -88,6 +89,7 @@ for command in (
 app.command(context_settings={"ignore_unknown_options": True})(psql)
 app.command("import")(import_)
 app.add_typer(anchors, name="anchors")
+app.add_typer(audit, name="audit")
 app.add_typer(dead, name="dead")
 app.add_typer(hooks, name="hooks")
 app.add_typer(know, name="know")

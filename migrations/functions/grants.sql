@@ -140,6 +140,14 @@ grant execute on function
     memoryd.nearest_knowledge, memoryd.surprise_threshold, memoryd.lock_knowledge
     to memoryd_service;
 
+-- What an audit asks with the caller's rights; of the last three, which do not need them, each checks who
+-- calls.
+grant execute on function
+    memoryd.says_the_same, memoryd.depends_on_day, memoryd.day_to_come, memoryd.says_nothing,
+    memoryd.may_state, memoryd.statement_in,
+    memoryd.retrieved_memories, memoryd.facts_said_in, memoryd.commands_shown
+    to memoryd_service, memoryd_user;
+
 -- What the daemon calls with a user's identity.
 grant execute on function memoryd.answer to memoryd_user;
 

@@ -38,6 +38,7 @@ COMMANDS = {
     "dead": "requeue",
     "know": "seed",
     "mcp": "--http",
+    "audit": "--apply",
     "secrets": "reencrypt",
     "tenant": "MEMORYD_DATABASE_URLS",
     "decisions": "kill criterion",

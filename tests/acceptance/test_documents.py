@@ -24,7 +24,7 @@ from tests.support.processes.daemons import DaemonProcess
 from tests.support.repository import ROOT
 from tests.support.waiting import IDLE, until
 
-GROUPS = {("anchors",), ("dead",), ("hooks",), ("know",), ("secrets",), ("tenant",)}
+GROUPS = {("audit",), ("anchors",), ("dead",), ("hooks",), ("know",), ("secrets",), ("tenant",)}
 """Commands that have subcommands."""
 LEVELS = frozenset({"debug", "info", "warning", "error", "critical"})
 

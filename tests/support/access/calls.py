@@ -40,6 +40,7 @@ PURE = frozenset(
         "is_small_talk", "least_trusted", "named", "origin_mark", "passage_line", "phrases_of",
         "plain", "quoted", "says_same", "pattern_phrases", "pattern_scopes", "trust_classes", "trust_of_knowledge",
         "trust_of_memory", "trust_of_passage", "trust_of_source", "words_of",
+        "day_to_come", "depends_on_day", "may_state", "says_nothing", "statement_in",
     )
 ) | {"public.extract_keywords"}  # fmt: skip
 """Computed only from the arguments."""
@@ -350,6 +351,26 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
                 "true, now(), null) "
                 "from unnest(<agent_memory>) as i(id) order by 1"
             ),
+        ),
+        "memoryd.says_the_same": ("select memoryd.says_the_same('<words>', '<words>', false)",),
+        "memoryd.retrieved_memories": ("select * from memoryd.retrieved_memories() order by 1",),
+        "memoryd.facts_said_in": (
+            "select * from memoryd.facts_said_in(<conversation_messages>) order by 1, 2",
+            # Of messages that are gone: as many ids as there are.
+            (
+                "select * from memoryd.facts_said_in(array(select jsonb_array_elements_text(metadata -> 'message_ids')::uuid "
+                "from agent_memory where metadata ->> 'from' = 'conversation')) order by 1, 2"
+            ),
+        ),
+        "memoryd.commands_shown": tuple(
+            f"select * from memoryd.commands_shown(<{table}>) order by 1, 2"
+            for table in (
+                "agent_memory",
+                "conversation_messages",
+                "memory_chunks",
+                "dream_insights",
+                "shared_knowledge",
+            )
         ),
         "memoryd.pieces_of": ("select * from memoryd.pieces_of(<conversation_messages>, 2) order by 1",),
         **SEARCH_CALLS,

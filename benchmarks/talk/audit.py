@@ -1,0 +1,112 @@
+"""What `memoryd audit` finds in texts that were not written for it, to be read by a person: which of its findings are right?
+
+    python -m benchmarks.talk.audit --data ../shared/data/recall/*.json --read 30
+
+A file has conversations, as `[{id, turns: [{speaker, time, text}]}]` or `[{user, sessions: [[[speaker, text]]]}]`, or memories,
+as `[{content, created_at}]`. Each turn becomes two kinds of memories, as a simple system of memory would keep them and export
+them: the turn itself, and each fact in it (memory.facts), none of which replaces another. Each conversation is a user's.
+Printed are the counts, and of each rule some findings with their texts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import uuid
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+
+from benchmarks.harness import arguments, database, report
+from daemon.audit.find import chosen, find
+from daemon.audit.rule import Extent, Finding
+from memory.facts.find import find_facts
+
+LONGEST = 20_000
+INSERT = """
+insert into agent_memory (agent_id, user_id, kind, content, metadata, created_at, ttl_hours)
+select 'app', user_id, 'fact', content, jsonb_build_object('imported_from', $2::text), created_at, null
+from jsonb_to_recordset($1) as r(user_id uuid, content text, created_at timestamptz)
+"""
+TEXTS = "select id, left(content, 240) as content, created_at::date::text as day from agent_memory where id = any($1)"
+
+
+def memories(file: Path) -> Iterator[dict[str, Any]]:
+    """What a file becomes."""
+    for nth, record in enumerate(json.loads(file.read_text("utf-8"))):
+        if "sessions" in record:
+            record["turns"] = [
+                {"speaker": speaker, "time": f"2025-{month:02}-01T10:{minute:02}:00Z", "text": text}
+                for month, session in enumerate(record["sessions"], 1)
+                for minute, (speaker, text) in enumerate(session)
+            ]
+        if "turns" not in record:
+            yield {
+                "user_id": uuid.UUID(int=1),
+                "content": record["content"],
+                "created_at": record["created_at"],
+            }
+            continue
+        user = uuid.uuid5(uuid.NAMESPACE_URL, f"{file.name} {record.get('id', nth)}")
+        for turn in record["turns"]:
+            text = turn["text"][:LONGEST]
+            at = datetime.fromisoformat(turn["time"] or "2024-01-01T00:00:00Z")
+            at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+            if not text.strip():
+                continue
+            yield {"user_id": user, "content": text, "created_at": at.isoformat()}
+            if turn["speaker"] == "assistant" or len(text) > 2000:
+                continue
+            subject = "The user" if turn["speaker"] in {"user", None} else turn["speaker"]
+            for fact in find_facts(text, at, subject=subject):
+                yield {"user_id": user, "content": fact.content, "created_at": at.isoformat()}
+
+
+async def measure(url: str, files: list[Path], rules: list[str], read: int, seed: int) -> dict[str, object]:
+    """Loads, audits, prints."""
+    connection = await asyncpg.connect(url)
+    loaded = 0
+    for file in files:
+        rows = list(memories(file))
+        await connection.execute(INSERT, json.dumps(rows, default=str), file.stem)
+        loaded += len(rows)
+    figures: dict[str, object] = {"memories": loaded}
+    async for rule, found in find(connection, chosen(rules), Extent(), limit=100_000):
+        figures[rule.name] = found.total
+        figures[f"{rule.name}_rows"] = found.rows
+        sample = random.Random(seed).sample(list(found.findings), min(read, len(found.findings)))
+        print(f"\n== {rule.name}: {found.total}")
+        for nth, finding in enumerate(sample, 1):
+            await _show(connection, nth, finding)
+    await connection.close()
+    return figures
+
+
+async def _show(connection: asyncpg.Connection, nth: int, finding: Finding) -> None:
+    ids = [i for i in (*finding.ids[:3], finding.kept) if i is not None]
+    texts = {r["id"]: r for r in await connection.fetch(TEXTS, ids)}
+    print(f"{nth}. {finding.reason}")
+    for i in ids:
+        if i in texts:
+            print(f"     {texts[i]['day']} {'kept ' if i == finding.kept else ''}{texts[i]['content']!r}")
+
+
+def main() -> None:
+    """Command line."""
+    parser = arguments(__doc__ or "")
+    parser.add_argument("--data", type=Path, nargs="+", required=True)
+    parser.add_argument("--rule", action="append", default=[], help="only this one; several are possible")
+    parser.add_argument("--read", type=int, default=30, help="how many findings of each rule to show")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    with database(options.database_url) as url:
+        figures = asyncio.run(measure(url, options.data, options.rule, options.read, options.seed))
+    report("audit", figures, options.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,233 @@
+"""Everything that came from one thing: over how many steps, and in which way.
+
+Promise: a caller who is no service sees their own rows alone. A row is reached once, by its surest and shortest way. What an
+agent made of a context that showed a row is told apart, as what may have been influenced: that it was is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from daemon.audit.rule import SECONDS
+
+if TYPE_CHECKING:
+    from handlers.shared.ports import AnyConnection
+
+
+class Kind(StrEnum):
+    """What something may come from."""
+
+    MESSAGE = "message"
+    CONVERSATION = "conversation"
+    DOCUMENT = "document"
+    MEMORY = "memory"
+    AGENT = "agent"
+    USER = "user"
+    COMMAND = "command"
+    INSIGHT = "insight"
+    KNOWLEDGE = "knowledge"
+
+
+TABLES = {
+    "command": "agent_commands",
+    "conversation": "conversation_sessions",
+    "message": "conversation_messages",
+    "memory": "agent_memory",
+    "link": "memory_associations",
+    "insight": "dream_insights",
+    "document": "documents",
+    "chunk": "memory_chunks",
+    "knowledge": "shared_knowledge",
+    "anchor": "memory_anchors",
+    "context": "agent_commands",
+}
+"""Of each kind of row. A context is the row of its command."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How rows of one kind come from another: `sql` gives `origin` and `id` for the ids in $1 (of agents: their names)."""
+
+    origin: str
+    kind: str
+    says: str
+    sql: str
+    certain: bool = True
+
+
+# An end user may also read what others say in their group chats, and what is shared with them.
+_OWN = "((select memoryd.caller_is_service()) or t.user_id = memoryd.caller_id())"
+
+
+def _where(table: str, column: str, also: str = _OWN) -> str:
+    return f"select t.{column} as origin, t.id from public.{table} t where t.{column} = any($1) and {also}"
+
+
+_FACTS = f"""
+select f.message_id as origin, f.memory_id as id from memoryd.facts_said_in($1) f
+union
+select i.id::uuid, t.id
+from public.agent_memory t
+cross join lateral jsonb_array_elements_text(
+    case when jsonb_typeof(t.metadata -> 'message_ids') = 'array' then t.metadata -> 'message_ids' else '[]' end) as i(id)
+where t.metadata ->> 'from' = 'conversation' and i.id in (select m::text from unnest($1::uuid[]) m) and {_OWN}
+"""
+_LINKS = """
+select t.memory_id as origin, t.id from public.memory_associations t where t.memory_id = any($1)
+union all
+select t.related_memory_id, t.id from public.memory_associations t where t.related_memory_id = any($1)
+"""
+_INSIGHTS = f"""
+select m.id as origin, t.id
+from public.dream_insights t
+cross join lateral unnest(t.source_memories) as m(id)
+where t.source_memories && $1 and m.id = any($1) and {_OWN}
+"""
+_NOTED = """
+select u as origin, t.id from unnest($1::uuid[]) u join public.shared_knowledge t on t.created_by = u::text
+"""
+_RELATED = """
+select k.id as origin, t.id
+from public.shared_knowledge t
+cross join lateral unnest(t.related_ids) as k(id)
+where t.related_ids && $1 and t.related_ids <> '{}' and k.id = any($1)
+"""
+_SHOWN = "select s.row_id as origin, s.command_id as id from memoryd.commands_shown($1) s"
+_SPOKEN = f"t.role in ('assistant', 'tool') and {_OWN}"
+
+WAYS = (
+    Way("conversation", "message", "said in it", _where("conversation_messages", "session_id")),
+    Way("conversation", "memory", "remembered in it", _where("agent_memory", "session_id")),
+    Way("conversation", "command", "asked in it", _where("agent_commands", "session_id")),
+    Way("message", "memory", "a fact that it says", _FACTS),
+    Way("document", "chunk", "a part of it", _where("memory_chunks", "document_id")),
+    Way("memory", "link", "a link to or from it", _LINKS),
+    Way("memory", "insight", "drawn from it", _INSIGHTS),
+    Way("memory", "anchor", "an anchor of it", _where("memory_anchors", "memory_id", "true")),
+    Way("command", "memory", "its outcome", _where("agent_memory", "command_id")),
+    Way("agent", "memory", "remembered by it", _where("agent_memory", "agent_id")),
+    Way("agent", "message", "said by it", _where("conversation_messages", "agent_id", _SPOKEN)),
+    Way("agent", "insight", "drawn from what it remembers", _where("dream_insights", "agent_id")),
+    Way("agent", "knowledge", "noted by it", _where("shared_knowledge", "created_by", "true")),
+    Way("user", "memory", "theirs", _where("agent_memory", "user_id")),
+    Way("user", "message", "theirs", _where("conversation_messages", "user_id")),
+    Way("user", "command", "asked by them", _where("agent_commands", "user_id")),
+    Way("user", "document", "theirs", _where("documents", "user_id")),
+    Way("user", "insight", "drawn from theirs", _where("dream_insights", "user_id")),
+    Way("user", "knowledge", "noted by them", _NOTED),
+    Way("knowledge", "knowledge", "names it in related_ids", _RELATED, certain=False),
+    Way("message", "context", "shows it", _SHOWN),
+    Way("memory", "context", "shows it", _SHOWN),
+    Way("insight", "context", "shows it", _SHOWN),
+    Way("knowledge", "context", "shows it", _SHOWN),
+    Way("chunk", "context", "shows it", _SHOWN),
+    Way(
+        "context", "memory", "the outcome of its command", _where("agent_memory", "command_id"), certain=False
+    ),
+)
+
+THERE = {
+    Kind.MESSAGE: f"select exists (select from public.conversation_messages t where t.id = $1 and {_OWN})",
+    Kind.CONVERSATION: f"select exists (select from public.conversation_sessions t where t.id = $1 and {_OWN})",
+    Kind.DOCUMENT: f"select exists (select from public.documents t where t.id = $1 and {_OWN})",
+    Kind.MEMORY: "select exists (select from public.agent_memory t where t.id = $1)",
+    Kind.COMMAND: "select exists (select from public.agent_commands t where t.id = $1)",
+    Kind.INSIGHT: "select exists (select from public.dream_insights t where t.id = $1)",
+    Kind.KNOWLEDGE: "select exists (select from public.shared_knowledge t where t.id = $1)",
+}
+SERVICE = "select memoryd.caller_is_service()"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A row that came from the thing: `steps` from it, `way` from the row `origin`. `certain`: no step is only possible."""
+
+    kind: str
+    id: UUID
+    steps: int
+    way: str
+    origin: UUID | str
+    certain: bool
+
+    @property
+    def table(self) -> str:
+        """Where it is."""
+        return TABLES[self.kind]
+
+
+@dataclass(slots=True)
+class Lineage:
+    """A thing, whether it is there, and what came from it, by steps; certain rows before others."""
+
+    kind: Kind
+    id: UUID | str
+    there: bool
+    rows: list[Row] = field(default_factory=list)
+
+    @property
+    def certain(self) -> list[Row]:
+        """What did come from it."""
+        return [row for row in self.rows if row.certain]
+
+    @property
+    def influenced(self) -> list[Row]:
+        """What may have."""
+        return [row for row in self.rows if not row.certain]
+
+
+async def derived(connection: AnyConnection, kind: Kind, what: UUID | str) -> Lineage:
+    """What came from this row (of agents: their name; of users: their id), for the role of the connection.
+
+    The row itself may be gone: a fact stays when its message expires.
+    """
+    service: bool = await connection.fetchval(SERVICE)
+    there = True
+    if kind in THERE and (service or kind != Kind.KNOWLEDGE):
+        there = await connection.fetchval(THERE[kind], what, timeout=SECONDS)
+    lineage = Lineage(kind, what, there)
+    reached: set[tuple[str, UUID | str]] = {(str(kind), what)}
+    # Certain ways first: so what is reached by both counts as certain.
+    ways = [way for way in WAYS if way.certain]
+    await _follow(connection, lineage, ways, reached, {str(kind): {what: 0}}, service=service)
+    begin: dict[str, dict[UUID | str, int]] = {str(kind): {what: 0}}
+    for row in lineage.rows:
+        begin.setdefault(row.kind, {})[row.id] = row.steps
+    await _follow(connection, lineage, WAYS, reached, begin, service=service)
+    return lineage
+
+
+async def _follow(
+    connection: AnyConnection,
+    lineage: Lineage,
+    ways: Sequence[Way],
+    reached: set[tuple[str, UUID | str]],
+    begin: dict[str, dict[UUID | str, int]],
+    *,
+    service: bool,
+) -> None:
+    """Follows the ways from these rows, whose steps are given, until nothing new is reached."""
+    certain = {(str(lineage.kind), lineage.id), *((row.kind, row.id) for row in lineage.certain)}
+    while begin:
+        then: dict[str, dict[UUID | str, int]] = {}
+        for way in ways:
+            origins = begin.get(way.origin)
+            if not origins or (way.kind == "knowledge" and not service):
+                continue
+            for found in await connection.fetch(way.sql, list(origins), timeout=SECONDS):
+                key = (way.kind, found["id"])
+                if key in reached:
+                    continue
+                reached.add(key)
+                steps = origins[found["origin"]] + 1
+                sure = way.certain and (way.origin, found["origin"]) in certain
+                if sure:
+                    certain.add(key)
+                lineage.rows.append(
+                    Row(kind=way.kind, id=found["id"], steps=steps, way=way.says, origin=found["origin"], certain=sure)
+                )  # fmt: skip
+                then.setdefault(way.kind, {})[found["id"]] = steps
+        begin = then
