@@ -25,7 +25,8 @@ def said_by_templates() -> set[str]:
         for _line, _function, said in environment.extract_translations(file.read_text("utf-8")):  # type: ignore[attr-defined]
             # Of a variable it tells None: the words of these are in lists of the code.
             first = said if isinstance(said, str | None) else said[0]
-            found |= {first} - {None}
+            if first is not None:
+                found.add(str(first))
     return found
 
 
@@ -68,4 +69,6 @@ def test_a_text_is_translated_once(language: str) -> None:
         pairs = json.loads(file.read_text("utf-8"), object_pairs_hook=list)
         for english, other in pairs:
             before = seen.setdefault(english, (file.name, other))
-            assert before == (file.name, other), f"{english}: in {before[0]} as {before[1]}, in {file.name} as {other}"
+            assert before == (file.name, other), (
+                f"{english}: in {before[0]} as {before[1]}, in {file.name} as {other}"
+            )
