@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import asyncpg
 import pytest
 from selenium.webdriver.common.by import By
-from selenium.webdriver.support.ui import WebDriverWait
 
 from tests.support.rows import remember
 from tests.support.services.browser import Browser
@@ -34,11 +33,6 @@ def evil() -> Iterator[OtherSite]:
         yield site
 
 
-def loaded(browser: Browser, script: str) -> None:
-    """Waits until a script in the page returns something."""
-    WebDriverWait(browser.driver, 60).until(lambda _driver: browser.run(script))
-
-
 @pytest.mark.parametrize("host", FROM)
 async def test_a_page_in_a_frame_shows_nothing(
     browser: Browser, pages: Reader, db: asyncpg.Connection, evil: OtherSite, host: str
@@ -47,7 +41,7 @@ async def test_a_page_in_a_frame_shows_nothing(
     browser.sign_in(pages)
     evil.page = f"<iframe src='{pages.address}memories' onload='document.title = 1'></iframe>"
     browser.open(f"http://{host}:{evil.port}/")
-    loaded(browser, "return document.title === '1'")
+    browser.until("return document.title === '1'")
     assert any("frame-ancestors" in line for line in browser.complaints())
     browser.driver.switch_to.frame(0)
     assert "painting" not in browser.driver.page_source
@@ -68,7 +62,7 @@ async def test_a_form_of_another_site_changes_nothing(
         "<script>document.forms[0].submit()</script>"
     )
     browser.open(f"http://{host}:{evil.port}/")
-    loaded(browser, f"return location.href === '{where}' && document.readyState === 'complete'")
+    browser.until(f"return location.href === '{where}' && document.readyState === 'complete'")
     assert "nothing was done" in browser.text
     evil.page = "<p>nothing yet</p>"
     browser.open(f"http://{host}:{evil.port}/")
@@ -91,11 +85,11 @@ async def test_who_signed_out_leaves_nothing_to_go_back_to(
     browser.sign_in(pages)
     browser.open("/memories")
     browser.open(f"/memories/{row}")
-    browser.driver.find_element(By.CSS_SELECTOR, "footer form button").click()
-    loaded(browser, "return location.pathname === '/sign-in'")
+    browser.press("footer form button")
+    assert browser.run("return location.pathname") == "/sign-in"
     for _ in range(2):
         browser.driver.back()
-        loaded(browser, "return location.pathname === '/sign-in' && document.readyState === 'complete'")
+        browser.until("return location.pathname === '/sign-in' && document.readyState === 'complete'")
         assert "diagnosis" not in browser.driver.page_source
 
 
@@ -108,8 +102,7 @@ async def test_a_text_survives_the_end_of_the_session(
     area = browser.driver.find_element(By.NAME, "content")
     area.send_keys(" and was typed for an hour")
     browser.driver.delete_all_cookies()
-    browser.driver.find_element(By.CSS_SELECTOR, "[value=correct]").click()
-    loaded(browser, "return document.querySelector('[role=alert]') !== null")
+    browser.press("[value=correct]")
     assert "Your session has ended" in browser.text
     there = browser.driver.current_window_handle
     browser.driver.switch_to.new_window("tab")
@@ -117,11 +110,10 @@ async def test_a_text_survives_the_end_of_the_session(
     browser.driver.close()
     browser.driver.switch_to.window(there)
     browser.driver.back()
-    loaded(browser, "return document.querySelector('[name=content]') !== null")
+    browser.until("return document.querySelector('[name=content]') !== null")
     area = browser.driver.find_element(By.NAME, "content")
     assert "typed for an hour" in str(area.get_property("value"))
-    browser.driver.find_element(By.CSS_SELECTOR, "[value=correct]").click()
-    loaded(browser, "return document.querySelector('pre')?.innerText.includes('an hour')")
+    browser.press("[value=correct]")
     stored = await db.fetchval("select content from agent_memory where id = $1", row)
     assert stored == "the tree is an oak and was typed for an hour"
 
@@ -135,14 +127,12 @@ async def test_back_after_a_filter_shows_the_list_of_before(
     browser.open("/memories?agent=back")
     browser.run("window.same = true")
     browser.driver.find_element(By.CSS_SELECTOR, "option[value=goal]").click()
-    loaded(
-        browser, "return location.search.includes('kind=goal') && !document.querySelector('.htmx-request')"
-    )
+    browser.until("return location.search.includes('kind=goal') && !document.querySelector('.htmx-request')")
     assert browser.run("return window.same"), "only the rows were loaded again"
     assert "a fact that" not in browser.text
     browser.driver.back()
-    loaded(browser, "return document.readyState === 'complete' && !location.search.includes('kind=goal')")
-    loaded(browser, "return document.body.innerText.includes('a fact that is filtered')")
+    browser.until("return document.readyState === 'complete' && !location.search.includes('kind=goal')")
+    browser.until("return document.body.innerText.includes('a fact that is filtered')")
 
 
 async def test_two_tabs_edit_one_memory(browser: Browser, pages: Reader, db: asyncpg.Connection) -> None:
@@ -167,8 +157,7 @@ def save(browser: Browser, text: str) -> None:
     area = browser.driver.find_element(By.NAME, "content")
     area.clear()
     area.send_keys(text)
-    browser.driver.find_element(By.CSS_SELECTOR, "[value=correct]").click()
-    loaded(browser, f"return document.querySelector('pre').innerText.includes('{text[:16]}')")
+    browser.press("[value=correct]")
 
 
 async def test_a_page_that_is_hidden_asks_for_nothing(browser: Browser, pages: Reader) -> None:
@@ -176,7 +165,7 @@ async def test_a_page_that_is_hidden_asks_for_nothing(browser: Browser, pages: R
     with browser.beginning_with("window.timers = []; window.setInterval = (work) => timers.push(work);"):
         for path in addresses():
             browser.open(path)
-            loaded(browser, "return document.readyState === 'complete'")
+            browser.until("return document.readyState === 'complete'")
             every = browser.run("return document.querySelectorAll('[data-every]').length")
             browser.requested()
             browser.run(HIDDEN)
@@ -194,13 +183,13 @@ async def test_it_works_without_scripts(browser: Browser, pages: Reader, db: asy
         browser.open("/memories?agent=plain")
         browser.driver.find_element(By.CSS_SELECTOR, "option[value=goal]").click()
         browser.driver.find_element(By.CSS_SELECTOR, ".filters button").click()
-        assert "a fact without" not in browser.driver.page_source
+        browser.until_it_has("kind=goal", lacks="a fact without")
         browser.driver.find_element(By.LINK_TEXT, "a goal without scripts").click()
         area = browser.driver.find_element(By.NAME, "content")
         area.clear()
         area.send_keys("a goal that was corrected")
         browser.driver.find_element(By.CSS_SELECTOR, "[value=correct]").click()
-        assert "a goal that was corrected" in browser.driver.page_source
+        browser.until_it_has("a goal that was corrected", lacks="a goal without scripts")
     finally:
         browser.tell("Emulation.setScriptExecutionDisabled", value=False)
     assert (
@@ -213,8 +202,8 @@ async def test_it_speaks_the_language_that_the_reader_chooses(browser: Browser, 
     browser.sign_in(pages)
     browser.open("/memories?agent=x")
     browser.driver.find_element(By.LINK_TEXT, "Deutsch").click()
-    loaded(browser, "return document.documentElement.lang === 'de'")
+    browser.until("return document.documentElement.lang === 'de'")
     assert browser.run("return location.search") == "?agent=x"
     assert "Abmelden" in browser.text
     browser.driver.find_element(By.LINK_TEXT, "English").click()
-    loaded(browser, "return document.documentElement.lang === 'en'")
+    browser.until("return document.documentElement.lang === 'en'")

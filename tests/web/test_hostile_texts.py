@@ -125,12 +125,12 @@ async def test_what_is_asked_is_shown_as_text_or_refused(browser: Browser, hosti
 
 async def test_what_is_sent_is_shown_as_text(hostile: Reader, browser: Browser) -> None:
     browser.sign_in(hostile)
-    browser.open(f"/memories/{id_of('memory', 5)}")
     for text in (PAYLOADS[1], PAYLOADS[61]):
+        browser.open(f"/memories/{id_of('memory', 5)}")
         # Of an earlier version: so the page shows what was typed.
         browser.run("document.querySelector('[name=version]').value = 'x'")
         browser.run("document.querySelector('[name=content]').value = arguments[0]", text)
-        browser.driver.find_element("css selector", "[value=correct]").click()
+        browser.press("[value=correct]")
         ran, dangers, shown = browser.run(HERE)
         assert not ran
         assert dangers == []

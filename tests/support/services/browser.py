@@ -11,6 +11,8 @@ from typing import Any
 
 from selenium.webdriver import Chrome, ChromeOptions
 from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import WebDriverWait
 
 from tests.support.services.web_pages import Reader
 
@@ -23,6 +25,7 @@ OPTIONS = (
     "--window-size=1280,900",
 )  # fmt: skip
 TELEPHONE = 360
+SECONDS = 60
 
 
 def programs() -> tuple[str, str] | None:
@@ -77,6 +80,22 @@ class Browser:
     def wait_for(self, script: str, *arguments: object) -> Any:
         """What a script within the page gives to its last argument, a function."""
         return self.driver.execute_async_script(script, *arguments)
+
+    def until(self, script: str) -> None:
+        """Waits until a script within the page returns something."""
+        WebDriverWait(self.driver, SECONDS).until(lambda _driver: self.run(script))
+
+    def press(self, selector: str) -> None:
+        """Clicks on what leads to another page, and waits for that."""
+        self.run("window.leaving = true")
+        self.driver.find_element(By.CSS_SELECTOR, selector).click()
+        self.until("return window.leaving === undefined && document.readyState === 'complete'")
+
+    def until_it_has(self, part: str, *, lacks: str) -> None:
+        """Waits until the page has this in its source and that no more: also where scripts may not run."""
+        WebDriverWait(self.driver, SECONDS).until(
+            lambda driver: part in driver.page_source and lacks not in driver.page_source
+        )
 
     @property
     def text(self) -> str:
