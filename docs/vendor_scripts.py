@@ -1,4 +1,4 @@
-"""Brings the scripts of the web pages that are others': each file, with its licence, from its package of npm.
+"""Brings the scripts that are others', for web pages and their tests: each file, with its licence, from its package of npm.
 
     python -m docs.vendor_scripts          # look: are the files those that are listed here?
     python -m docs.vendor_scripts --fetch  # bring them again, for a new version; needs npm
@@ -20,18 +20,21 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-STATIC = Path(__file__).parent.parent / "daemon" / "web" / "static"
+ROOT = Path(__file__).parent.parent
+STATIC = ROOT / "daemon" / "web" / "static"
+FOR_TESTS = ROOT / "tests" / "data"
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A file of a package. `integrity`: of the package, as npm says it; `sha256`: of the file."""
+    """A file of a package. `integrity`: of the package, as npm says it; `sha256`: of the file; `folder`: where it is kept."""
 
     package: str
     file: str
     integrity: str
     sha256: str
     licence: str
+    folder: Path = STATIC
 
     @property
     def name(self) -> str:
@@ -81,18 +84,26 @@ SCRIPTS = (
         "f6b80ed73b21d01658db60d1c04adb88adc70f885346ae07d59ed69ba0348849",
         "LICENSE",
     ),
+    Script(
+        "axe-core@4.14.1",
+        "axe.min.js",
+        "sha512-FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ==",
+        "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c",
+        "LICENSE",
+        FOR_TESTS,
+    ),
 )
 
 
 def wrong(script: Script) -> str | None:
     """Why the file here is not the one that is listed; None: it is."""
     try:
-        found = hashlib.sha256((STATIC / script.name).read_bytes()).hexdigest()
+        found = hashlib.sha256((script.folder / script.name).read_bytes()).hexdigest()
     except FileNotFoundError:
         return "it is missing"
     if found != script.sha256:
         return f"its checksum is {found}"
-    return None if (STATIC / script.licence_name).is_file() else "its licence is missing"
+    return None if (script.folder / script.licence_name).is_file() else "its licence is missing"
 
 
 def fetch(script: Script) -> None:
@@ -113,7 +124,7 @@ def fetch(script: Script) -> None:
             member = package.extractfile(f"package/{inside}")
             if member is None:
                 raise ValueError(f"{script.package} has no {inside}")
-            (STATIC / name).write_bytes(member.read())
+            (script.folder / name).write_bytes(member.read())
     if (reason := wrong(script)) is not None:
         raise ValueError(f"{script.name}: {reason}")
 

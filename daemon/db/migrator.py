@@ -33,7 +33,7 @@ from daemon.db.apply import (
 from daemon.db.catalog import record_made
 from daemon.db.functions import read_applied
 from daemon.db.joining import join
-from daemon.db.key_index import build_key_index
+from daemon.db.key_index import build_late_indexes
 from daemon.db.migration_files import Migration, MigrationFiles, load_files
 from daemon.db.models import NO_INSTRUCTIONS, Model, is_like, read_models, refuse_model
 from daemon.db.obstacles import read_obstacles, say_obstacles
@@ -154,7 +154,7 @@ async def migrate(  # noqa: PLR0913 - what it is to do, one each
             await asyncio.sleep(random.uniform(0.5, 1) * min(tries, 4))
             continue
         await _validate_checks(connection)
-        await build_key_index(connection)
+        await build_late_indexes(connection)
         await check_dimensions(connection, dimensions=dimensions, embedder=embedder)
         return replace(done, left=await join(connection, admin_roles))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from tests.support.rows import remember
+from tests.support.rows import conclude, remember
 from tests.support.services.web_pages import Reader, served, text_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -161,6 +161,20 @@ async def test_reads_of_support_are_on_record_of_those_who_are_shown_alone(
     await remember(db, "goal of one", agent_id="looked", kind="goal", user_id=shown)
     await remember(db, "fact of another", agent_id="looked", kind="fact", user_id=not_shown)
     await pages.read("/memories?agent=looked&kind=goal")
+    on_record = await db.fetch(
+        "select distinct user_id from agent_execution_logs where action_type = 'admin_read' and user_id = any($1)",
+        [shown, not_shown],
+    )
+    assert [row["user_id"] for row in on_record] == [shown]
+
+
+async def test_a_memory_puts_nobody_on_record_but_its_user(pages: Reader, db: asyncpg.Connection) -> None:
+    shown, not_shown = uuid.uuid4(), uuid.uuid4()
+    row = await remember(db, "sells boats", agent_id="insightful", user_id=shown)
+    other = await remember(db, "sells cars", agent_id="insightful", user_id=not_shown)
+    await conclude(db, "people sell things", 0.9, user_id=shown, source_memories=[row])
+    await conclude(db, "cars are sold", 0.8, user_id=not_shown, source_memories=[other])
+    assert "people sell things" in await pages.read(f"/memories/{row}")
     on_record = await db.fetch(
         "select distinct user_id from agent_execution_logs where action_type = 'admin_read' and user_id = any($1)",
         [shown, not_shown],

@@ -71,12 +71,17 @@ join public.agent_memory o on o.id = l.other
 order by l.strength desc, o.id
 limit 20
 """
+INSIGHTS_FOUND = """
+select i.id from public.dream_insights i
+where i.source_memories @> array[$1::uuid]
+order by i.confidence desc, i.id
+limit 20
+"""
 INSIGHTS = """
 select i.id, i.category, i.confidence, left(i.insight, 300) as insight, i.dream_id
 from public.dream_insights i
-where i.source_memories @> array[$1::uuid]
-order by i.confidence desc
-limit 20
+where i.id = any($1::uuid[])
+order by i.confidence desc, i.id
 """
 CAME_FROM = """
 select 'command' as what, c.id, c.agent_id as whose, left(c.message, 300) as content, c.created_at
@@ -169,7 +174,9 @@ async def _shown(request: Request, *, status: int, typed: str | None = None) -> 
         values = {
             "history": await connection.fetch(HISTORY, wanted),
             "links": await connection.fetch(LINKS, wanted),
-            "insights": await connection.fetch(INSIGHTS, wanted),
+            "insights": await connection.fetch(
+                INSIGHTS, await ids_found(connection, viewer, INSIGHTS_FOUND, wanted)
+            ),
             "came_from": await connection.fetch(CAME_FROM, memory["command_id"], messages[:20]),
             "state": await connection.fetchrow(STATE, wanted),
         }

@@ -1,0 +1,137 @@
+"""Whatever users store or ask, a page shows it as text: it becomes no element, no attribute, no script, no other address."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import pytest
+
+from tests.support.content.hostile import PAYLOADS, id_of
+from tests.support.services.browser import Browser
+from tests.support.services.every_page import ROWS, address, addresses, routes
+from tests.support.services.web_pages import Reader
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+SOME = range(0, len(PAYLOADS), 7)
+"""Of the 20 ways to run and the 10 to break out, each is among them."""
+DANGERS = """
+const dangers = (page) => [...page.querySelectorAll("*")].flatMap((e) => [
+    ...(/^(iframe|frame|object|embed|applet|base|style|portal)$/i.test(e.tagName) ? [e.outerHTML] : []),
+    ...(/^script$/i.test(e.tagName) && !e.getAttribute("src")?.startsWith("/static/") ? [e.outerHTML] : []),
+    ...[...e.attributes].filter((a) => /^(on|hx-on|style$|srcdoc$)/i.test(a.name)
+        || /^(href|src|action|formaction|data|.*:href|hx-get|hx-post|hx-push-url)$/i.test(a.name)
+           && !/^([/#?](?![/\\\\])|$|true$|data:image\\/svg)/.test(a.value)
+        || /^hx-(vals|vars|headers)$/i.test(a.name) && /js:|javascript:/i.test(a.value)
+        || a.name === "http-equiv" && a.value === "refresh"
+        ).map((a) => `${e.tagName} ${a.name}=${a.value}`)
+]);
+const text = (page) => page.body.textContent.replace(/\\s+/g, " ");
+"""
+HERE = DANGERS + "return [window.__xss, dangers(document), text(document)];"
+# In groups, so that the server is not asked for all of them at once.
+THERE = (
+    DANGERS
+    + """
+const [paths, done] = arguments;
+const read = async (path) => {
+    const answer = await fetch(path);
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    return [path, answer.status, dangers(page), text(page)];
+};
+(async () => {
+    const found = [];
+    for (let n = 0; n < paths.length; n += 4) found.push(...await Promise.all(paths.slice(n, n + 4).map(read)));
+    done(found);
+})();
+"""
+)
+FIELDS = """
+return [...document.querySelectorAll("form[method=get], form:not([method])")].flatMap((form) => [...form.elements])
+    .map((e) => e.name).filter((name) => name);
+"""
+
+
+async def test_no_page_runs_what_is_stored(browser: Browser, hostile: Reader) -> None:
+    browser.sign_in(hostile)
+    faults: list[object] = []
+    for path in addresses():
+        browser.open(path)
+        ran, dangers, text = browser.run(HERE)
+        if ran or dangers:
+            faults.append((path, ran, dangers))
+        assert "7777*7777" not in path or str(7777 * 7777) not in text
+    assert faults + browser.complaints() == []
+    assert [url for url in browser.requested() if "evil" in url] == []
+
+
+async def test_every_payload_is_shown_as_text(browser: Browser, hostile: Reader) -> None:
+    browser.sign_in(hostile)
+    browser.open("/memories")
+    asked = {
+        path: PAYLOADS[n]
+        for route in routes()
+        if "{" in route.path
+        for n in SOME
+        if (path := address(route, n)) is not None
+    }
+    faults = []
+    for path, status, dangers, text in browser.wait_for(THERE, list(asked)):
+        if status != 200 or dangers or " ".join(asked[path].split()) not in text:
+            faults.append((path, status, dangers, asked[path]))
+    assert faults == []
+
+
+async def test_a_list_of_all_payloads_goes_on_to_its_end(browser: Browser, hostile: Reader) -> None:
+    browser.sign_in(hostile)
+    for route in routes():
+        seen, browser.address = "", hostile.address
+        if "{" in route.path:
+            continue
+        browser.open(route.path)
+        while True:
+            ran, dangers, text = browser.run(HERE)
+            assert not ran
+            assert dangers == []
+            seen += text
+            onwards = browser.run("return document.querySelector('a[rel=next]')?.href")
+            if onwards is None:
+                break
+            browser.open(onwards)
+        if route.path.strip("/") in ROWS and "window.__xss" in seen:
+            missing = [p for p in PAYLOADS if " ".join(p.split()) not in seen]
+            assert missing == [], route.path
+    assert browser.complaints() == []
+
+
+async def test_what_is_asked_is_shown_as_text_or_refused(browser: Browser, hostile: Reader) -> None:
+    browser.sign_in(hostile)
+    paths = []
+    for route in routes():
+        if "{" not in route.path:
+            browser.open(route.path)
+            for number, name in enumerate(sorted({*browser.run(FIELDS), "before", "next"})):
+                paths += [f"{route.path}?{name}={quote(PAYLOADS[n])}" for n in list(SOME)[number % 7 :: 7]]
+    paths += [f"/sign-in?next={quote(PAYLOADS[n])}" for n in SOME]
+    paths += [f"/{quote(PAYLOADS[n])}" for n in SOME]
+    paths += [f"/language/{quote(PAYLOADS[n], safe='')}" for n in SOME]
+    faults = [
+        (path, status, dangers)
+        for path, status, dangers, _text in browser.wait_for(THERE, paths)
+        if status >= 500 or dangers
+    ]
+    assert faults == []
+
+
+async def test_what_is_sent_is_shown_as_text(hostile: Reader, browser: Browser) -> None:
+    browser.sign_in(hostile)
+    for text in (PAYLOADS[1], PAYLOADS[61]):
+        browser.open(f"/memories/{id_of('memory', 5)}")
+        # Of an earlier version: so the page shows what was typed.
+        browser.run("document.querySelector('[name=version]').value = 'x'")
+        browser.run("document.querySelector('[name=content]').value = arguments[0]", text)
+        browser.press("[value=correct]")
+        ran, dangers, shown = browser.run(HERE)
+        assert not ran
+        assert dangers == []
+        assert f"this is what you wrote: {text}" in " ".join(shown.split())
