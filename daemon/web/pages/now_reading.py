@@ -60,7 +60,9 @@ select json_build_object(
     'dream', (
         select json_build_object('id', d.id, 'status', d.status, 'started_by', d.started_by, 'started_at', d.started_at,
                                  'memories_scanned', d.memories_scanned, 'insights_generated', d.insights_generated)
-        from public.dream_sessions d
+        from (select * from public.dream_sessions r where r.status = 'running'
+              union all
+              (select * from public.dream_sessions c where c.status = 'completed' order by c.finished_at desc limit 1)) d
         order by d.started_at desc limit 1),
     'bytes', pg_database_size(current_database()),
     'bytes_a_day', (

@@ -82,13 +82,18 @@ select g.name, own.reference as own_reference, own.final as own_final, own.last_
 from memoryd.trail_ledgers g
 left join memoryd.trail_receipts own on own.ledger = g.name and own.anchor_id = $1
 left join lateral (
-    select r.size, r.reference from memoryd.trail_receipts r
-    where r.ledger = g.name and r.final and r.size > $2 order by r.size limit 1) later on true
+    select c.size, r.reference
+    from (select c.size from memoryd.trail_checkpoints c where c.size > $2 order by c.size limit 200) c
+    cross join lateral (
+        select r.reference from memoryd.trail_receipts r
+        where r.ledger = g.name and r.key = 'checkpoint/' || c.size and r.final limit 1) r
+    order by c.size limit 1) later on true
 order by g.name
 """
 STATE = """
 select t.id, t.size, c.size as signed, c.signed_at,
-       (select count(*) from (select from memoryd.trail_leaves l where l.position is null limit 10000) w) as waiting
+       (select count(*)
+        from (select from memoryd.trail_leaves l where l.position is null order by l.id limit 10000) w) as waiting
 from memoryd.trail t
 left join lateral (select c.size, c.signed_at from memoryd.trail_checkpoints c order by c.size desc limit 1) c on true
 """
@@ -98,14 +103,19 @@ select k.verifier, k.first_used,
 from memoryd.trail_keys k
 order by k.first_used desc, k.key_id
 """
-LEDGERS = """
-select g.name, count(*) filter (where r.final) as kept, count(*) filter (where not r.final) as waiting,
-       max(r.last_error) filter (where not r.final) as trouble
+MOST_COUNTED = 10_000
+LEDGERS = f"""
+select g.name, kept.n as kept, waiting.n as waiting, waiting.trouble
 from memoryd.trail_ledgers g
-left join memoryd.trail_receipts r on r.ledger = g.name
-group by g.name
+cross join lateral (
+    select count(*) as n
+    from (select from memoryd.trail_receipts r where r.ledger = g.name and r.final order by r.key limit {MOST_COUNTED}) r) kept
+cross join lateral (
+    select count(*) as n, max(r.last_error) as trouble
+    from (select r.last_error from memoryd.trail_receipts r
+          where r.ledger = g.name and not r.final order by r.next_at limit {MOST_COUNTED}) r) waiting
 order by g.name
-"""
+"""  # noqa: S608 - a constant of ours
 
 
 async def listing(request: Request) -> Response:
@@ -143,6 +153,7 @@ async def listing(request: Request) -> Response:
         ledgers=await web.database.fetch(LEDGERS),
         check=_check(web),
         most=MOST_SHOWN,
+        most_counted=MOST_COUNTED,
     )
 
 
