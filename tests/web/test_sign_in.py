@@ -16,7 +16,7 @@ from tests.support.services.web_pages import Reader, served, text_of
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 PAGES = (
-    "/memories",
+    "/memories", "/", "/dreams", "/trail",
 )  # fmt: skip
 
 
