@@ -87,6 +87,31 @@ async def test_what_was_altered_is_named(pages: Reader, url: str, db: asyncpg.Co
     await db.execute("update memory_anchors set payload = $2 where id = $1", anchor, before)
 
 
+async def test_who_else_keeps_it_is_told(pages: Reader, url: str, db: asyncpg.Connection) -> None:
+    anchor = await anchored(db, "we moved to the harbour")
+    await sign(url)
+    size = await db.fetchval("select max(size) from memoryd.trail_checkpoints")
+    await db.execute(
+        "insert into memoryd.trail_ledgers (name, from_position, next_position, from_size) values ('witness', 0, 0, 0)"
+    )
+    await db.execute(
+        "insert into memoryd.trail_receipts (ledger, key, size, anchor_id, reference, final, last_error) values "
+        "('witness', 'checkpoint/' || $1::bigint, $1, null, 'cosigned-1', true, null), "
+        "('witness', $2::uuid::text, null, $2, null, false, 'no answer <b>yet</b>')",
+        size,
+        anchor,
+    )
+    page = await pages.get("/trail")
+    assert "witness: 1 kept , 1 waiting no answer <b>yet</b>" in text_of(page).replace("kept,", "kept ,")
+    assert "<b>" not in page
+    said = await pages.read(f"/trail/{anchor}")
+    assert f"kept witness : the checkpoint over {size} leaves cosigned-1" in said.replace(
+        "witness:", "witness :"
+    )
+    assert "ask the ledgers" in page
+    await db.execute("delete from memoryd.trail_ledgers")
+
+
 async def test_an_erased_anchor_shows_nothing_and_breaks_nothing(
     pages: Reader, url: str, db: asyncpg.Connection
 ) -> None:
