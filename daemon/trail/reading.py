@@ -7,7 +7,7 @@ erased meanwhile is no break.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -130,11 +130,16 @@ async def read_keys(database: Database) -> list[Verifier]:
 
 
 async def verify_all(
-    database: Database, keys: Sequence[Verifier], *, known: Sequence[Checkpoint] = ()
+    database: Database,
+    keys: Sequence[Verifier],
+    *,
+    known: Sequence[Checkpoint] = (),
+    tell: Callable[[int], None] = lambda _: None,
 ) -> Found:
     """Compares every row with its leaf, and the log with every checkpoint.
 
-    `known`: checkpoints that were kept outside of the database, with a good signature.
+    `known`: checkpoints that were kept outside of the database, with a good signature. `tell`: called with the number of
+    leaves that were read so far.
     """
     # Before the leaves: none of those that are signed is missing when these are read.
     stored = [
@@ -146,7 +151,7 @@ async def verify_all(
     checkpoints, found.breaks = check_notes(stored, found.origin, keys)
     checkpoints = sorted({*checkpoints, *known}, key=lambda one: one.size)
     found.checkpoints = len(checkpoints)
-    now = await _leaves(database, found)
+    now = await _leaves(database, found, tell)
     tiles = {(row["level"], row["number"]): row["hashes"] for row in await database.fetch(TILES)}
     after = await _state(database)
     broken = {one.position for one in found.breaks}
@@ -177,7 +182,7 @@ async def _state(database: Database) -> Any:
     return rows[0]
 
 
-async def _leaves(database: Database, found: Found) -> list[Leaf | None]:
+async def _leaves(database: Database, found: Found, tell: Callable[[int], None]) -> list[Leaf | None]:
     """The leaves by position; what their rows break is added to `found`."""
     now: list[Leaf | None] = []
     last = -1
@@ -197,6 +202,7 @@ async def _leaves(database: Database, found: Found) -> list[Leaf | None]:
             if how is not None:
                 kind = found.unverifiable if how == "unverifiable" else found.breaks
                 kind.append(Break(how, position, anchor, says))
+        tell(found.leaves)
     return now
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from starlette.requests import Request
@@ -24,6 +24,8 @@ class Web:
     log: FilteringBoundLogger
     user: UUID | None = None
     edits: bool = False
+    kept: dict[str, object] = field(default_factory=dict)
+    """What pages keep for all readers, in this process."""
 
 
 def web_of(request: Request) -> Web:

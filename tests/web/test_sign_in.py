@@ -16,8 +16,8 @@ from tests.support.services.web_pages import Reader, served, text_of
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 PAGES = (
-    "/memories",
-    "/graph", "/graph/data", "/conversations", "/documents", "/knowledge", "/knowledge/decisions",
+    "/", "/memories", "/recall", "/context", "/graph", "/graph/data", "/conversations", "/documents", "/knowledge",
+    "/knowledge/decisions", "/dreams", "/trail",
 )  # fmt: skip
 
 

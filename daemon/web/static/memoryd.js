@@ -12,8 +12,9 @@ const refreshing = () => {
   for (const element of document.querySelectorAll("[data-every]")) {
     if (element.dataset.refreshing) continue;
     element.dataset.refreshing = "yes";
-    setInterval(() => {
-      if (document.visibilityState === "visible" && element.isConnected) window.htmx.trigger(element, "refresh");
+    const timer = setInterval(() => {
+      if (!element.isConnected) clearInterval(timer);
+      else if (document.visibilityState === "visible") window.htmx.trigger(element, "refresh");
     }, Number(element.dataset.every) * 1000);
   }
 };
@@ -35,4 +36,8 @@ document.addEventListener("DOMContentLoaded", () => {
   refreshing();
   localTimes();
 });
-document.addEventListener("htmx:afterSwap", localTimes);
+// What was loaded may be refreshed in its turn, or not any more.
+document.addEventListener("htmx:afterSwap", () => {
+  refreshing();
+  localTimes();
+});

@@ -1,0 +1,85 @@
+"""Work that is longer than a page may take: it runs in this process, and pages show how far it is and what came of it.
+
+Promise: one piece of work of a kind at a time, whoever asks. It ends with the process, and nothing waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Generic, TypeVar
+
+import asyncpg
+from structlog.typing import FilteringBoundLogger
+
+from daemon.db.errors import DATABASE_FAULTS, is_gone, is_outage
+from daemon.logs import describe, frames
+
+Result = TypeVar("Result")
+
+
+class Background(Generic[Result]):
+    """Work of one kind: the last result, and the work that runs now."""
+
+    def __init__(self, name: str, log: FilteringBoundLogger) -> None:
+        """`name`: of log events, in snake case."""
+        self._name = name
+        self._log = log
+        self._task: asyncio.Task[None] | None = None
+        self.began_at: datetime | None = None
+        self.ended_at: datetime | None = None
+        self.result: Result | None = None
+        self.trouble: str | None = None
+        """Why the last one has no result, in a sentence."""
+        self.done = 0
+        """How far the running one is, in whatever it counts."""
+
+    @property
+    def runs(self) -> bool:
+        """Whether it is at work."""
+        return self._task is not None and not self._task.done()
+
+    @property
+    def age_seconds(self) -> float:
+        """Since the last one began; infinite before the first."""
+        return float("inf") if self.began_at is None else (datetime.now(UTC) - self.began_at).total_seconds()
+
+    def tell(self, done: int) -> None:
+        """Called by the work."""
+        self.done = done
+
+    def start(
+        self, work: Callable[[], Awaitable[Result]], explain: Callable[[Exception], str | None]
+    ) -> bool:
+        """Begins it, unless one runs; whether it did. `explain`: a sentence for a failure that is no fault of ours."""
+        if self.runs:
+            return False
+        self.began_at, self.done = datetime.now(UTC), 0
+        self._task = asyncio.create_task(self._run(work, explain))
+        return True
+
+    async def _run(
+        self, work: Callable[[], Awaitable[Result]], explain: Callable[[Exception], str | None]
+    ) -> None:
+        try:
+            self.result, self.trouble = await work(), None
+        except Exception as error:  # noqa: BLE001 - the reader is told, and the log has the place
+            self.result, self.trouble = None, explain(error) or _fault_of_the_database(error)
+            if self.trouble is None:
+                self.trouble = "This has failed. The log of memoryd web says where."
+                self._log.error("web_work_failed", work=self._name, error=describe(error), at=frames(error))
+        self.ended_at = datetime.now(UTC)
+        took = 0.0 if self.began_at is None else (self.ended_at - self.began_at).total_seconds()
+        self._log.info("web_work_done", work=self._name, ms=round(took * 1000), ok=self.trouble is None)
+
+
+def _fault_of_the_database(error: Exception) -> str | None:
+    """Its sentence; None where the error is none, but ours."""
+    if isinstance(error, asyncpg.QueryCanceledError):
+        return "The database took too long for this page. Ask for less, or later."
+    if isinstance(error, asyncpg.InsufficientPrivilegeError):
+        return "You may not do this. Nothing was changed."
+    if isinstance(error, DATABASE_FAULTS) and (is_gone(error) or is_outage(error)):
+        return "The database does not answer. Load this page again in a moment."
+    return None

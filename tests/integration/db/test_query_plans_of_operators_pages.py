@@ -1,0 +1,46 @@
+"""No page of dreams, the trail, or Now reads a big table from end to end: see test_query_plans.py."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from uuid import UUID
+
+import asyncpg
+import pytest
+
+from daemon.web.pages import dreams, now_reading, trail
+from tests.integration.db.test_query_plans import BIG, IDS, TOPICS, busy, scans, seeded
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+__all__ = ["busy", "seeded"]
+
+ONE, TIME = UUID(int=1), datetime.now(UTC)
+STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
+    "dream": (dreams.ONE, (ONE, 48)),
+    "insights of a dream": (dreams.ITS_INSIGHTS, (ONE, TIME, None)),
+    "insights, the newest": (
+        "select i.id from public.dream_insights i where i.confidence > $1 order by i.generated_at desc, i.id desc limit 51",
+        (0.4,),
+    ),
+    "insights by ids": (dreams.INSIGHTS, (IDS,)),
+    "insight": (dreams.INSIGHT, (ONE,)),
+    "sources of an insight": (dreams.SOURCES, (IDS,)),
+    "leaves, the newest": (trail.LEAVES, (None, None, None)),
+    "leaves of a category": (trail.LEAVES, (5000, "decision", None)),
+    "anchors by ids": (trail.ROWS, (IDS,)),
+    "anchor": (trail.ONE, (ONE,)),
+    "leaf": (trail.LEAF, (ONE,)),
+    "who keeps an anchor": (trail.KEPT, (ONE, 3)),
+    "state of the trail": (trail.STATE, ()),
+    "ledgers": (trail.LEDGERS, ()),
+    "topics with work": (now_reading.TOPICS, ()),
+    "now": (now_reading.READ, (15.0, TOPICS)),
+}
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+async def test_a_page_reads_no_big_table_whole(busy: asyncpg.Connection, name: str) -> None:
+    sql, arguments = STATEMENTS[name]
+    plan = json.loads(await busy.fetchval(f"explain (format json) {sql}", *arguments))
+    assert scans(plan) & BIG == set()

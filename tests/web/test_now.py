@@ -1,0 +1,137 @@
+"""The page Now: daemons, queue, dead letters, the doctor, the last hour and day; and what an end user has of it."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from tests.support.rows import remember
+from tests.support.services.web_pages import Reader, served, text_of
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+ANN, BOB = uuid.uuid4(), uuid.uuid4()
+DEAD = """
+insert into memoryd.dead_letters (id, topic, attempts, error, created_at)
+select -n, $1, 10, 'ValueError: <img src=x onerror=alert(1)> ' || n, now() from generate_series($2::integer, $3::integer) n
+"""
+
+
+async def test_an_empty_database_says_that_no_daemon_runs(pages: Reader) -> None:
+    said = await pages.read("/")
+    assert "none runs" in said
+    assert "0 jobs wait" in said
+    assert "There was no dream yet" in said
+    assert "Nothing was done yet" in said
+
+
+async def test_daemons_are_told_with_what_fails(pages: Reader, db: asyncpg.Connection) -> None:
+    await db.execute(
+        "insert into memoryd.daemons (id, host, pid, version, wake_up, failing, seen_at) values "
+        "(gen_random_uuid(), 'upstairs', 11, '9.9.9', 'poll', '{\"replica\": \"the <b>folder</b> is gone\"}', now()), "
+        "(gen_random_uuid(), 'cellar', 12, '9.9.8', 'poll', '{}', now() - interval '1 hour')"
+    )
+    page = await pages.get("/now/live")
+    said = text_of(page)
+    assert "alive upstairs 11, 9.9.9" in said
+    assert "failing replica: the <b>folder</b> is gone" in said
+    assert "silent cellar" in said
+    assert "<b>" not in page
+
+
+async def test_the_queue_is_told_by_topic(pages: Reader, db: asyncpg.Connection) -> None:
+    await db.execute("delete from memoryd.jobs")
+    await db.execute(
+        "insert into memoryd.jobs (topic, visible_at, created_at, lane) values "
+        "('index', now(), now() - interval '3 hours', null), ('index', now() + interval '1 hour', now(), null), "
+        "('associate', now(), now() - interval '90 seconds', '1'), ('zebra', now() + interval '1 hour', now(), null)"
+    )
+    said = await pages.read("/now/live")
+    assert "4 jobs wait, the oldest for 90" in said
+    rows = said.partition("What waits, by topic")[2]
+    assert "index 1 0 1" in rows
+    assert "associate 1 0 0" in rows
+    assert "zebra 0 0 1" in rows
+    await db.execute("delete from memoryd.jobs")
+
+
+async def test_the_last_hour_and_day_are_drawn(pages: Reader, db: asyncpg.Connection) -> None:
+    await db.execute(
+        "insert into memoryd.activity (seconds, began_at, topic, done, failed, waiting, oldest_seconds) "
+        "select 60, date_trunc('minute', now()) - make_interval(mins => n), 'capture', 100, 1, n, 2 "
+        "from generate_series(1, 100) n"
+    )
+    page = await pages.get("/now/history")
+    said = text_of(page)
+    assert "10 000 done in a day" in said
+    assert "100 attempts failed" in said
+    assert page.count("<svg") == 2
+    assert "style=" not in page
+
+
+async def test_dead_letters_are_requeued(pages: Reader, db: asyncpg.Connection) -> None:
+    await db.execute("delete from memoryd.jobs")
+    await db.execute(DEAD, "index", 1, 3)
+    await db.execute(DEAD, "associate", 4, 5)
+    page = await pages.get("/")
+    assert "5 dead letters" in text_of(page)
+    assert "<img" not in page
+
+    async def left() -> list[int]:
+        return [-row["id"] for row in await db.fetch("select id from memoryd.dead_letters order by id desc")]
+
+    assert (await pages.send("/now/dead", {"topic": "associate"}, on="/")).status_code == 303
+    assert await left() == [1, 2, 3]
+    letter = await db.fetchval("update memoryd.dead_letters set id = 77 where id = -2 returning id")
+    assert (await pages.send("/now/dead", {"id": str(letter)}, on="/")).status_code == 303
+    assert sorted(await left()) == [1, 3]
+    for wrong in ({}, {"id": "x"}, {"id": "9" * 30}, {"id": "-1"}, {"topic": "a\0"}):
+        assert (await pages.send("/now/dead", wrong, on="/")).status_code == 400
+    assert sorted(await left()) == [1, 3]
+    assert await db.fetchval("select count(*) from memoryd.jobs") == 3
+    await db.execute("delete from memoryd.dead_letters")
+
+
+async def test_the_doctor_looks_once_for_all_readers(pages: Reader) -> None:
+    for _ in range(3):
+        await pages.read("/")
+        assert (await pages.send("/now/doctor", {}, on="/")).status_code == 303
+    while "It has looked at" not in (said := await pages.read("/now/live")):
+        await asyncio.sleep(0.05)
+    assert "Postgres 1" in said.partition("What the doctor says")[2]
+    seen = said.partition("It has looked at")[2]
+    assert (await pages.send("/now/doctor", {}, on="/")).status_code == 303
+    assert (await pages.read("/now/live")).partition("It has looked at")[2] == seen
+
+
+async def test_an_end_user_sees_how_much_is_theirs_only(
+    url: str, db: asyncpg.Connection, tmp_path: Path
+) -> None:
+    for n in range(3):
+        await remember(db, f"ann's {n}", user_id=ANN)
+    await remember(db, "bob's", user_id=BOB)
+    await db.execute(DEAD, "index", 50, 50)
+    async with served(url, tmp_path, "--edit", "--as-user", str(ANN)) as ann:
+        said = await ann.read("/")
+        assert "memory 3" in said
+        assert "for who runs it" in said
+        assert "upstairs" not in said
+        for path in ("/now/live", "/now/history"):
+            await ann.read(path, status=400)
+        for path in ("/now/dead", "/now/doctor"):
+            assert (await ann.send(path, {"all": "yes"}, on="/")).status_code == 400
+    assert await db.fetchval("select count(*) from memoryd.dead_letters where id = -50") == 1
+
+
+async def test_pages_without_edit_requeue_nothing(url: str, db: asyncpg.Connection, tmp_path: Path) -> None:
+    await db.execute(DEAD, "index", 60, 60)
+    async with served(url, tmp_path) as reader:
+        assert 'action="/now/dead"' not in await reader.get("/")
+        refused = await reader.send("/now/dead", {"all": "yes"}, on="/")
+        assert refused.status_code == 400
+        assert "--edit" in text_of(refused.text)
+    assert await db.fetchval("select count(*) from memoryd.dead_letters where id = -60") == 1
