@@ -7,7 +7,7 @@ as memoryd_service, after it was put on record under the name of the one who loo
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -95,12 +95,14 @@ async def on_behalf(
     verb: Verb,
     *,
     user: UUID | None,
+    others: Sequence[UUID] = (),
     seconds: float = SECONDS,
 ) -> AsyncIterator[AnyConnection]:
     """A transaction that may do what support itself may not: change rows, build a context.
 
     An end user acts with their own rights. For support it is done as memoryd_service, and first put on record: what is
-    done (`verb`) to which `table`, and `user`, whose rows these are (None: an agent's, which needs no record).
+    done (`verb`) to which `table`, and `user`, whose rows these are (None: an agent's, which needs no record). `others`: more
+    users whose rows these are.
     """
     async with database.transaction() as connection:
         if viewer.user is not None:
@@ -108,7 +110,8 @@ async def on_behalf(
         else:
             await act(connection, viewer.role, claims=viewer.claims, org="all", seconds=seconds)
             await connection.execute("set local role none")
-            await connection.execute(ON_RECORD, table, user, verb)
+            for each in (user, *others):
+                await connection.execute(ON_RECORD, table, each, verb)
             await act(connection, "memoryd_service", org="all", seconds=seconds)
         yield connection
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 PAGES = (
     "/", "/memories", "/recall", "/context", "/graph", "/graph/data", "/conversations", "/documents", "/knowledge",
-    "/knowledge/decisions", "/dreams", "/trail",
+    "/knowledge/decisions", "/dreams", "/trail", "/audit",
 )  # fmt: skip
 
 

@@ -1,7 +1,226 @@
-"""Audit: what is wrong with what is remembered, and its repair."""
+"""Audit: what is wrong with what is remembered, what the repair of each finding would do, and the repair.
+
+The audit runs in the background of this process, and what it found is kept for the session that asked. It reads as the service,
+and gives ids and reasons; how the memories begin is read for the rows that are shown, with the viewer's rights.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-routes: list[Route] = []
+from daemon.audit.find import OPTIONAL, RULES, chosen, looked_at
+from daemon.audit.patterns import MissingExtraError
+from daemon.audit.repair import Repaired, intended, repair
+from daemon.audit.rule import ALL_SYSTEMS, SECONDS, Extent, Finding, Found, Rule
+from daemon.web.background import Background
+from daemon.web.errors import NotThereError
+from daemon.web.forms import BadValueError, text_in, time_in, uuid_in
+from daemon.web.pages import audit_derived
+from daemon.web.render import page
+from daemon.web.viewer import Verb, Viewer, on_behalf, reading
+from daemon.web.web import Web, viewer_of, web_of
+
+SHOWN = 50
+"""Findings of a rule that are shown, and may be repaired at once."""
+VERBS: Mapping[str, Verb] = {"forget": "delete"}
+"""Of repairs, for the record; all others update."""
+# What holds a credential is not shown. Only the beginning is read.
+MAY_BE_SHOWN = """
+select m.id from public.agent_memory m where m.id = any($1) and memoryd.credential_in(left(m.content, 20000)) is null
+"""
+EXCERPTS = "select m.id, left(m.content, 1000) as said from public.agent_memory m where m.id = any($1)"
+
+
+@dataclass(slots=True)
+class Report:
+    """What one audit has found."""
+
+    memories: int
+    found: list[tuple[Rule, Found]] = field(default_factory=list)
+    repaired: dict[str, Repaired] = field(default_factory=dict)
+    """By rule."""
+
+
+class _RolledBackError(Exception):
+    """The end of a try: nothing of it stays."""
+
+
+async def overview(request: Request) -> Response:
+    """The form, how far the audit is, and what it found, rule by rule."""
+    work = _work(request)
+    return page(
+        request,
+        "audit/overview.html",
+        work=work,
+        report=work.result,
+        every=len(RULES),
+        optional=[rule.name for rule in OPTIONAL],
+    )
+
+
+async def run(request: Request) -> Response:
+    """Begins an audit, in the background."""
+    web, viewer, form = web_of(request), viewer_of(request), request.state.form
+    names = [rule.name for rule in OPTIONAL if form.get(rule.name) == "yes"]
+    try:
+        rules = chosen([*(rule.name for rule in RULES), *names])
+    except ValueError as error:
+        raise BadValueError(str(error)) from None
+    extent = Extent(
+        agent=text_in(form, "agent", longest=200),
+        user=uuid_in(form, "user"),
+        since=time_in(form, "since"),
+        system=ALL_SYSTEMS if form.get("imported") == "yes" else None,
+    )
+    work = _work(request)
+    work.start(lambda: _audit(web, viewer, rules, extent, work), lambda _: None)
+    return RedirectResponse("/audit", status_code=303)
+
+
+async def _audit(
+    web: Web, viewer: Viewer, rules: Sequence[Rule], extent: Extent, work: Background[Report]
+) -> Report:
+    async with _as_service(web, viewer) as connection:
+        report = Report(await looked_at(connection, extent))
+    for done, rule in enumerate(rules):
+        work.tell(done)
+        async with _as_service(web, viewer) as connection:
+            report.found.append((rule, await rule.find(connection, extent, limit=SHOWN)))
+    return report
+
+
+def _as_service(web: Web, viewer: Viewer) -> Any:
+    """It reads ids alone, so there is nothing to put on record."""
+    return on_behalf(web.database, viewer, "agent_memory", "select", user=None, seconds=SECONDS)
+
+
+async def rule(request: Request) -> Response:
+    """What one rule found."""
+    one, found = _found(request)
+    return await _shown(request, one, found.findings, found=found, tried=None)
+
+
+async def mend(request: Request) -> Response:
+    """Tries the repair of the chosen findings and undoes it, or does it."""
+    web, viewer, form = web_of(request), viewer_of(request), request.state.form
+    one, found = _found(request)
+    work = _work(request)
+    if form.get("began") != _version(work):
+        raise BadValueError(
+            "The audit has run again since this page was loaded. Look at its new findings first."
+        )
+    if not viewer.edits:
+        raise BadValueError("These pages only show. Start memoryd web with --edit to repair what is found.")
+    picked = [f for nth, f in enumerate(found.findings) if form.get(f"finding-{nth}") == "yes"]
+    if not picked:
+        raise BadValueError("Choose at least one finding.")
+    apply = form.get("do") == "apply"
+    done = await _mended(web, viewer, one, picked, apply=apply)
+    if not apply:
+        return await _shown(request, one, picked, found=found, tried=done)
+    assert work.result is not None
+    gone = set(map(id, picked))
+    left = [finding for finding in found.findings if id(finding) not in gone]
+    rows = sum(len(finding.ids) for finding in picked)
+    kept = Found(left, found.total - len(picked), max(0, found.rows - rows))
+    work.result.found = [(r, kept if r.name == one.name else f) for r, f in work.result.found]
+    before = work.result.repaired.get(one.name, Repaired(0, 0))
+    work.result.repaired[one.name] = Repaired(before.rows + done.rows, before.gone + done.gone)
+    web.log.info("web_audit_repaired", rule=one.name, findings=len(picked), rows=done.rows)
+    return RedirectResponse(f"/audit/rules/{one.name}", status_code=303)
+
+
+async def _mended(web: Web, viewer: Viewer, one: Rule, picked: Sequence[Finding], *, apply: bool) -> Repaired:
+    """All of it in one transaction; without `apply` it is rolled back."""
+    users = sorted({finding.user_id for finding in picked if finding.user_id is not None})
+    verb = VERBS.get(picked[0].repair, "update")
+    done = Repaired(0, 0)
+    try:
+        async with on_behalf(
+            web.database,
+            viewer,
+            picked[0].table,
+            verb,
+            user=users[0] if users else None,
+            others=users[1:],
+            seconds=SECONDS,
+        ) as connection:
+            done = await repair(connection, one, picked)
+            _keep(apply=apply)
+    except _RolledBackError:
+        pass
+    return done
+
+
+def _keep(*, apply: bool) -> None:
+    if not apply:
+        raise _RolledBackError
+
+
+async def _shown(
+    request: Request, one: Rule, findings: Sequence[Finding], *, found: Found, tried: Repaired | None
+) -> Response:
+    web, viewer, work = web_of(request), viewer_of(request), _work(request)
+    ids = [i for f in findings if not f.spans for i in (*f.ids[:1], f.kept) if i is not None]
+    if viewer.user is None:
+        async with _as_service(web, viewer) as connection:
+            ids = [row["id"] for row in await connection.fetch(MAY_BE_SHOWN, ids)]
+    async with reading(web.database, viewer) as connection:
+        said = _plain(await connection.fetch(EXCERPTS, ids))
+    number = {id(finding): nth for nth, finding in enumerate(found.findings)}
+    return page(
+        request,
+        "audit/rule.html",
+        rule=one,
+        found=found,
+        rows=[(number[id(finding)], finding, intended(finding)) for finding in findings],
+        said=said,
+        tried=tried,
+        repaired=None if work.result is None else work.result.repaired.get(one.name),
+        began=_version(work),
+    )
+
+
+def _plain(rows: Sequence[Any]) -> dict[UUID, str]:
+    """Those in which no secret and no number of a person is found, as far as the packages for it are there."""
+    finders = []
+    for each in OPTIONAL:
+        with suppress(MissingExtraError):
+            finders.append(each.finder())
+    return {row["id"]: row["said"] for row in rows if not any(find(row["said"]) for find in finders)}
+
+
+def _found(request: Request) -> tuple[Rule, Found]:
+    report = _work(request).result
+    for one, found in [] if report is None else report.found:
+        if one.name == request.path_params["rule"]:
+            return one, found
+    raise NotThereError
+
+
+def _work(request: Request) -> Background[Report]:
+    """The audit of this session, whose findings nobody else sees."""
+    found = request.state.session.kept.setdefault("audit", Background[Report]("audit", web_of(request).log))
+    assert isinstance(found, Background)
+    return found
+
+
+def _version(work: Background[Report]) -> str:
+    return "" if work.ended_at is None else work.ended_at.isoformat()
+
+
+routes: list[Route] = [
+    Route("/audit", overview),
+    Route("/audit", run, methods=["POST"]),
+    Route("/audit/rules/{rule}", rule),
+    Route("/audit/rules/{rule}", mend, methods=["POST"]),
+    *audit_derived.routes,
+]

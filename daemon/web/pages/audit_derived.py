@@ -1,0 +1,171 @@
+"""Everything that came from one thing, over any number of steps, and forgetting it with all of that."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from daemon.audit.derived import TABLES, Kind, Lineage, derived
+from daemon.audit.forget import NotForgottenError, forget, to_forget
+from daemon.audit.rule import SECONDS
+from daemon.web.errors import NotThereError
+from daemon.web.forms import BadValueError, text_in, uuid_in
+from daemon.web.render import page
+from daemon.web.viewer import Viewer, on_behalf
+from daemon.web.web import Web, viewer_of, web_of
+from handlers.shared.ports import AnyConnection
+
+SHOWN = 300
+"""Rows of a list; the nearest come first."""
+PAGES = {
+    "memory": "/memories/",
+    "conversation": "/conversations/",
+    "document": "/documents/",
+    "insight": "/dreams/insights/",
+    "anchor": "/trail/",
+    "knowledge": "/knowledge/",
+}
+"""Where a row of a kind is shown, before its id."""
+# Whose rows these are, for the record.
+USERS = "select distinct t.user_id from public.{table} t where t.id = any($1) and t.user_id is not null"
+WITH_USERS = ("command", "message", "conversation", "memory", "insight", "document")
+
+
+async def listing(request: Request) -> Response:
+    """What came from it, by steps."""
+    kind, what = _asked(request.query_params)
+    lineage = await _lineage(request, kind, what)
+    return page(request, "audit/derived.html", **_values(lineage))
+
+
+async def confirm(request: Request) -> Response:
+    """How many rows of what would go."""
+    kind, what = _asked(request.query_params)
+    _may_forget(viewer_of(request), kind)
+    return _confirmation(request, await _lineage(request, kind, what), status=200)
+
+
+async def forget_all(request: Request) -> Response:
+    """Forgets it with what came from it, unless more came from it since the page was made."""
+    web, viewer, form = web_of(request), viewer_of(request), request.state.form
+    kind, what = _asked(form)
+    _may_forget(viewer, kind)
+    influenced = form.get("influenced") == "yes"
+    lineage = await _lineage(request, kind, what)
+    if form.get("version") != _version(lineage):
+        return _confirmation(request, lineage, status=409)
+    users = await _users(web, viewer, to_forget(lineage, influenced=influenced))
+    try:
+        async with on_behalf(
+            web.database,
+            viewer,
+            TABLES.get(kind, "agent_memory"),
+            "delete",
+            user=users[0] if users else None,
+            others=users[1:],
+            seconds=SECONDS,
+        ) as connection:
+            gone = await forget(connection, kind, what, influenced=influenced)
+    except NotForgottenError as error:
+        raise BadValueError(str(error)) from None
+    web.log.info("web_derived_forgotten", kind=str(kind), rows=sum(gone.values()))
+    return page(request, "audit/forgotten.html", gone=gone)
+
+
+def _asked(values: Mapping[str, str]) -> tuple[Kind, UUID | str]:
+    try:
+        kind = Kind(values.get("kind", ""))
+    except ValueError:
+        raise BadValueError(f"kind is one of {', '.join(Kind)}.") from None
+    what: UUID | str | None
+    what = text_in(values, "id", longest=200) if kind == Kind.AGENT else uuid_in(values, "id")
+    if what is None:
+        raise BadValueError(f"Say which {kind.value}: its id.")
+    return kind, what
+
+
+def _may_forget(viewer: Viewer, kind: Kind) -> None:
+    if not viewer.edits:
+        raise BadValueError("These pages only show. Start memoryd web with --edit to forget.")
+    if kind == Kind.USER:
+        raise BadValueError(
+            "All of a user is forgotten by an erasure, which also takes what is not derived: memoryd erase USER"
+        )
+
+
+async def _lineage(request: Request, kind: Kind, what: UUID | str) -> Lineage:
+    """Ids alone: there is nothing to put on record."""
+    web, viewer = web_of(request), viewer_of(request)
+    async with _as_service(web, viewer) as connection:
+        lineage = await derived(connection, kind, what)
+    if not lineage.there and not lineage.rows:
+        raise NotThereError
+    lineage.rows.sort(key=lambda row: (not row.certain, row.steps))
+    return lineage
+
+
+def _as_service(web: Web, viewer: Viewer) -> Any:
+    return on_behalf(web.database, viewer, "agent_memory", "select", user=None, seconds=SECONDS)
+
+
+def _confirmation(request: Request, lineage: Lineage, *, status: int) -> Response:
+    return page(
+        request,
+        "audit/forget.html",
+        status=status,
+        going=_counts(to_forget(lineage, influenced=False)),
+        more=_counts(to_forget(lineage, influenced=True)),
+        version=_version(lineage),
+        changed=status != 200,
+        **_values(lineage),
+    )
+
+
+def _counts(ids: Mapping[str, Sequence[UUID]]) -> dict[str, int]:
+    return {kind: len(found) for kind, found in ids.items()}
+
+
+def _values(lineage: Lineage) -> dict[str, Any]:
+    return {
+        "lineage": lineage,
+        "rows": lineage.rows[:SHOWN],
+        "left_out": max(0, len(lineage.rows) - SHOWN),
+        "sure": Counter(row.kind for row in lineage.certain),
+        "maybe": Counter(row.kind for row in lineage.influenced),
+        "pages": PAGES,
+    }
+
+
+def _version(lineage: Lineage) -> str:
+    """The rows, as one short text: it changes when something more came from them."""
+    ids = sorted(f"{row.kind} {row.id} {row.certain}" for row in lineage.rows)
+    return hashlib.sha256("\n".join(ids).encode()).hexdigest()[:32]
+
+
+async def _users(web: Web, viewer: Viewer, ids: Mapping[str, Sequence[UUID]]) -> list[UUID]:
+    if viewer.user is not None:
+        return []
+    found: set[UUID] = set()
+    async with _as_service(web, viewer) as connection:
+        for kind in WITH_USERS:
+            if kind in ids:
+                found |= set(await _users_of(connection, TABLES[kind], ids[kind]))
+    return sorted(found)
+
+
+async def _users_of(connection: AnyConnection, table: str, ids: Sequence[UUID]) -> list[UUID]:
+    return [row["user_id"] for row in await connection.fetch(USERS.format(table=table), list(ids))]
+
+
+routes: list[Route] = [
+    Route("/audit/derived", listing),
+    Route("/audit/derived/forget", confirm),
+    Route("/audit/derived/forget", forget_all, methods=["POST"]),
+]
