@@ -26,8 +26,10 @@ create or replace function memoryd.depends_on_day(p_text text) returns boolean
 language sql immutable parallel safe
 return lower(left(p_text, 2000)) ~ (
     '\m(?:today|tonight|yesterday|tomorrow|this (?:morning|afternoon|evening|week|weekend|month)'
-    '|(?:next|last) (?:week|weekend|month|year|monday|tuesday|wednesday|thursday|friday|saturday|sunday)'
-    '|just now|right now|heute|gestern|morgen|hier|demain|hoy|ayer|mañana)\M|今天|昨天|明天|今晚|上周|下周');
+    '|(?:next|last) (?:week|weekend|month|year|monday|tuesday|wednesday|thursday|friday|saturday'
+    '|sunday)'
+    '|just now|right now|heute|gestern|morgen|hier|demain|hoy|ayer'
+    '|mañana)\M|今天|昨天|明天|今晚|上周|下周');
 
 -- The words that say when, in a text that is one sentence of what is to come and counts its day from when it
 -- was written; else null. What has a second sentence, or tells what has happened, may say something that
@@ -36,10 +38,12 @@ create or replace function memoryd.day_to_come(p_text text) returns text
 language sql immutable parallel safe
 return case
     when p_text !~* '\m(?:tomorrow|tonight|later today|next|this)\M' then null
-    when p_text ~* ('\m(?:will|going to|gonna|plans?|planning|supposed to|is|are|am|has|have|need|needs|due|see'
+    when p_text ~* ('\m(?:will|going to|gonna|plans?|planning|supposed to|is|are|am|has|have|need|needs'
+                    '|due|see'
                     '|meeting|appointment|flight|exam|interview|deadline)\M|''ll\M')
          and p_text !~ '[?]|[.!;\n]\s+\S'
-         and p_text !~* ('\m(?:was|were|did|had|got|been|done|every|usually|always|often|sometimes|when|never)\M'
+         and p_text !~* ('\m(?:was|were|did|had|got|been|done|every|usually|always|often|sometimes'
+                         '|when|never)\M'
                          '|\m(?!need|sched|plann|suppos|book|inde|excit)\w+ed\M')
         then lower(substring(p_text from (
             '(?i)\m(tomorrow|tonight|later today|this (?:evening|weekend)'
@@ -75,7 +79,8 @@ begin
                      '(?: yet| so far| here)?)$')
             then 'it says that there is nothing to say'
         when said ~ ('^(?:the )?(?:user|assistant|human|speaker|customer)(?: has| have)? (?:just )?'
-                     '(?:greet(?:s|ed)|sa(?:id|ys) (?:hi|hello|hey|thanks|thank you|goodbye|bye|ok|okay|yes|no)'
+                     '(?:greet(?:s|ed)|sa(?:id|ys) (?:hi|hello|hey|thanks|thank you|goodbye|bye|ok|okay|yes'
+                     '|no)'
                      '|thank(?:s|ed)|acknowledged|agreed|responded|replied'
                      '|asked (?:a|another|some) questions?|asked for help|sent (?:a|another) message'
                      '|(?:started|ended) (?:a|the) conversation)'
@@ -92,9 +97,9 @@ create or replace function memoryd.may_state(p_keywords text[]) returns boolean
 language sql immutable parallel safe
 return exists (
     select from unnest(p_keywords) as k(word)
-    where k.word = any ('{live,lives,living,reside,resides,based,moved,relocated,work,works,working,employed,name,
-                          called,named,years,birthday,favorite,favourite,married,single,divorced,widowed,engaged,
-                          vegan,vegetarian,pescatarian}'::text[]));
+    where k.word = any ('{live,lives,living,reside,resides,based,moved,relocated,work,works,working,employed,
+                          name,called,named,years,birthday,favorite,favourite,married,single,divorced,
+                          widowed,engaged,vegan,vegetarian,pescatarian}'::text[]));
 
 -- What a sentence says of what a person has one of: which attribute, of whom ('' for the user), and the
 -- value. No row for all other sentences.
@@ -117,11 +122,13 @@ begin
     case
         when low ~ '\m(?:lives?|resides?|living|based)\M' then
             called := 'home';
-            said := regexp_match(line, who || now || '(?:lives?|resides?|is living|is based|am living|am based) '
+            said := regexp_match(line, who || now
+                || '(?:lives?|resides?|is living|is based|am living|am based) '
                                        '(?:now |currently )?in (.+)$', 'i');
         when low ~ '\m(?:moved|relocated) to ' then
             called := 'home';
-            said := regexp_match(line, who || '(?:has |have )?(?:just |recently )?(?:moved|relocated) to (.+)$', 'i');
+            said := regexp_match(line, who || '(?:has |have )?(?:just |recently )?'
+                                       '(?:moved|relocated) to (.+)$', 'i');
         when low ~ '\m(?:works?|working|employed) (?:at|for|by) ' then
             called := 'employer';
             said := regexp_match(line, who || now || '(?:works?|is working|am working|is employed) '
@@ -168,7 +175,8 @@ begin
     value := btrim(regexp_replace(regexp_replace(
         lower(said[cardinality(said)]),
         '[,.;:()!?"“”—].*$|\m(?:and|or|since|with|for|but|now|because|near|until|so|after|before|which|where'
-        '|as|at|in|on|by|currently|recently|this|last|next|who|when|while|to|from|about|right|again)\M.*$', ''),
+        '|as|at|in|on|by|currently|recently|this|last|next|who|when|while|to|from|about|right'
+        '|again)\M.*$', ''),
         '^(?:the|an?) ', ''));
     if length(value) between 2 and 40 and value !~ '^\S+(?: \S+){4}' then
         return next;
