@@ -85,24 +85,15 @@ async def fill(url: str) -> dict[str, str]:
         await connection.close()
 
 
-async def make(to: Path) -> None:
+async def make(url: str, browser: Browser, folder: Path, to: Path) -> None:
     """All of them."""
-    found = programs()
-    if found is None:
-        raise SystemExit(f"docs.screenshots {MISSING}")
     there = {route.path.split("/")[1] for page in PAGES for route in page}
-    with (
-        embedded() as server,
-        tempfile.TemporaryDirectory() as profile,
-        opened(*found, Path(profile)) as browser,
-    ):
-        url = server.socket_url
-        async with daemon(url), served(url, Path(profile), "--edit") as reader:
-            pages = await fill(url)
-            browser.sign_in(reader)
-            for name, path in pages.items():
-                if path.split("?")[0].split("/")[1] in there:
-                    take(browser, path, to / f"{name}.png")
+    async with daemon(url), served(url, folder, "--edit") as reader:
+        pages = await fill(url)
+        browser.sign_in(reader)
+        for name, path in pages.items():
+            if path.split("?")[0].split("/")[1] in there:
+                take(browser, path, to / f"{name}.png")
 
 
 def main() -> int:
@@ -111,7 +102,15 @@ def main() -> int:
     parser.add_argument("--to", type=Path, default=FOLDER / "web")
     to: Path = parser.parse_args().to
     to.mkdir(parents=True, exist_ok=True)
-    asyncio.run(make(to))
+    found = programs()
+    if found is None:
+        raise SystemExit(f"docs.screenshots {MISSING}")
+    with (
+        embedded() as server,
+        tempfile.TemporaryDirectory() as folder,
+        opened(*found, Path(folder)) as browser,
+    ):
+        asyncio.run(make(server.socket_url, browser, Path(folder), to))
     return 0
 
 

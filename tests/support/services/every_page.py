@@ -17,8 +17,8 @@ ROWS = {
 _TEXT = PAYLOADS[1]
 # Pages that show something only when they are asked.
 ASKED = {
-    "/recall": [{"q": _TEXT, "query": _TEXT, "question": _TEXT, "user": str(USER), "agent": _TEXT}],
-    "/context": [{"q": _TEXT, "task": _TEXT, "message": _TEXT, "user": str(USER), "agent": _TEXT}],
+    "/recall": [{"q": _TEXT, "user": str(USER), "agent": _TEXT}],
+    "/context": [{"message": _TEXT, "user": str(USER), "agent": _TEXT}],
     "/graph": [{"memory": str(id_of("memory"))}, {"user": str(USER)}, {"agent": _TEXT}],
     "/audit": [{"user": str(USER)}],
     "/audit/derived": [{"kind": "memory", "id": str(id_of("memory"))}],
@@ -26,9 +26,13 @@ ASKED = {
 }
 
 
+NO_PAGES = ("/graph/data",)
+"""What scripts of pages read."""
+
+
 def routes() -> list[Route]:
     """Of all pages, those that are read."""
-    return [r for page in PAGES for r in page if "GET" in (r.methods or ())]
+    return [r for page in PAGES for r in page if "GET" in (r.methods or ()) and r.path not in NO_PAGES]
 
 
 def address(route: Route, n: int = 0) -> str | None:
