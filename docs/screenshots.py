@@ -62,6 +62,7 @@ def shots(memory: object, document: object, dream: object) -> dict[str, str]:
 def take(browser: Browser, path: str, file: Path) -> None:
     """One file, of few colours: as small as it can be."""
     browser.look(width=WIDTH)
+    browser.tell("Emulation.setScrollbarsHidden", hidden=True)
     browser.open(path)
     browser.driver.set_window_size(WIDTH, HEIGHT)
     picture = Image.open(io.BytesIO(browser.driver.get_screenshot_as_png())).convert("RGB")

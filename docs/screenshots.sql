@@ -3,9 +3,9 @@
 create function pg_temp.person(name text) returns uuid immutable return md5('screenshots ' || name)::uuid;
 
 insert into agents (agent_id, identity, open_to_users) values
-    ('support', 'You answer the customers of Fjord Kitchens.', true),
-    ('planner', 'You plan kitchens, deliveries and installations.', false),
-    ('ops', 'You keep the shop''s website and its stock running.', false);
+    ('support', 'the voice of Fjord Kitchens to its customers', true),
+    ('planner', 'the planner of Fjord Kitchens: of kitchens, deliveries and installations', false),
+    ('ops', 'who keeps the website and the stock of Fjord Kitchens running', false);
 
 insert into agent_memory (agent_id, user_id, kind, content, metadata, source, created_at)
 select agent, case when who is not null then pg_temp.person(who) end, kind, content, jsonb_build_object('tags', tags), source,

@@ -26,6 +26,8 @@ axe.run(document, {resultTypes: ["violations"]}).then((found) => arguments[0](fo
 OVER = "return document.documentElement.scrollWidth - innerWidth"
 LISTEN = """
 window.reached = [];
+window.wanted = [...document.querySelectorAll("a[href], button, input:not([type=hidden]), select, textarea, summary")]
+    .filter((e) => e.checkVisibility() && !e.disabled && e.tabIndex >= 0);
 document.addEventListener("focusin", (event) => {
     const style = getComputedStyle(event.target);
     reached.push([event.target, style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0]);
@@ -33,8 +35,6 @@ document.addEventListener("focusin", (event) => {
 """
 # What the keyboard reaches comes in the order of the page, from its beginning; each with a mark.
 REACHED = """
-const wanted = [...document.querySelectorAll("a[href], button, input:not([type=hidden]), select, textarea, summary")]
-    .filter((e) => e.checkVisibility() && !e.disabled && e.tabIndex >= 0);
 const found = [...new Set(reached.map(([e]) => e))].filter((e) => wanted.includes(e));
 const few = found.length < Math.min(wanted.length, 25);
 const wrong = found.find((e, n) => e !== wanted[n]) ?? (few ? wanted[found.length] : null);
@@ -73,7 +73,7 @@ async def test_every_page_can_be_read_by_everybody(
     # A row that an empty database does not have is an answer too, of which a browser complains.
     faults += [said for said in browser.complaints() if "status of 404" not in said or rows]
     faults += [url for url in browser.requested() if not url.startswith((reader.address, "data:image/"))]
-    assert faults == []
+    assert not faults, "\n".join(map(str, faults))
 
 
 async def test_every_page_is_used_by_the_keyboard_alone(browser: Browser, hostile: Reader) -> None:
@@ -86,7 +86,7 @@ async def test_every_page_is_used_by_the_keyboard_alone(browser: Browser, hostil
         first, wrong, unmarked = browser.run(REACHED)
         if first != "skip" or wrong is not None or unmarked is not None:
             faults.append((path, first, wrong, unmarked))
-    assert faults == []
+    assert not faults, "\n".join(map(str, faults))
     browser.open("/memories")
     ActionChains(browser.driver).send_keys(Keys.TAB, Keys.ENTER, Keys.TAB).perform()
     assert browser.run("return document.querySelector('main').contains(document.activeElement)")
