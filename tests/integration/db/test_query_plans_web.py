@@ -33,7 +33,7 @@ analyze;
 """
 TABLES = {
     "memory": "agent_memory", "session": "conversation_sessions", "document": "documents", "knowledge": "shared_knowledge",
-    "dream": "dream_sessions", "insight": "dream_insights", "command": "agent_commands",
+    "dream": "dream_sessions", "insight": "dream_insights", "anchor": "memory_anchors",
 }  # fmt: skip
 FILTERS = {
     "/memories": (
@@ -46,7 +46,7 @@ FILTERS = {
     ),
     "/graph": ("memory={memory}", "user={user}"),
     "/recall": ("q=deploy&user={user}", "q=deploy&agent=agent+7"),
-    "/context": ("task=deploy&agent=agent+7",),
+    "/context": ("message=deploy&agent=agent+7",),
     "/audit": ("user={user}",),
     "/audit/derived": ("kind=memory&id={memory}",),
 }

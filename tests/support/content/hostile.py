@@ -100,11 +100,14 @@ from hostile;
 
 insert into dream_sessions (id, started_by, status, started_at, finished_at)
 select pg_temp.id('dream', n), 'manual', 'completed', at - interval '1 minute', at from hostile;
-insert into dream_insights (id, dream_id, agent_id, user_id, insight, source_memories, category, confidence,
+insert into dream_insights (id, dream_id, agent_id, user_id, generated_at, insight, source_memories, category, confidence,
                             topic, written_by)
-select pg_temp.id('insight', n), pg_temp.id('dream', n), name, '%(user)s', t, array[pg_temp.id('memory', n)], 'pattern',
+select pg_temp.id('insight', n), pg_temp.id('dream', n), name, '%(user)s', at, t, array[pg_temp.id('memory', n)], 'pattern',
        0.5, array[t], t
 from hostile;
+
+insert into memory_anchors (id, memory_id, agent_id, category, payload)
+select pg_temp.id('anchor', n), pg_temp.id('memory', n), name, 'decision', json from hostile;
 
 insert into memory_queries (id, agent_id, user_id, command_id, task_keywords, retrieved_memory_ids, relevance_scores,
                             patterns, reason)

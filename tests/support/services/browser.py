@@ -45,7 +45,7 @@ class Browser:
     def open(self, path: str) -> None:
         """A page of the server that is visited, or a whole URL; with what it loads later."""
         self.driver.get(path if "://" in path else self.address.rstrip("/") + path)
-        self.until("return !document.querySelector('[data-load][hidden]')")
+        self.until("return !document.querySelector('[data-load][hidden], .htmx-request')")
 
     def sign_in(self, reader: Reader) -> None:
         """Visits a server by the URL that it printed."""

@@ -12,7 +12,7 @@ from tests.support.content.hostile import PAYLOADS, USER, id_of
 # The word in the path of a page that shows one row, and the rows that it can show.
 ROWS = {
     "memories": "memory", "conversations": "session", "documents": "document", "knowledge": "knowledge", "dreams": "dream",
-    "insights": "insight", "commands": "command",
+    "insights": "insight", "trail": "anchor",
 }  # fmt: skip
 _TEXT = PAYLOADS[1]
 # Pages that show something only when they are asked.
@@ -26,8 +26,8 @@ ASKED = {
 }
 
 
-NO_PAGES = ("/graph/data",)
-"""What scripts of pages read."""
+NO_PAGES = ("/graph/data", "/now/live", "/now/history")
+"""What scripts read: data, and parts of a page that are in it already."""
 
 
 def routes() -> list[Route]:
