@@ -15,7 +15,7 @@ COPY memory memory
 COPY migrations migrations
 COPY providers providers
 RUN python -m venv /opt/memoryd \
-    && /opt/memoryd/bin/python -m pip install --no-cache-dir --disable-pip-version-check --constraint constraints.txt '.[documents]'
+    && /opt/memoryd/bin/python -m pip install --no-cache-dir --disable-pip-version-check --constraint constraints.txt '.[documents,web]'
 
 
 FROM python:3.12-slim

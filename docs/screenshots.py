@@ -44,7 +44,6 @@ def shots(memory: object, document: object, dream: object) -> dict[str, str]:
     asked = {"q": "when does the oak kitchen come to Bergen", "user": person("mia")}
     task = {"agent": "planner", "message": "plan the delivery of the oak kitchen to Bergen"}
     return {
-        "now": "/",
         "memories": "/memories",
         "memory": f"/memories/{memory}",
         "recall": f"/recall?{urlencode(asked)}",
