@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.content.hostile import PAYLOADS, id_of
 from tests.support.services.browser import Browser
-from tests.support.services.every_page import address, addresses, routes
+from tests.support.services.every_page import ONLY_ASKED, address, addresses, routes
 from tests.support.services.web_pages import Reader
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -88,7 +88,7 @@ async def test_a_list_of_all_payloads_goes_on_to_its_end(browser: Browser, hosti
     browser.sign_in(hostile)
     for route in routes():
         seen, browser.address = "", hostile.address
-        if "{" in route.path:
+        if "{" in route.path or route.path in ONLY_ASKED:
             continue
         browser.open(route.path)
         while True:

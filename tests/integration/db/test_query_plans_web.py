@@ -1,4 +1,4 @@
-"""The pages of memories, recall and context read no big table from end to end: for support, or for an end user.
+"""The pages of memories read no big table from end to end: for support, or for an end user.
 
 By what was done, not by plans alone: so it holds for the policies that their queries meet, too.
 """
@@ -35,7 +35,6 @@ TABLES = {
     "memory": "agent_memory", "session": "conversation_sessions", "document": "documents", "knowledge": "shared_knowledge",
     "dream": "dream_sessions", "insight": "dream_insights", "anchor": "memory_anchors",
 }  # fmt: skip
-# The pages that are tried here, and what they are asked.
 FILTERS = {
     "/memories": (
         "agent=agent+7",
@@ -45,8 +44,6 @@ FILTERS = {
         "until=2030-01-01",
         "as_of=2030-01-01",
     ),
-    "/recall": ("q=deploy&user={user}", "q=deploy&agent=agent+7"),
-    "/context": ("message=deploy&agent=agent+7",),
 }
 REPLACED = "select id from agent_memory where user_id = $1::text::uuid and superseded_by is not null limit 1"
 ENDED = """

@@ -22,12 +22,15 @@ ASKED = {
     "/graph": [{"memory": str(id_of("memory"))}, {"user": str(USER)}, {"agent": _TEXT}],
     "/audit": [{"user": str(USER)}],
     "/audit/derived": [{"kind": "memory", "id": str(id_of("memory"))}],
+    "/audit/derived/forget": [{"kind": "memory", "id": str(id_of("memory"))}],
     "/memories": [{"agent": _TEXT, "source": _TEXT, "tag": _TEXT, "ended": "yes"}],
 }
 
 
-NO_PAGES = ("/graph/data", "/now/live", "/now/history")
-"""What scripts read: data, and parts of a page that are in it already."""
+NO_PAGES = ("/graph/data", "/now/live", "/now/history", "/audit/rules/{rule}")
+"""What scripts read: data, and parts of a page that are in it already. And what is there only after an audit of the session."""
+ONLY_ASKED = ("/audit/derived", "/audit/derived/forget")
+"""Pages that are none until they are asked something."""
 
 
 def routes() -> list[Route]:
@@ -57,6 +60,7 @@ def addresses(*, n: int = 0) -> list[str]:
     """Every page on the row of payload `n`, and once more as it is when it was asked."""
     found: list[str] = []
     for path in filter(None, (address(route, n) for route in routes())):
-        found.append(path)
+        if path not in ONLY_ASKED:
+            found.append(path)
         found += [f"{path}?{urlencode(asked, quote_via=quote)}" for asked in ASKED.get(path, ())]
     return found
