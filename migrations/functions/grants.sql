@@ -151,7 +151,8 @@ grant execute on function
 -- What the daemon calls with a user's identity.
 grant execute on function memoryd.answer to memoryd_user;
 
--- The pages of `memoryd web` read as support: the owner may become memoryd_admin, and inherits none of its rights.
+-- The pages of `memoryd web` read as support: the owner may become memoryd_admin, and inherits none of its
+-- rights.
 do $$
 declare
     needed text;

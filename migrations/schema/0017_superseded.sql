@@ -5,7 +5,7 @@
 do $$
 begin
     if not exists (select from public.agent_memory) then
-        create index agent_memory_superseded on public.agent_memory (superseded_by)
+        create index if not exists agent_memory_superseded on public.agent_memory (superseded_by)
             where superseded_by is not null;
     end if;
 end

@@ -42,7 +42,8 @@ begin
 end
 $$;
 
--- Which contexts of commands show these rows. To an end user those of their own commands.
+-- Which contexts of commands show these rows. To an end user those of their own commands that show their own
+-- rows: whether a row of others was shown in one would tell that it exists.
 create or replace function memoryd.commands_shown(p_ids uuid[])
 returns table (row_id uuid, command_id uuid)
 language plpgsql stable security definer
@@ -63,6 +64,7 @@ begin
     from public.agent_commands c
     join memoryd.quotes q on q.command_id = c.id
     cross join lateral unnest(q.row_ids) as r(id)
-    where c.user_id = memoryd.caller_id() and r.id = any(p_ids);
+    where c.user_id = memoryd.caller_id() and r.id = any(p_ids)
+      and exists (select from memoryd.searchable s where s.id = r.id and s.owner_id = memoryd.caller_id());
 end
 $$;

@@ -232,9 +232,9 @@ begin
 end
 $$;
 
--- Puts on record what somebody in support does through memoryd itself (memoryd web), which acts as the service
--- for it: a read (p_verb select) of rows that support's policies do not guard, or a change. p_user null: these
--- are an agent's rows, and nobody's to be told of. For the owner only.
+-- Puts on record what somebody in support does through memoryd itself (memoryd web), which acts as the
+-- service for it: a read (p_verb select) of rows that support's policies do not guard, or a change. p_user
+-- null: these are an agent's rows, and nobody's to be told of. For the owner only.
 create or replace function memoryd.log_support(p_table text, p_user uuid, p_verb text) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
