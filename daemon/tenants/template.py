@@ -40,14 +40,6 @@ select coalesce(shobj_description(d.oid, 'pg_database'), '') as mark, d.datallow
 from pg_database d where d.datname = $1
 """
 
-# But for those that are of the whole server: others wait for them.
-_TABLES = """
-select format('%I.%I', n.nspname, c.relname)
-from pg_class c join pg_namespace n on n.oid = c.relnamespace
-where c.relkind in ('r', 'm') and not c.relisshared and n.nspname <> 'pg_toast'
-order by 1
-"""
-
 
 def mark_of(model: Model, *, admin_roles: Sequence[str], postgres: int) -> str:
     """The comment of a template that this memoryd makes with these settings."""
@@ -133,14 +125,10 @@ async def _is_ready_for_schema(server: asyncpg.Connection, url: str) -> bool:
 
 
 async def _vacuum(url: str) -> None:
-    """So that no copy has to do it: a copy has the template's statistics, and its pages as they are.
-
-    Each table is written anew, without what the migration has left in it: an eighth less to copy.
-    """
+    """So that no copy has to do it: a copy has the template's statistics, and its pages as they are."""
     connection = await reach(url)
     try:
-        tables = ", ".join(row[0] for row in await connection.fetch(_TABLES))
-        await connection.execute(f"vacuum (full, freeze, analyze) {tables}", timeout=None)
+        await connection.execute("vacuum (freeze, analyze)", timeout=None)
     finally:
         await connection.close()
 
