@@ -38,7 +38,9 @@ REACHED = """
 const found = [...new Set(reached.map(([e]) => e))].filter((e) => wanted.includes(e));
 const few = found.length < Math.min(wanted.length, 25);
 const wrong = wanted.find((e, n) => n < found.length ? e !== found[n] : few);
-const unmarked = reached.find(([e, marked]) => !marked && e.id !== "main");
+// Behind the last one the browser begins again by itself, which is no key that was pressed in the page.
+const firsts = reached.filter(([e], n) => n === reached.findIndex(([other]) => other === e));
+const unmarked = firsts.find(([e, marked]) => !marked && e.id !== "main");
 return [found[0]?.className, wrong?.outerHTML, unmarked?.[0].outerHTML];
 """
 
