@@ -55,8 +55,9 @@ def kill(server: EmbeddedPostgres) -> None:
     assert pid is not None
     postmaster = psutil.Process(pid)
     postmaster.kill()
-    while postmaster.is_running() and postmaster.status() != psutil.STATUS_ZOMBIE:
-        pass
+    with suppress(psutil.NoSuchProcess):
+        while postmaster.status() != psutil.STATUS_ZOMBIE:
+            pass
 
 
 def fill(path: Path) -> None:

@@ -252,6 +252,13 @@ async def test_the_program_does_not_run_as_the_databases_user(folder: Path) -> N
 
 
 @LINUX
+def _named(process: psutil.Process, name: str) -> bool:
+    try:
+        return process.name() == name
+    except psutil.NoSuchProcess:  # it has ended since it was listed
+        return False
+
+
 @pytest.mark.parametrize("user", [pytest.param(STRANGER, marks=AS_ROOT), None])
 async def test_a_program_dies_with_the_daemon_that_started_it(
     connection: asyncpg.Connection, daemons: Daemons, user: str | None
@@ -263,7 +270,7 @@ async def test_a_program_dies_with_the_daemon_that_started_it(
     await until(connection, "select exists (select from agent_commands where status = 'running')")
     parent = psutil.Process(daemon.process.pid)
     async with asyncio.timeout(30):
-        while not (programs := [child for child in parent.children() if child.name() == "sleep"]):
+        while not (programs := [child for child in parent.children() if _named(child, "sleep")]):
             await asyncio.sleep(0.01)
     await daemon.kill()
     gone, left = await asyncio.to_thread(psutil.wait_procs, programs, timeout=30)

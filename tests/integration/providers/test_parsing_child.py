@@ -10,7 +10,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -53,17 +53,19 @@ async def _opened(parser: ChildParser) -> AsyncIterator[ChildParser]:
         await parser.close()
 
 
-def _left() -> list[psutil.Process]:
-    """The children of this process, dead ones too, but for the one that other tests' daemons are forked from."""
-    return [
-        each
-        for each in psutil.Process().children()
-        if each.status() == psutil.STATUS_ZOMBIE or "tests.support.processes.zygote" not in each.cmdline()
-    ]
+def _left(but: str = "") -> list[psutil.Process]:
+    """The children of this process but those in a state, without the one that other tests' daemons are forked from."""
+    left = []
+    for each in psutil.Process().children():
+        with suppress(psutil.NoSuchProcess):  # it may end, and be waited for, while this looks at it
+            seen = each.as_dict(["status", "cmdline"])
+            if seen["status"] != but and "tests.support.processes.zygote" not in (seen["cmdline"] or []):
+                left.append(each)
+    return left
 
 
 def _children() -> list[psutil.Process]:
-    return [each for each in _left() if each.status() != psutil.STATUS_ZOMBIE]
+    return _left(but=psutil.STATUS_ZOMBIE)
 
 
 async def _child() -> psutil.Process:
@@ -303,7 +305,6 @@ async def test_idle_children_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "IDLE_SECONDS", 0.01)
     async with _opened(ChildParser()) as parser:
         await parser.parse(pdf([["hello"]]), "a.pdf")
-        child = await _child()
-        while child.is_running() and _children():
+        while _children():
             await asyncio.sleep(0.005)
         assert (await parser.parse(pdf([["again"]]), "a.pdf")).text == "again"
