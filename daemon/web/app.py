@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
@@ -13,6 +15,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
+from daemon.audit.rule import SECONDS as AUDIT_SECONDS
 from daemon.web.errors import answer_error, refusal
 from daemon.web.gate import Gate, cookie_name
 from daemon.web.languages import LANGUAGES
@@ -30,6 +33,7 @@ from daemon.web.pages import (
     trail,
 )
 from daemon.web.render import FOLDER, page
+from daemon.web.viewer import SECONDS
 from daemon.web.web import Web, web_of
 
 PAGES: tuple[list[Route], ...] = (
@@ -73,7 +77,11 @@ def build_app(web: Web, *, hosts: tuple[str, ...], port: int) -> Starlette:
             Route("/sign-out", sign_out, methods=["POST"]),
             Route("/language/{name}", choose_language),
             Mount("/static", _Files(directory=FOLDER / "static")),
-            *(_guarded(route) for routes in PAGES for route in routes),
+            *(
+                _guarded(route, 2 * (AUDIT_SECONDS if routes is audit.routes else SECONDS))
+                for routes in PAGES
+                for route in routes
+            ),
         ],
         middleware=[Middleware(Gate, guard=web.guard, hosts=hosts, port=port)],
         exception_handlers={404: not_found, 405: wrong_method},
@@ -82,15 +90,23 @@ def build_app(web: Web, *, hosts: tuple[str, ...], port: int) -> Starlette:
     return app
 
 
-def _guarded(route: Route) -> Route:
-    """The same route, whose errors become pages. (Starlette's own handler of Exception raises them again, into the log.)"""
-    endpoint: Callable[[Request], Awaitable[Response]] = route.endpoint
+def _guarded(route: Route, seconds: float) -> Route:
+    """The same route, whose errors become pages. (Starlette's own handler of Exception raises them again, into the log.)
+
+    After `seconds` it is answered in any case: a server that hangs does not keep the limit of its statements.
+    """
+    endpoint: Callable[[Request], Coroutine[Any, Any, Response]] = route.endpoint
 
     async def answer(request: Request) -> Response:
+        work = asyncio.create_task(endpoint(request))
+        # Of one that is given up, which takes until the server answers, nobody asks how it ended.
+        work.add_done_callback(lambda done: done.cancelled() or done.exception())
         try:
-            return await endpoint(request)
-        except Exception as error:  # noqa: BLE001 - the last one that can tell the reader
-            return answer_error(request, error, web_of(request).log)
+            await asyncio.wait((work,), timeout=seconds)
+        finally:
+            work.cancel()
+        error = work.exception() if work.done() else TimeoutError()
+        return work.result() if error is None else answer_error(request, error, web_of(request).log)
 
     return Route(route.path, answer, methods=list(route.methods or ()), name=route.name)
 
