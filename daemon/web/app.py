@@ -17,7 +17,7 @@ from starlette.types import Scope
 
 from daemon.audit.rule import SECONDS as AUDIT_SECONDS
 from daemon.web.errors import answer_error, refusal
-from daemon.web.gate import Gate, cookie_name
+from daemon.web.gate import SAFE, Gate, cookie_name
 from daemon.web.languages import LANGUAGES
 from daemon.web.pages import (
     audit,
@@ -34,7 +34,7 @@ from daemon.web.pages import (
 )
 from daemon.web.render import FOLDER, page
 from daemon.web.viewer import SECONDS
-from daemon.web.web import Web, web_of
+from daemon.web.web import Web, must_edit, web_of
 
 PAGES: tuple[list[Route], ...] = (
     now.routes,
@@ -49,6 +49,10 @@ PAGES: tuple[list[Route], ...] = (
     trail.routes,
     audit.routes,
 )
+
+
+ONLY_LOOK = {now.look, audit.run, trail.verify, trail.verify_one}
+"""What is sent there changes nothing that is remembered. What is sent to any other page needs --edit."""
 
 
 class _Files(StaticFiles):
@@ -91,24 +95,35 @@ def build_app(web: Web, *, hosts: tuple[str, ...], port: int) -> Starlette:
 
 
 def _guarded(route: Route, seconds: float) -> Route:
-    """The same route, whose errors become pages. (Starlette's own handler of Exception raises them again, into the log.)
+    """The same route, which changes nothing without --edit, is answered within `seconds`, and whose errors become pages.
 
-    After `seconds` it is answered in any case: a server that hangs does not keep the limit of its statements.
+    (Starlette's own handler of Exception raises them again, into the log.)
     """
     endpoint: Callable[[Request], Coroutine[Any, Any, Response]] = route.endpoint
 
     async def answer(request: Request) -> Response:
-        work = asyncio.create_task(endpoint(request))
-        # Of one that is given up, which takes until the server answers, nobody asks how it ended.
-        work.add_done_callback(lambda done: done.cancelled() or done.exception())
         try:
-            await asyncio.wait((work,), timeout=seconds)
-        finally:
-            work.cancel()
-        error = work.exception() if work.done() else TimeoutError()
-        return work.result() if error is None else answer_error(request, error, web_of(request).log)
+            if request.method not in SAFE and endpoint not in ONLY_LOOK:
+                must_edit(web_of(request))
+            return await _in_time(endpoint(request), seconds)
+        except Exception as error:  # noqa: BLE001 - the last one that can tell the reader
+            return answer_error(request, error, web_of(request).log)
 
     return Route(route.path, answer, methods=list(route.methods or ()), name=route.name)
+
+
+async def _in_time(answering: Coroutine[Any, Any, Response], seconds: float) -> Response:
+    """The answer. Raises TimeoutError: a database that hangs does not keep the limit of its statements."""
+    work = asyncio.create_task(answering)
+    # What is given up ends when the database answers again, and nobody asks how.
+    work.add_done_callback(lambda done: done.cancelled() or done.exception())
+    try:
+        done, _ = await asyncio.wait((work,), timeout=seconds)
+        if not done:
+            raise TimeoutError
+        return work.result()
+    finally:
+        work.cancel()
 
 
 async def sign_in(request: Request) -> Response:
