@@ -20,6 +20,10 @@ KEY = "AKIAQ1WERT2YUIO3PASD"
 CARD = "4556 7375 8689 9855"
 LONG_AGO = datetime.now(UTC) - timedelta(days=90)
 MEMORIES = 'select content from agent_memory order by content collate "C"'
+ENDED = """
+select not exists (
+    select from pg_stat_activity where datname = current_database() and application_name = 'memoryd cli')
+"""
 STATE = "select id, content, superseded_by, valid_to, expires_at, updated_at from agent_memory order by id"
 
 
@@ -284,10 +288,7 @@ async def test_what_is_killed_half_way_has_done_nothing_and_is_done_by_the_next(
     await process.wait()
     await second.execute("rollback")
     # The server goes on until it wants to answer.
-    await until(
-        connection,
-        "select not exists (select from pg_stat_activity where datname = current_database() and application_name = 'memoryd cli')",
-    )
+    await until(connection, ENDED)
     assert await connection.fetch(STATE) == before
     assert await column(connection, "select memory_id from memory_associations") == [rows[0]]
     assert (await memoryd("audit", "--secrets", "--apply")).code == 0
