@@ -14,7 +14,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from daemon.web.errors import answer_error, refusal
-from daemon.web.gate import Gate, cookie_name
+from daemon.web.gate import SAFE, Gate, cookie_name
 from daemon.web.languages import LANGUAGES
 from daemon.web.pages import (
     audit,
@@ -30,7 +30,7 @@ from daemon.web.pages import (
     trail,
 )
 from daemon.web.render import FOLDER, page
-from daemon.web.web import Web, web_of
+from daemon.web.web import Web, must_edit, web_of
 
 PAGES: tuple[list[Route], ...] = (
     now.routes,
@@ -45,6 +45,10 @@ PAGES: tuple[list[Route], ...] = (
     trail.routes,
     audit.routes,
 )
+
+
+ONLY_LOOK = {now.look, audit.run, trail.verify, trail.verify_one}
+"""What is sent there changes nothing that is remembered. What is sent to any other page needs --edit."""
 
 
 class _Files(StaticFiles):
@@ -83,11 +87,16 @@ def build_app(web: Web, *, hosts: tuple[str, ...], port: int) -> Starlette:
 
 
 def _guarded(route: Route) -> Route:
-    """The same route, whose errors become pages. (Starlette's own handler of Exception raises them again, into the log.)"""
+    """The same route, which changes nothing without --edit, and whose errors become pages.
+
+    (Starlette's own handler of Exception raises them again, into the log.)
+    """
     endpoint: Callable[[Request], Awaitable[Response]] = route.endpoint
 
     async def answer(request: Request) -> Response:
         try:
+            if request.method not in SAFE and endpoint not in ONLY_LOOK:
+                must_edit(web_of(request))
             return await endpoint(request)
         except Exception as error:  # noqa: BLE001 - the last one that can tell the reader
             return answer_error(request, error, web_of(request).log)

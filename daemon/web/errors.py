@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 import asyncpg
 from starlette.requests import Request
 from starlette.responses import Response
@@ -19,6 +21,23 @@ class NotThereError(Exception):
 
 class ChangedMeanwhileError(Exception):
     """Somebody has changed the row since its form was shown: nothing was stored."""
+
+
+def shown_again(
+    shown: Callable[..., Awaitable[Response]],
+) -> Callable[[Callable[[Request], Awaitable[Response]]], Callable[[Request], Awaitable[Response]]]:
+    """Around what changes a row: where it was changed meanwhile, its page is the answer, with status 409."""
+
+    def around(change: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            try:
+                return await change(request)
+            except ChangedMeanwhileError:
+                return await shown(request, status=409)
+
+        return answer
+
+    return around
 
 
 def refusal(request: Request, status: int, sentence: str) -> Response:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from urllib.parse import parse_qsl
 from uuid import UUID
@@ -75,6 +75,14 @@ def number_in(values: Mapping[str, str], name: str, default: float, *, least: fl
     if not least <= number <= most:
         raise BadValueError(f"{name} is from {least:g} to {most:g}.")
     return number
+
+
+def choice_in(values: Mapping[str, str], name: str, options: Sequence[str]) -> str | None:
+    """One of the options; None where the field is empty. Raises BadValueError."""
+    given = text_in(values, name)
+    if given is not None and given not in options:
+        raise BadValueError(f"{name} is one of {', '.join(options)}.")
+    return given
 
 
 def text_in(values: Mapping[str, str], name: str, *, longest: int = 10_000) -> str | None:

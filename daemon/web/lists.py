@@ -1,19 +1,24 @@
-"""Lists of rows, newest first: their filters as conditions of SQL, and their pages.
+"""Lists of rows, newest first, and rows that have numbers: both in pages.
 
-A page begins behind the last row of the one before it (a time and an id), so rows that are written meanwhile move nothing.
+A page of a list begins behind the last row of the one before it (a time and an id), so rows that are written meanwhile move
+nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 from daemon.web.forms import BadValueError
+from daemon.web.viewer import Viewer, ids_found
+from handlers.shared.ports import AnyConnection
 
 AT_ONCE = 50
 """Rows of a page."""
+WRONG_PAGE = "before is no position in this list: begin at its first page."
 
 
 class Conditions:
@@ -29,35 +34,101 @@ class Conditions:
         self._said.append(condition.format(*numbers))
         self.values.extend(values)
 
-    def before(
-        self,
-        asked: Mapping[str, str],
-        time: str,
-        row: str,
-        value: str = "{}::timestamptz at time zone 'utc'",
-    ) -> None:
-        """Only what comes behind the position in `asked`; `time` and `row` are the columns that the list is sorted by.
-
-        `value`: how a time is written that is compared with `time`.
-        """
-        if "before" in asked:
-            self.where(f"({time}, {row}) < ({value}, {{}}::uuid)", *_position(asked["before"]))
+    def asked(self, condition: str, value: object) -> None:
+        """Adds a condition with one value, where it was asked for: not for None."""
+        if value is not None:
+            self.where(condition, value)
 
     def __str__(self) -> str:
         return " and ".join(self._said) or "true"
 
 
-def next_page(rows: Sequence[Any], time: str = "created_at") -> str | None:
-    """The position of the next page; None where there is none. `rows` has one more than is shown, if there are more."""
-    if len(rows) <= AT_ONCE:
-        return None
-    last = rows[AT_ONCE - 1]
-    return f"{last[time].isoformat()},{last['id']}"
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """A table that is listed by a column with a time, the newest first.
+
+    `table`: with its alias, as in "public.documents d"; `shown`: SQL that reads the rows by their ids, $1, in that order. Both
+    are ours; `zone`: what follows a time where its index is of another type.
+    """
+
+    table: str
+    time: str
+    shown: str
+    zone: str = ""
+
+    @property
+    def _row(self) -> str:
+        return self.table.split()[-1]
+
+    @property
+    def _order(self) -> str:
+        return f"{self._row}.{self.time}{self.zone}"
+
+    def found(self, filters: object) -> str:
+        """SQL of the ids of a page, and one more."""
+        return (
+            f"select {self._row}.id from {self.table} where {filters} "  # noqa: S608 - names of ours, with values apart
+            f"order by {self._order} desc, {self._row}.id desc limit {AT_ONCE + 1}"
+        )
+
+    async def page(
+        self, connection: AnyConnection, viewer: Viewer, asked: Mapping[str, str], filters: Conditions
+    ) -> dict[str, Any]:
+        """The `rows` of a page, and the position of the `next_page`, None where there is none. Raises BadValueError."""
+        if "before" in asked:
+            position = f"({{}}::timestamptz{self.zone}, {{}}::uuid)"
+            filters.where(f"({self._order}, {self._row}.id) < {position}", *_position(asked["before"]))
+        ids = await ids_found(connection, viewer, self.found(filters), *filters.values)
+        rows = await connection.fetch(self.shown, ids)
+        last = rows[AT_ONCE - 1] if len(rows) > AT_ONCE else None
+        return {
+            "rows": rows[:AT_ONCE],
+            "next_page": last and f"{last[self.time].isoformat()},{last['id']}",
+        }
 
 
 def _position(before: str) -> tuple[datetime, UUID]:
-    time, _, row = before.partition(",")
+    said, _, row = before.partition(",")
     try:
-        return datetime.fromisoformat(time), UUID(row)
+        time = datetime.fromisoformat(said)
+        return time if time.tzinfo is not None else time.replace(tzinfo=UTC), UUID(row)
     except ValueError:
-        raise BadValueError("before is no position in this list: begin at its first page.") from None
+        raise BadValueError(WRONG_PAGE) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """Rows that one other row has, with numbers: the messages of a conversation, the chunks of a document.
+
+    `whole`: the column that names the one that has them. `columns`: what is read; all of it SQL of ours.
+    """
+
+    table: str
+    whole: str
+    number: str
+    columns: str
+
+    @property
+    def shown(self) -> str:
+        """SQL of the rows of $1 from number $2 on: a page, and one more."""
+        return (
+            f"select {self.columns} from {self.table} where {self.whole} = $1 and {self.number} >= $2 "  # noqa: S608
+            f"order by {self.number} limit {AT_ONCE + 1}"
+        )
+
+    @property
+    def earlier(self) -> str:
+        """SQL of the number that stands $3 rows before number $2, or of the first; null where none is before."""
+        return (
+            f"select min(n) from (select {self.number} as n from {self.table} "  # noqa: S608
+            f"where {self.whole} = $1 and {self.number} < $2 order by {self.number} desc limit $3) e"
+        )
+
+    async def page(self, connection: AnyConnection, whole: UUID, first: int) -> dict[str, Any]:
+        """The `rows` from number `first` on, and the first numbers of the pages before and after: `earlier` and `later`."""
+        rows = await connection.fetch(self.shown, whole, first)
+        return {
+            "rows": rows[:AT_ONCE],
+            "earlier": await connection.fetchval(self.earlier, whole, first, AT_ONCE),
+            "later": rows[AT_ONCE][self.number.rpartition(".")[2]] if len(rows) > AT_ONCE else None,
+        }

@@ -56,6 +56,7 @@ def page(request: Request, template: str, *, status: int = 200, **values: Any) -
             user=None if web is None else web.user,
             edits=web is not None and web.edits,
             database=None if web is None else web.settings.database,
+            changed=status == 409,
             **values,
         )
     )

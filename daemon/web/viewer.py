@@ -18,6 +18,7 @@ import asyncpg
 from daemon.db.acting import act
 from daemon.db.pool import Database
 from daemon.ids import id_of
+from daemon.web.errors import NotThereError
 from handlers.shared.ports import AnyConnection
 
 SECONDS = 10.0
@@ -37,7 +38,6 @@ class Viewer:
 
     name: str
     user: UUID | None = None
-    edits: bool = False
 
     @property
     def role(self) -> str:
@@ -61,6 +61,23 @@ async def reading(
         # All organisations: support helps each of them. Of an end user the setting is nothing, since knowledge is not theirs.
         await act(connection, viewer.role, claims=viewer.claims, org="all", seconds=seconds)
         yield connection
+
+
+async def row_of(connection: AnyConnection, sql: str, *args: object) -> Any:
+    """The row of a query. Raises NotThereError."""
+    row = await connection.fetchrow(sql, *args)
+    if row is None:
+        raise NotThereError
+    return row
+
+
+async def seen(database: Database, viewer: Viewer, sql: str, *args: object) -> Any:
+    """The row of a query, with the viewer's rights. Raises NotThereError.
+
+    What is to be changed is read so first: nobody changes what they may not see, and the record says whose it is.
+    """
+    async with reading(database, viewer) as connection:
+        return await row_of(connection, sql, *args)
 
 
 async def ids_found(connection: AnyConnection, viewer: Viewer, sql: str, *args: object) -> list[UUID]:

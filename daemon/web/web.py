@@ -10,6 +10,7 @@ from structlog.typing import FilteringBoundLogger
 
 from daemon.db.pool import Database
 from daemon.settings import Settings
+from daemon.web.forms import BadValueError
 from daemon.web.sign_in import Guard
 from daemon.web.viewer import Viewer
 
@@ -34,7 +35,13 @@ def web_of(request: Request) -> Web:
     return web
 
 
+def must_edit(web: Web) -> None:
+    """Raises BadValueError where the pages only show."""
+    if not web.edits:
+        raise BadValueError("These pages only show. To change something, start memoryd web with --edit.")
+
+
 def viewer_of(request: Request) -> Viewer:
     """Who asks."""
     web = web_of(request)
-    return Viewer(request.state.session.name, web.user, web.edits)
+    return Viewer(request.state.session.name, web.user)

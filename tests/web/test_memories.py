@@ -142,18 +142,6 @@ async def test_an_end_user_sees_and_changes_their_own_only(
     assert await db.fetchval("select count(*) from agent_memory where id = any($1)", [others, agents]) == 2
 
 
-async def test_pages_without_edit_only_show(url: str, db: asyncpg.Connection, tmp_path: Path) -> None:
-    row = await remember(db, "look, do not touch", agent_id="shown")
-    async with served(url, tmp_path) as reader:
-        page = await reader.get(f"/memories/{row}")
-        assert "look, do not touch" in page
-        assert "<textarea" not in page
-        refused = await reader.send(f"/memories/{row}", {"do": "forget", "version": "x"})
-        assert refused.status_code == 400
-        assert "--edit" in text_of(refused.text)
-    assert await db.fetchval("select count(*) from agent_memory where id = $1", row) == 1
-
-
 async def test_reads_of_support_are_on_record_of_those_who_are_shown_alone(
     pages: Reader, db: asyncpg.Connection
 ) -> None:

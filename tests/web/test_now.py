@@ -145,13 +145,3 @@ async def test_an_end_user_sees_how_much_is_theirs_only(
         for path in ("/now/dead", "/now/doctor"):
             assert (await ann.send(path, {"all": "yes"}, on="/")).status_code == 400
     assert await db.fetchval("select count(*) from memoryd.dead_letters where id = -50") == 1
-
-
-async def test_pages_without_edit_requeue_nothing(url: str, db: asyncpg.Connection, tmp_path: Path) -> None:
-    await db.execute(DEAD, "index", 60, 60)
-    async with served(url, tmp_path) as reader:
-        assert 'action="/now/dead"' not in await reader.get("/")
-        refused = await reader.send("/now/dead", {"all": "yes"}, on="/")
-        assert refused.status_code == 400
-        assert "--edit" in text_of(refused.text)
-    assert await db.fetchval("select count(*) from memoryd.dead_letters where id = -60") == 1

@@ -298,9 +298,6 @@ async def test_a_remote_embedder_is_asked_and_without_it_words_are_enough(
             assert "by words only" not in page
             assert server.texts == ["tram"]
             assert 'name="was"' not in page, "without --edit nothing is judged"
-            refused = await reader.send("/recall", {"asked": "q=tram&agent=rider", "do": "useful"})
-            assert refused.status_code == 400
-            assert "--edit" in text_of(refused.text)
             server.always = Fault.status(400)
             page = await reader.get("/recall?q=mill&agent=rider")
             assert found_on(page) == [["the tram stops at the mill"]]

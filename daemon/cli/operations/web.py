@@ -139,7 +139,7 @@ async def _serve(
     log = get_logger()
     host, port = opened.getsockname()[:2]
     async with open_database(settings, url, application="memoryd web") as database:
-        await check_viewer(database, Viewer("support", user, edits))
+        await check_viewer(database, Viewer("support", user))
         served = Web(database, settings, guard, log, user, edits)
         app = build_app(served, hosts=hosts, port=port)
         address = f"http://{f'[{host}]' if ':' in host else host}:{port}/"

@@ -117,8 +117,6 @@ async def mend(request: Request) -> Response:
         raise BadValueError(
             "The audit has run again since this page was loaded. Look at its new findings first."
         )
-    if not viewer.edits:
-        raise BadValueError("These pages only show. Start memoryd web with --edit to repair what is found.")
     picked = [f for nth, f in enumerate(found.findings) if form.get(f"finding-{nth}") == "yes"]
     if not picked:
         raise BadValueError("Choose at least one finding.")

@@ -19,7 +19,7 @@ from daemon.web.errors import NotThereError
 from daemon.web.forms import BadValueError, text_in, uuid_in
 from daemon.web.render import page
 from daemon.web.viewer import Viewer, on_behalf
-from daemon.web.web import Web, viewer_of, web_of
+from daemon.web.web import Web, must_edit, viewer_of, web_of
 from handlers.shared.ports import AnyConnection
 
 SHOWN = 300
@@ -48,7 +48,8 @@ async def listing(request: Request) -> Response:
 async def confirm(request: Request) -> Response:
     """How many rows of what would go."""
     kind, what = _asked(request.query_params)
-    _may_forget(viewer_of(request), kind)
+    must_edit(web_of(request))
+    _may_be_forgotten(kind)
     return _confirmation(request, await _lineage(request, kind, what), status=200)
 
 
@@ -56,7 +57,7 @@ async def forget_all(request: Request) -> Response:
     """Forgets it with what came from it, unless more came from it since the page was made."""
     web, viewer, form = web_of(request), viewer_of(request), request.state.form
     kind, what = _asked(form)
-    _may_forget(viewer, kind)
+    _may_be_forgotten(kind)
     influenced = form.get("influenced") == "yes"
     lineage = await _lineage(request, kind, what)
     if form.get("version") != _version(lineage):
@@ -91,9 +92,7 @@ def _asked(values: Mapping[str, str]) -> tuple[Kind, UUID | str]:
     return kind, what
 
 
-def _may_forget(viewer: Viewer, kind: Kind) -> None:
-    if not viewer.edits:
-        raise BadValueError("These pages only show. Start memoryd web with --edit to forget.")
+def _may_be_forgotten(kind: Kind) -> None:
     if kind == Kind.USER:
         raise BadValueError(
             "All of a user is forgotten by an erasure, which also takes what is not derived: memoryd erase USER"
@@ -123,7 +122,6 @@ def _confirmation(request: Request, lineage: Lineage, *, status: int) -> Respons
         going=_counts(to_forget(lineage, influenced=False)),
         more=_counts(to_forget(lineage, influenced=True)),
         version=_version(lineage),
-        changed=status != 200,
         **_values(lineage),
     )
 

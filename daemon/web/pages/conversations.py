@@ -12,11 +12,11 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from daemon.web.errors import ChangedMeanwhileError, NotThereError
-from daemon.web.forms import BadValueError, number_in, text_in, time_in, uuid_in
-from daemon.web.lists import AT_ONCE, Conditions, next_page
+from daemon.web.errors import ChangedMeanwhileError, NotThereError, shown_again
+from daemon.web.forms import number_in, text_in, time_in, uuid_in
+from daemon.web.lists import Conditions, Newest, Numbered
 from daemon.web.render import page
-from daemon.web.viewer import Viewer, ids_found, on_behalf, reading
+from daemon.web.viewer import Viewer, ids_found, on_behalf, reading, row_of, seen
 from daemon.web.web import viewer_of, web_of
 from handlers.shared.ports import AnyConnection
 
@@ -25,20 +25,18 @@ LONGEST = 20_000
 COUNTED = 1000
 """Messages of a conversation that the list counts."""
 
-FIND = f"""
-select s.id from public.conversation_sessions s
-where {{conditions}}
-order by s.created_at desc, s.id desc
-limit {AT_ONCE + 1}
-"""  # noqa: S608 - a number of ours; the conditions are, too, with values apart
-LIST = """
+LIST = Newest(
+    "public.conversation_sessions s",
+    "created_at",
+    """
 select s.id, s.user_id, s.agent_id, s.chat_id, left(s.title, 300) as title, left(s.channel, 60) as channel, s.created_at,
        left(g.group_name, 100) as group_name, left(g.platform, 60) as platform
 from public.conversation_sessions s
 join unnest($1::uuid[]) with ordinality as wanted(id, nth) on wanted.id = s.id
 left join public.chat_groups g on g.id = s.chat_id
 order by wanted.nth
-"""
+""",
+)
 # How many there are and when the last one came is no content; whose conversations these are is on record by LIST.
 COUNTS = f"""
 select w.id, c.messages, l.created_at as last_said
@@ -58,23 +56,18 @@ left join public.chat_groups g on g.id = s.chat_id
 where s.id = $1
 """
 VERSION = "md5(m.role || coalesce(m.speaker, '') || m.content || m.metadata::text)"
-MESSAGES = f"""
-select m.id, m.user_id, m.agent_id, m.message_index, m.role, m.speaker, left(m.content, {LONGEST}) as content,
+MESSAGES = Numbered(
+    "public.conversation_messages m",
+    "m.session_id",
+    "m.message_index",
+    f"""
+m.id, m.user_id, m.agent_id, m.message_index, m.role, m.speaker, left(m.content, {LONGEST}) as content,
        length(m.content) as characters, m.role = 'tool' or m.content !~ '\\S' as is_tool_turn,
        case when m.metadata <> '{{}}' and (m.role = 'tool' or m.content !~ '\\S')
             then left(jsonb_pretty(m.metadata), {LONGEST}) end as metadata, m.access_level, m.visibility_tags, m.created_at,
-       {VERSION} as version
-from public.conversation_messages m
-where m.session_id = $1 and m.message_index >= $2
-order by m.message_index
-limit {AT_ONCE + 1}
-"""  # noqa: S608
-EARLIER = f"""
-select min(e.message_index)
-from (select m.message_index from public.conversation_messages m
-      where m.session_id = $1 and m.message_index < $2
-      order by m.message_index desc limit {AT_ONCE}) e
-"""  # noqa: S608
+{VERSION} as version
+""",
+)
 INDEX_OF = "select m.message_index from public.conversation_messages m where m.session_id = $1 and m.id = $2"
 LAST = """
 select m.message_index from public.conversation_messages m where m.session_id = $1
@@ -102,70 +95,40 @@ FORGET = "select public.forget(array[$1::uuid], $2)"
 async def listing(request: Request) -> Response:
     """The conversations that began last, filtered."""
     web, viewer, asked = web_of(request), viewer_of(request), request.query_params
-    query = Conditions()
-    if (user := uuid_in(asked, "user")) is not None:
-        query.where("s.user_id = {}", user)
-    if (agent := text_in(asked, "agent", longest=200)) is not None:
-        query.where("s.agent_id = {}", agent)
-    if (channel := text_in(asked, "channel")) is not None:
-        query.where("s.channel = {}", channel)
-    if (since := time_in(asked, "since")) is not None:
-        query.where("s.created_at >= {}", since)
-    if (until := time_in(asked, "until")) is not None:
-        query.where("s.created_at < {}", until)
+    filters = Conditions()
+    filters.asked("s.user_id = {}", uuid_in(asked, "user"))
+    filters.asked("s.agent_id = {}", text_in(asked, "agent", longest=200))
+    filters.asked("s.channel = {}", text_in(asked, "channel"))
+    filters.asked("s.created_at >= {}", time_in(asked, "since"))
+    filters.asked("s.created_at < {}", time_in(asked, "until"))
     if asked.get("groups") == "yes":
-        query.where("s.chat_id is not null")
-    query.before(asked, "s.created_at", "s.id", "{}::timestamptz")
+        filters.where("s.chat_id is not null")
     async with reading(web.database, viewer) as connection:
-        ids = await ids_found(
-            connection,
-            viewer,
-            FIND.format(conditions=query),
-            *query.values,
-        )
-        rows = await connection.fetch(LIST, ids)
+        listed = await LIST.page(connection, viewer, asked, filters)
+    ids = [row["id"] for row in listed["rows"]]
     async with on_behalf(web.database, viewer, "conversation_messages", "select", user=None) as connection:
-        counts = {row["id"]: row for row in await connection.fetch(COUNTS, ids[:AT_ONCE])}
-    return page(
-        request,
-        "conversations/list.html",
-        rows=rows[:AT_ONCE],
-        counts=counts,
-        counted=COUNTED,
-        asked=asked,
-        next_page=next_page(rows),
-    )
+        counts = {row["id"]: row for row in await connection.fetch(COUNTS, ids)}
+    return page(request, "conversations/list.html", **listed, counts=counts, counted=COUNTED, asked=asked)
 
 
-async def one(request: Request) -> Response:
+async def one(request: Request, *, status: int = 200) -> Response:
     """A conversation: a page of its messages."""
-    return await _shown(request, status=200)
-
-
-async def _shown(request: Request, *, status: int) -> Response:
-    web, viewer, asked = web_of(request), viewer_of(request), request.query_params
+    web, viewer = web_of(request), viewer_of(request)
     wanted: UUID = request.path_params["id"]
     async with reading(web.database, viewer) as connection:
-        session = await connection.fetchrow(SESSION, wanted)
-        if session is None:
-            raise NotThereError
-        first = await _first(connection, wanted, asked)
-        rows = await connection.fetch(MESSAGES, wanted, first)
-        messages = rows[:AT_ONCE]
-        earlier = await connection.fetchval(EARLIER, wanted, first)
+        session = await row_of(connection, SESSION, wanted)
+        first = await _first(connection, wanted, request.query_params)
+        messages = await MESSAGES.page(connection, wanted, first)
         last = await connection.fetchval(LAST, wanted)
-        facts = await _facts(connection, viewer, session, messages)
+        facts = await _facts(connection, viewer, session, messages["rows"])
     return page(
         request,
         "conversations/one.html",
         status=status,
-        changed=status == 409,
         session_row=session,
-        messages=messages,
-        called={row["id"]: _called(row) for row in messages if row["is_tool_turn"]},
+        **messages,
+        called={row["id"]: _called(row) for row in messages["rows"] if row["is_tool_turn"]},
         facts=facts,
-        earlier=earlier,
-        later=rows[AT_ONCE]["message_index"] if len(rows) > AT_ONCE else None,
         last=last,
         longest=LONGEST,
     )
@@ -177,7 +140,7 @@ async def _first(connection: AnyConnection, session: UUID, asked: Mapping[str, s
         index = await connection.fetchval(INDEX_OF, session, message)
         if index is None:
             raise NotThereError
-        before: int | None = await connection.fetchval(EARLIER.replace(str(AT_ONCE), "5"), session, index)
+        before: int | None = await connection.fetchval(MESSAGES.earlier, session, index, 5)
         return int(index) if before is None else before
     return int(number_in(asked, "from", 0, least=0, most=1_000_000_000))
 
@@ -214,28 +177,27 @@ def _called(message: Any) -> str | None:
     return ", ".join(names[:5]) or None
 
 
+@shown_again(one)
 async def change(request: Request) -> Response:
     """Forgets a message, or the conversation, unless it has changed since the form was made."""
     web, viewer, form = web_of(request), viewer_of(request), request.state.form
     wanted: UUID = request.path_params["id"]
-    if not viewer.edits:
-        raise BadValueError(
-            "These pages only show. Start memoryd web with --edit to change what is remembered."
-        )
     message = uuid_in(form, "message")
-    # Read first, so that nobody deletes what they may not see, and the record says whose it is.
-    async with reading(web.database, viewer) as connection:
-        session = await connection.fetchrow(SESSION, wanted)
-        row = None if message is None else await connection.fetchrow(MESSAGE, wanted, message)
-    if session is None or (message is not None and row is None):
-        raise NotThereError
-    table = "conversation_sessions" if row is None else "conversation_messages"
-    user = session["user_id"] if row is None else row["user_id"] or session["user_id"]
-    try:
-        async with on_behalf(web.database, viewer, table, "delete", user=user) as connection:
-            await _forget(connection, wanted, message, form.get("version"))
-    except ChangedMeanwhileError:
-        return await _shown(request, status=409)
+    session = await seen(web.database, viewer, SESSION, wanted)
+    table, user = "conversation_sessions", session["user_id"]
+    if message is not None:
+        row = await seen(web.database, viewer, MESSAGE, wanted, message)
+        table, user = "conversation_messages", row["user_id"] or user
+    async with on_behalf(web.database, viewer, table, "delete", user=user) as connection:
+        if message is None:
+            now = str(await connection.fetchval(LAST, wanted))
+        else:
+            now = (await row_of(connection, MESSAGE, wanted, message))["version"]
+        if now != form.get("version"):
+            raise ChangedMeanwhileError
+        what = "session" if message is None else "message"
+        if not await connection.fetchval(FORGET, message or wanted, what):
+            raise NotThereError
     web.log.info(
         "web_conversation_forgotten",
         session_id=str(wanted),
@@ -243,25 +205,6 @@ async def change(request: Request) -> Response:
     )
     back = "/conversations" if message is None else f"/conversations/{wanted}"
     return RedirectResponse(back, status_code=303)
-
-
-async def _forget(
-    connection: AnyConnection, session: UUID, message: UUID | None, version: str | None
-) -> None:
-    if message is None:
-        last = await connection.fetchval(LAST, session)
-        if str(last) != version:
-            raise ChangedMeanwhileError
-        gone = await connection.fetchval(FORGET, session, "session")
-    else:
-        row = await connection.fetchrow(MESSAGE, session, message)
-        if row is None:
-            raise NotThereError
-        if row["version"] != version:
-            raise ChangedMeanwhileError
-        gone = await connection.fetchval(FORGET, message, "message")
-    if not gone:
-        raise NotThereError
 
 
 routes: list[Route] = [

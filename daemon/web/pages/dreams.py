@@ -5,35 +5,35 @@ An end user has no dreams, which are the service's, but insights: the page shows
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
 from uuid import UUID
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from daemon.web.errors import ChangedMeanwhileError, NotThereError
-from daemon.web.forms import BadValueError, number_in, text_in, time_in, uuid_in
-from daemon.web.lists import AT_ONCE, Conditions, next_page
+from daemon.web.errors import ChangedMeanwhileError, NotThereError, shown_again
+from daemon.web.forms import BadValueError, number_in, text_in, uuid_in
+from daemon.web.lists import AT_ONCE, Conditions, Newest
 from daemon.web.render import page
-from daemon.web.viewer import Viewer, ids_found, on_behalf, reading
+from daemon.web.viewer import ids_found, on_behalf, reading, row_of, seen
 from daemon.web.web import viewer_of, web_of
 from handlers.dream.dreamer import WINDOW_HOURS
-from handlers.shared.ports import AnyConnection
 
 CATEGORIES = ("correction", "pattern", "recommendation", "summary")
 OF_A_DREAM = 200
 """Insights that the page of a dream shows."""
-DREAMS = f"""
+DREAMS = Newest(
+    "public.dream_sessions d",
+    "started_at",
+    """
 select d.id, d.started_by, d.status, d.started_at, d.finished_at, d.memories_scanned, d.clusters_found, d.insights_generated,
-       d.insights_judged, d.insights_redrawn, d.links_faded, d.associations_pruned, d.started_at as created_at,
+       d.insights_judged, d.insights_redrawn, d.links_faded, d.associations_pruned,
        extract(epoch from d.finished_at - d.started_at)::float8 as seconds
 from public.dream_sessions d
-where $1::timestamptz is null or (d.started_at, d.id) < ($1, $2::uuid)
-order by d.started_at desc, d.id desc
-limit {AT_ONCE + 1}
-"""  # noqa: S608 - a constant of ours
+join unnest($1::uuid[]) with ordinality as wanted(id, nth) on wanted.id = d.id
+order by wanted.nth
+""",
+)
 ONE = """
 select d.*, extract(epoch from d.finished_at - d.started_at)::float8 as seconds,
        d.started_at - make_interval(hours => $2) as read_from
@@ -55,13 +55,17 @@ where i.dream_id = $1
 order by i.confidence desc, i.id
 limit {OF_A_DREAM + 1}
 """  # noqa: S608 - a constant of ours
-INSIGHTS = """
+INSIGHTS = Newest(
+    "public.dream_insights i",
+    "generated_at",
+    """
 select i.id, i.category, i.confidence, left(i.insight, 600) as insight, i.agent_id, i.user_id, i.generated_at, i.dream_id,
        cardinality(i.source_memories) as memories, i.resolved_at, i.stale, i.last_modified_human, i.accessed_count
 from public.dream_insights i
 join unnest($1::uuid[]) with ordinality as wanted(id, nth) on wanted.id = i.id
 order by wanted.nth
-"""
+""",
+)
 INSIGHT = """
 select i.*, md5(i.insight) as version, i.evidence_until is distinct from i.judged_until as was_judged
 from public.dream_insights i
@@ -83,66 +87,32 @@ async def listing(request: Request) -> Response:
     web, viewer, asked = web_of(request), viewer_of(request), request.query_params
     if viewer.user is not None:
         return await insights(request)
-    before, at = _position(asked)
     wanted = uuid_in(asked, "request")
     async with reading(web.database, viewer) as connection:
-        rows = await connection.fetch(DREAMS, before, at)
+        listed = await DREAMS.page(connection, viewer, asked, Conditions())
         request_of_dream = None if wanted is None else await connection.fetchrow(ASKED, wanted)
     waits = request_of_dream is not None and request_of_dream["status"] == "pending"
     return page(
         request,
         "dreams/list.html",
-        rows=rows[:AT_ONCE],
-        next_page=next_page(rows),
+        **listed,
         asked_for=request_of_dream,
-        live=waits or any(row["status"] == "running" for row in rows),
+        live=waits or any(row["status"] == "running" for row in listed["rows"]),
     )
-
-
-def _position(asked: Mapping[str, str]) -> tuple[Any, UUID | None]:
-    if "before" not in asked:
-        return None, None
-    time, _, row = asked["before"].partition(",")
-    return time_in({"before": time}, "before"), uuid_in({"before": row}, "before")
 
 
 async def insights(request: Request) -> Response:
     """All insights, the newest first, filtered."""
     web, viewer, asked = web_of(request), viewer_of(request), request.query_params
-    async with reading(web.database, viewer) as connection:
-        rows = await _found(connection, viewer, asked)
-    return page(
-        request,
-        "dreams/insights.html",
-        rows=rows[:AT_ONCE],
-        next_page=next_page(rows, "generated_at"),
-        asked=asked,
-        categories=CATEGORIES,
-    )
-
-
-async def _found(connection: AnyConnection, viewer: Viewer, asked: Mapping[str, str]) -> list[Any]:
-    query = Conditions()
-    if (agent := text_in(asked, "agent", longest=200)) is not None:
-        query.where("i.agent_id = {}", agent)
-    if (user := uuid_in(asked, "user")) is not None:
-        query.where("i.user_id = {}", user)
-    if (category := text_in(asked, "category")) is not None:
-        query.where("i.category = {}", category)
+    filters = Conditions()
+    filters.asked("i.agent_id = {}", text_in(asked, "agent", longest=200))
+    filters.asked("i.user_id = {}", uuid_in(asked, "user"))
+    filters.asked("i.category = {}", text_in(asked, "category"))
     if (least := number_in(asked, "confidence", 0.0, least=0, most=1)) > 0:
-        query.where("i.confidence >= {}", least)
-    before, at = _position(asked)
-    if before is not None:
-        query.where("(i.generated_at, i.id) < ({}, {})", before, at)
-    ids = await ids_found(
-        connection,
-        viewer,
-        f"select i.id from public.dream_insights i where {query} "  # noqa: S608 - conditions of ours, with values apart
-        f"order by i.generated_at desc, i.id desc limit {AT_ONCE + 1}",
-        *query.values,
-    )
-    found: list[Any] = await connection.fetch(INSIGHTS, ids)
-    return found
+        filters.where("i.confidence >= {}", least)
+    async with reading(web.database, viewer) as connection:
+        listed = await INSIGHTS.page(connection, viewer, asked, filters)
+    return page(request, "dreams/insights.html", **listed, asked=asked, categories=CATEGORIES)
 
 
 async def one(request: Request) -> Response:
@@ -151,9 +121,7 @@ async def one(request: Request) -> Response:
     wanted: UUID = request.path_params["id"]
     async with reading(web.database, viewer) as connection:
         if viewer.user is None:
-            dream = await connection.fetchrow(ONE, wanted, WINDOW_HOURS)
-            if dream is None:
-                raise NotThereError
+            dream = await row_of(connection, ONE, wanted, WINDOW_HOURS)
             times = (dream["started_at"], dream["finished_at"])
             ids = await ids_found(connection, viewer, ITS_INSIGHTS, wanted, *times)
         else:
@@ -161,21 +129,15 @@ async def one(request: Request) -> Response:
             ids = await ids_found(connection, viewer, OWN_INSIGHTS, wanted)
             if not ids:
                 raise NotThereError
-        rows = await connection.fetch(INSIGHTS, ids[:OF_A_DREAM])
+        rows = await connection.fetch(INSIGHTS.shown, ids[:OF_A_DREAM])
     return page(request, "dreams/one.html", dream=dream, rows=rows, more=len(ids) > OF_A_DREAM)
 
 
-async def insight(request: Request) -> Response:
+async def insight(request: Request, *, status: int = 200) -> Response:
     """An insight, whole."""
-    return await _shown(request, status=200)
-
-
-async def _shown(request: Request, *, status: int) -> Response:
     web, viewer = web_of(request), viewer_of(request)
     async with reading(web.database, viewer) as connection:
-        row = await connection.fetchrow(INSIGHT, request.path_params["id"])
-        if row is None:
-            raise NotThereError
+        row = await row_of(connection, INSIGHT, request.path_params["id"])
         sources = await connection.fetch(SOURCES, row["source_memories"][:AT_ONCE])
     return page(
         request,
@@ -190,7 +152,6 @@ async def _shown(request: Request, *, status: int) -> Response:
 async def ask(request: Request) -> Response:
     """Asks a daemon for a dream."""
     web, viewer = web_of(request), viewer_of(request)
-    _must_edit(viewer)
     if viewer.user is not None:
         raise BadValueError("Dreams are the service's: an end user asks for none.")
     async with on_behalf(web.database, viewer, "memory_requests", "insert", user=None) as connection:
@@ -199,40 +160,22 @@ async def ask(request: Request) -> Response:
     return RedirectResponse(f"/dreams?request={made}", status_code=303)
 
 
+@shown_again(insight)
 async def forget(request: Request) -> Response:
     """Forgets an insight, unless its text was changed since the form was made."""
     web, viewer = web_of(request), viewer_of(request)
     wanted: UUID = request.path_params["id"]
-    _must_edit(viewer)
     if viewer.user is not None:
         raise BadValueError("An insight goes when the memories go that it was drawn from: forget those.")
-    async with reading(web.database, viewer) as connection:
-        row = await connection.fetchrow(INSIGHT, wanted)
-    if row is None:
-        raise NotThereError
-    try:
-        async with on_behalf(
-            web.database, viewer, "dream_insights", "delete", user=row["user_id"]
-        ) as connection:
-            await _forgotten(connection, wanted, request.state.form.get("version", ""))
-    except ChangedMeanwhileError:
-        return await _shown(request, status=409)
+    row = await seen(web.database, viewer, INSIGHT, wanted)
+    version = request.state.form.get("version", "")
+    async with on_behalf(web.database, viewer, "dream_insights", "delete", user=row["user_id"]) as connection:
+        if await connection.fetchval(FORGET, wanted, version) is None:
+            raise ChangedMeanwhileError
     web.log.info("web_insight_forgotten", insight_id=str(wanted))
     return RedirectResponse(
         "/dreams/insights" if row["dream_id"] is None else f"/dreams/{row['dream_id']}", status_code=303
     )
-
-
-async def _forgotten(connection: AnyConnection, insight: UUID, version: str) -> None:
-    if await connection.fetchval(FORGET, insight, version) is None:
-        raise ChangedMeanwhileError
-
-
-def _must_edit(viewer: Viewer) -> None:
-    if not viewer.edits:
-        raise BadValueError(
-            "These pages only show. Start memoryd web with --edit to change what is remembered."
-        )
 
 
 routes: list[Route] = [

@@ -15,12 +15,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from daemon.web.errors import NotThereError
-from daemon.web.forms import BadValueError, number_in, text_in, uuid_in
+from daemon.web.forms import choice_in, number_in, text_in, uuid_in
 from daemon.web.languages import language_of, translated
 from daemon.web.lists import Conditions
 from daemon.web.render import page, short
-from daemon.web.viewer import Viewer, ids_found, reading, rows_found
+from daemon.web.viewer import Viewer, ids_found, reading, row_of, rows_found
 from daemon.web.web import viewer_of, web_of
 from handlers.shared.ports import AnyConnection
 
@@ -119,10 +118,7 @@ def asked_for(viewer: Viewer, query: Mapping[str, str]) -> Asked:
     """What the query asks for. An end user who names nothing is shown their own memories. Raises BadValueError."""
     filters = Conditions()
     filters.where("a.strength >= {}", number_in(query, "least", 0.0, least=0, most=1))
-    if (kind := text_in(query, "kind")) is not None:
-        if kind not in TYPES:
-            raise BadValueError(f"kind is one of {', '.join(TYPES)}.")
-        filters.where("a.association_type = {}", kind)
+    filters.asked("a.association_type = {}", choice_in(query, "kind", TYPES))
     user = uuid_in(query, "user") or viewer.user
     return Asked(uuid_in(query, "memory"), user, text_in(query, "agent", longest=200), filters)
 
@@ -133,8 +129,7 @@ async def ids_of_links(
     """The ids of the links, those of the memory itself first, then the strongest. Raises NotThereError."""
     found = asked.filters
     if asked.memory is not None:
-        if await connection.fetchrow(THE_MEMORY, asked.memory) is None:
-            raise NotThereError
+        await row_of(connection, THE_MEMORY, asked.memory)
         sql = TWO_STEPS.format(
             conditions=found, wanted=f"${len(found.values) + 1}", limit=limit, skipped=skipped
         )

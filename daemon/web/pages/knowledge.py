@@ -14,12 +14,12 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from daemon.web.errors import ChangedMeanwhileError, NotThereError
-from daemon.web.forms import BadValueError, text_in, uuid_in
-from daemon.web.lists import AT_ONCE, Conditions, next_page
+from daemon.web.errors import NotThereError, shown_again
+from daemon.web.forms import choice_in, text_in, uuid_in
+from daemon.web.lists import Conditions, Newest
 from daemon.web.pages.knowledge_edits import CONFIDENCES, VERSION, change_entry, in_organisation
 from daemon.web.render import page
-from daemon.web.viewer import ids_found, on_behalf, reading
+from daemon.web.viewer import on_behalf, reading, row_of, seen
 from daemon.web.web import viewer_of, web_of
 
 TIERS = ("core", "working", "learning")
@@ -31,20 +31,18 @@ CATEGORIES = (
 LOOKED_AT = 50
 """Open decisions that are looked at: the newest. Each is compared with later entries, which takes some milliseconds."""
 
-FIND = f"""
-select k.id from public.shared_knowledge k
-where {{conditions}}
-order by k.updated_at desc, k.id desc
-limit {AT_ONCE + 1}
-"""  # noqa: S608 - a number of ours; the conditions are, too, with values apart
-LIST = """
+LIST = Newest(
+    "public.shared_knowledge k",
+    "updated_at",
+    """
 select k.id, k.org_id, k.tier, left(k.category, 60) as category, left(k.title, 300) as title, left(k.content, 400) as content,
        left(coalesce(k.created_by_name, k.created_by), 100) as written_by, k.confidence, k.said_again, k.status, k.updated_at,
        k.outcome -> 'success' = 'true' as succeeded, k.outcome is not null as is_scored, memoryd.corrected_by(k) as corrected_by
 from public.shared_knowledge k
 join unnest($1::uuid[]) with ordinality as wanted(id, nth) on wanted.id = k.id
 order by wanted.nth
-"""
+""",
+)
 ONE = f"""
 select k.id, k.org_id, k.tier, left(k.category, 200) as category, left(k.title, 1000) as title, k.content, k.created_by,
        left(k.created_by_name, 200) as created_by_name, left(k.source, 1000) as source, k.confidence, k.surprise_score, k.tags,
@@ -80,40 +78,25 @@ async def listing(request: Request) -> Response:
     web, viewer, asked = web_of(request), viewer_of(request), request.query_params
     if viewer.user is not None:
         return page(request, "knowledge/none.html")
-    query = Conditions()
-    for name, options in (("tier", TIERS), ("status", STATUSES)):
-        if (value := text_in(asked, name)) is not None:
-            if value not in options:
-                raise BadValueError(f"{name} is one of {', '.join(options)}.")
-            query.where(f"k.{name} = {{}}", value)
-    if "status" not in asked or not asked["status"].strip():
-        query.where("k.status <> 'archived'")
-    if (category := text_in(asked, "category")) is not None:
-        query.where("k.category = {}", category)
-    if (by := text_in(asked, "by", longest=200)) is not None:
-        query.where("(k.created_by = {0} or k.created_by_name = {0})", by)
-    if (tag := text_in(asked, "tag", longest=200)) is not None:
-        query.where("k.tags @> array[{}::text]", tag)
-    if (org := uuid_in(asked, "org")) is not None:
-        query.where("k.org_id = {}", org)
-    query.before(asked, "k.updated_at", "k.id", "{}::timestamptz")
+    filters = Conditions()
+    filters.asked("k.tier = {}", choice_in(asked, "tier", TIERS))
+    if (status := choice_in(asked, "status", STATUSES)) is None:
+        filters.where("k.status <> 'archived'")
+    filters.asked("k.status = {}", status)
+    filters.asked("k.category = {}", text_in(asked, "category"))
+    filters.asked("(k.created_by = {0} or k.created_by_name = {0})", text_in(asked, "by", longest=200))
+    filters.asked("k.tags @> array[{}::text]", text_in(asked, "tag", longest=200))
+    filters.asked("k.org_id = {}", uuid_in(asked, "org"))
     async with reading(web.database, viewer) as connection:
-        ids = await ids_found(
-            connection,
-            viewer,
-            FIND.format(conditions=query),
-            *query.values,
-        )
-        rows = await connection.fetch(LIST, ids)
+        listed = await LIST.page(connection, viewer, asked, filters)
     return page(
         request,
         "knowledge/list.html",
-        rows=rows[:AT_ONCE],
+        **listed,
         asked=asked,
         tiers=TIERS,
         statuses=STATUSES,
         categories=CATEGORIES,
-        next_page=next_page(rows, "updated_at"),
     )
 
 
@@ -128,7 +111,9 @@ async def due(request: Request) -> Response:
         await in_organisation(connection, org)
         states = await connection.fetch(DECISIONS)
     async with reading(web.database, viewer) as connection:
-        rows = {row["id"]: row for row in await connection.fetch(LIST, [state["id"] for state in states])}
+        rows = {
+            row["id"]: row for row in await connection.fetch(LIST.shown, [state["id"] for state in states])
+        }
         reasons = [state["because"] for state in states if state["because"] is not None]
         because = {row["id"]: row["title"] for row in await connection.fetch(TITLES, reasons)}
     return page(
@@ -142,21 +127,14 @@ async def due(request: Request) -> Response:
     )
 
 
-async def one(request: Request) -> Response:
-    """An entry, whole."""
-    return await _shown(request, status=200)
-
-
-async def _shown(request: Request, *, status: int, typed: str | None = None) -> Response:
-    """`typed`: a text of the reader's that was not stored, since the entry was changed meanwhile."""
+async def one(request: Request, *, status: int = 200) -> Response:
+    """An entry, whole; with the text of the reader's that was not stored, where the entry was changed meanwhile."""
     web, viewer = web_of(request), viewer_of(request)
     wanted: UUID = request.path_params["id"]
     if viewer.user is not None:
         raise NotThereError
     async with reading(web.database, viewer) as connection:
-        entry = await connection.fetchrow(ONE, wanted)
-        if entry is None:
-            raise NotThereError
+        entry = await row_of(connection, ONE, wanted)
         others = await connection.fetch(NAMED, wanted, entry["related_ids"])
         state = await connection.fetchrow(STATE, wanted)
     return page(
@@ -171,8 +149,7 @@ async def _shown(request: Request, *, status: int, typed: str | None = None) -> 
         history=_history(entry, others),
         corrected_by=next((row for row in others if row["id"] == entry["corrected_by"]), None),
         confidences=CONFIDENCES,
-        changed=status == 409,
-        typed=typed,
+        typed=request.state.form.get("content") if status == 409 else None,
     )
 
 
@@ -209,28 +186,19 @@ def _history(entry: Any, others: list[Any]) -> list[tuple[datetime, str, Any]]:
     return sorted(events, key=lambda event: event[0])
 
 
+@shown_again(one)
 async def change(request: Request) -> Response:
     """Resolves, scores, archives or corrects an entry, unless it was changed since the form was made."""
     web, viewer, form = web_of(request), viewer_of(request), request.state.form
     wanted: UUID = request.path_params["id"]
-    if not viewer.edits:
-        raise BadValueError(
-            "These pages only show. Start memoryd web with --edit to change what is remembered."
-        )
     if viewer.user is not None:
         raise NotThereError
-    async with reading(web.database, viewer) as connection:
-        entry = await connection.fetchrow(ONE, wanted)
-    if entry is None:
-        raise NotThereError
-    try:
-        async with on_behalf(
-            web.database, viewer, "shared_knowledge", "update", user=_user_of(entry)
-        ) as connection:
-            await in_organisation(connection, entry["org_id"])
-            to = await change_entry(connection, viewer.name, wanted, form)
-    except ChangedMeanwhileError:
-        return await _shown(request, status=409, typed=form.get("content"))
+    entry = await seen(web.database, viewer, ONE, wanted)
+    async with on_behalf(
+        web.database, viewer, "shared_knowledge", "update", user=_user_of(entry)
+    ) as connection:
+        await in_organisation(connection, entry["org_id"])
+        to = await change_entry(connection, viewer.name, wanted, form)
     web.log.info("web_knowledge_changed", knowledge_id=str(wanted), action=form.get("do"))
     return RedirectResponse(f"/knowledge/{to}", status_code=303)
 

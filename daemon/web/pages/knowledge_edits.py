@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from daemon.web.errors import ChangedMeanwhileError, NotThereError
+from daemon.web.errors import ChangedMeanwhileError
 from daemon.web.forms import BadValueError, text_in
+from daemon.web.viewer import row_of
 from handlers.shared.ports import AnyConnection
 
 CONFIDENCES = ("high", "medium", "low")
@@ -36,9 +37,7 @@ async def in_organisation(connection: AnyConnection, org: UUID | None) -> None:
 
 async def change_entry(connection: AnyConnection, by: str, wanted: UUID, form: Mapping[str, str]) -> UUID:
     """Does what the form says; returns the entry to show next. Raises ChangedMeanwhileError, BadValueError."""
-    now = await connection.fetchrow(NOW, wanted)
-    if now is None:
-        raise NotThereError
+    now = await row_of(connection, NOW, wanted)
     if now["version"] != form.get("version"):
         raise ChangedMeanwhileError
     match form.get("do"):

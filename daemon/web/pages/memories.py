@@ -5,24 +5,27 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from daemon.web.errors import ChangedMeanwhileError, NotThereError
-from daemon.web.forms import BadValueError, text_in, time_in, uuid_in
-from daemon.web.lists import AT_ONCE, Conditions, next_page
+from daemon.web.errors import ChangedMeanwhileError, shown_again
+from daemon.web.forms import BadValueError, choice_in, text_in, time_in, uuid_in
+from daemon.web.lists import Conditions, Newest
 from daemon.web.render import page
-from daemon.web.viewer import Verb, Viewer, ids_found, on_behalf, reading
+from daemon.web.viewer import Verb, ids_found, on_behalf, reading, row_of, seen
 from daemon.web.web import viewer_of, web_of
 from handlers.shared.ports import AnyConnection
 
 KINDS = ("observation", "outcome", "fact", "error", "goal", "note")
-NEWEST = "m.created_at at time zone 'utc'"
-LIST = """
+# As its index has it: created_at knows no zone.
+UTC = " at time zone 'utc'"
+LIST = Newest(
+    "public.agent_memory m",
+    "created_at",
+    """
 select m.id, m.agent_id, m.user_id, m.kind, m.memory_type, m.source, left(m.content, 600) as content,
        length(m.content) as characters, m.created_at, m.expires_at, m.valid_to, m.superseded_by,
        m.metadata ->> 'from' as come_from, m.expires_at <= now() as is_expired,
@@ -30,7 +33,9 @@ select m.id, m.agent_id, m.user_id, m.kind, m.memory_type, m.source, left(m.cont
 from public.agent_memory m
 join unnest($1::uuid[]) with ordinality as wanted(id, nth) on wanted.id = m.id
 order by wanted.nth
-"""
+""",
+    zone=UTC,
+)
 ONE = """
 select m.id, m.agent_id, m.user_id, m.session_id, m.kind, m.memory_type, m.key, m.content, m.keywords, m.metadata, m.source,
        m.command_id, m.ttl_hours, m.expires_at, m.created_at, m.updated_at, m.text_changed_at, m.valid_from, m.valid_to,
@@ -94,7 +99,7 @@ USES = "select u.uses, u.used_at from memoryd.memory_uses u where u.memory_id = 
 STATE = "select s.state, s.reason from public.index_state(array[$1::uuid]) s"
 CHANGE = """
 update public.agent_memory m
-set content = $2, kind = $3, expires_at = $4
+set content = $2, kind = coalesce($3, m.kind), expires_at = $4
 where m.id = $1 and m.updated_at::text = $5
 returning m.id
 """
@@ -106,69 +111,35 @@ select m.expires_at, m.updated_at::text as version from public.agent_memory m wh
 async def listing(request: Request) -> Response:
     """The newest memories, filtered."""
     web, viewer, asked = web_of(request), viewer_of(request), request.query_params
-    async with reading(web.database, viewer) as connection:
-        rows = await _found(connection, viewer, asked)
-    return page(
-        request,
-        "memories/list.html",
-        rows=rows[:AT_ONCE],
-        asked=asked,
-        kinds=KINDS,
-        next_page=next_page(rows),
-    )
-
-
-async def _found(connection: AnyConnection, viewer: Viewer, asked: Mapping[str, str]) -> list[Any]:
-    query = Conditions()
-    if (agent := text_in(asked, "agent", longest=200)) is not None:
-        query.where("m.agent_id = {}", agent)
-    if (user := uuid_in(asked, "user")) is not None:
-        query.where("m.user_id = {}", user)
-    if (kind := text_in(asked, "kind")) is not None:
-        query.where("m.kind = {}", kind)
-    if (source := text_in(asked, "source")) is not None:
-        query.where("m.source = {}", source)
-    if (tag := text_in(asked, "tag", longest=200)) is not None:
-        query.where("m.metadata -> 'tags' ? {}", tag)
-    if (since := time_in(asked, "since")) is not None:
-        query.where(f"{NEWEST} >= {{}}::timestamptz at time zone 'utc'", since)
-    if (until := time_in(asked, "until")) is not None:
-        query.where(f"{NEWEST} < {{}}::timestamptz at time zone 'utc'", until)
+    filters = Conditions()
+    filters.asked("m.agent_id = {}", text_in(asked, "agent", longest=200))
+    filters.asked("m.user_id = {}", uuid_in(asked, "user"))
+    filters.asked("m.kind = {}", text_in(asked, "kind"))
+    filters.asked("m.source = {}", text_in(asked, "source"))
+    filters.asked("m.metadata -> 'tags' ? {}", text_in(asked, "tag", longest=200))
+    filters.asked(f"m.created_at{UTC} >= {{}}::timestamptz{UTC}", time_in(asked, "since"))
+    filters.asked(f"m.created_at{UTC} < {{}}::timestamptz{UTC}", time_in(asked, "until"))
     if (as_of := time_in(asked, "as_of")) is not None:
-        query.where(
-            f"{NEWEST} <= {{0}}::timestamptz at time zone 'utc' and coalesce(m.valid_from, m.created_at) <= {{0}} "
+        filters.where(
+            f"m.created_at{UTC} <= {{0}}::timestamptz{UTC} and coalesce(m.valid_from, m.created_at) <= {{0}} "
             "and coalesce(m.valid_to > {0}, true)",
             as_of,
         )
     elif asked.get("ended") != "yes":
-        query.where(
+        filters.where(
             "m.superseded_by is null and coalesce(m.valid_to > now(), true) and coalesce(m.expires_at > now(), true)"
         )
-    query.before(asked, NEWEST, "m.id")
-    ids = await ids_found(
-        connection,
-        viewer,
-        f"select m.id from public.agent_memory m where {query} "  # noqa: S608 - conditions of ours, with values apart
-        f"order by {NEWEST} desc, m.id desc limit {AT_ONCE + 1}",
-        *query.values,
-    )
-    found: list[Any] = await connection.fetch(LIST, ids)
-    return found
+    async with reading(web.database, viewer) as connection:
+        listed = await LIST.page(connection, viewer, asked, filters)
+    return page(request, "memories/list.html", **listed, asked=asked, kinds=KINDS)
 
 
-async def one(request: Request) -> Response:
-    """A memory, whole."""
-    return await _shown(request, status=200)
-
-
-async def _shown(request: Request, *, status: int, typed: str | None = None) -> Response:
-    """`typed`: a text of the reader's that was not stored, since the memory was changed meanwhile."""
+async def one(request: Request, *, status: int = 200) -> Response:
+    """A memory, whole; with the text of the reader's that was not stored, where it was changed meanwhile."""
     web, viewer = web_of(request), viewer_of(request)
     wanted: UUID = request.path_params["id"]
     async with reading(web.database, viewer) as connection:
-        memory = await connection.fetchrow(ONE, wanted)
-        if memory is None:
-            raise NotThereError
+        memory = await row_of(connection, ONE, wanted)
         metadata = json.loads(memory["metadata"])
         messages = [m for m in _strings(metadata.get("message_ids")) if _is_uuid(m)]
         values = {
@@ -191,7 +162,7 @@ async def _shown(request: Request, *, status: int, typed: str | None = None) -> 
         uses=uses,
         kinds=KINDS,
         expires=minute(memory["expires_at"]),
-        typed=typed,
+        typed=request.state.form.get("content") if status == 409 else None,
         **values,
     )
 
@@ -213,36 +184,22 @@ def _is_uuid(text: str) -> bool:
     return True
 
 
+@shown_again(one)
 async def change(request: Request) -> Response:
     """Corrects, replaces or forgets a memory, unless it was changed since the form was made."""
     web, viewer, form = web_of(request), viewer_of(request), request.state.form
     wanted: UUID = request.path_params["id"]
-    if not viewer.edits:
-        raise BadValueError(
-            "These pages only show. Start memoryd web with --edit to change what is remembered."
-        )
-    # Read first, so that the record says whose row it is, and nobody changes what they may not see.
-    async with reading(web.database, viewer) as connection:
-        memory = await connection.fetchrow(ONE, wanted)
-    if memory is None:
-        raise NotThereError
+    memory = await seen(web.database, viewer, ONE, wanted)
     verb: Verb = "delete" if form.get("do") == "forget" else "update"
-    try:
-        async with on_behalf(
-            web.database, viewer, "agent_memory", verb, user=memory["user_id"]
-        ) as connection:
-            to = await _changed(connection, wanted, form)
-    except ChangedMeanwhileError:
-        return await _shown(request, status=409, typed=form.get("content"))
+    async with on_behalf(web.database, viewer, "agent_memory", verb, user=memory["user_id"]) as connection:
+        to = await _changed(connection, wanted, form)
     web.log.info("web_memory_changed", memory_id=str(wanted), action=form.get("do"))
     return RedirectResponse("/memories" if to is None else f"/memories/{to}", status_code=303)
 
 
 async def _changed(connection: AnyConnection, wanted: UUID, form: Mapping[str, str]) -> UUID | None:
     """The memory to show next; None: it is gone."""
-    now = await connection.fetchrow(VERSION, wanted)
-    if now is None:
-        raise NotThereError
+    now = await row_of(connection, VERSION, wanted)
     if now["version"] != form.get("version"):
         raise ChangedMeanwhileError
     if form.get("do") == "forget":
@@ -254,9 +211,7 @@ async def _changed(connection: AnyConnection, wanted: UUID, form: Mapping[str, s
     if form.get("do") == "replace":
         new: UUID = await connection.fetchval("select public.supersede_memory($1, $2)", wanted, content)
         return new
-    kind = form.get("kind", "")
-    if kind not in KINDS:
-        raise BadValueError(f"kind is one of {', '.join(KINDS)}.")
+    kind = choice_in(form, "kind", KINDS)
     expires_at = now["expires_at"]
     if form.get("expires_at", "") != minute(expires_at):
         expires_at = time_in(form, "expires_at")

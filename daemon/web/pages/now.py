@@ -66,8 +66,6 @@ async def look(request: Request) -> Response:
 async def put_back(request: Request) -> Response:
     """Makes jobs of dead letters again: of one, of a topic, or of all."""
     web, form = _of_support(request), request.state.form
-    if not web.edits:
-        raise BadValueError("These pages only show. Start memoryd web with --edit to requeue dead letters.")
     given, topic = form.get("id", ""), text_in(form, "topic", longest=200)
     if given and not (given.isascii() and given.isdigit() and len(given) < 19):
         raise BadValueError("id is the number of a dead letter: memoryd dead lists them.")

@@ -51,8 +51,7 @@ async def asking(request: Request) -> Response:
     return await _shown(request, request.query_params, status=200)
 
 
-async def _shown(request: Request, asked: QueryParams, *, status: int, changed: bool = False) -> Response:
-    """`changed`: something was to be judged that is not as it was shown."""
+async def _shown(request: Request, asked: QueryParams, *, status: int) -> Response:
     question = question_in(asked, viewer_of(request))
     found, by_words = None, False
     if question is not None:
@@ -66,7 +65,6 @@ async def _shown(request: Request, asked: QueryParams, *, status: int, changed: 
         question=question,
         found=found,
         by_words=by_words,
-        changed=changed,
         sources=SOURCES,
         roles=ROLES,
         parts=PARTS,
@@ -128,8 +126,6 @@ def _lock(request: Request) -> asyncio.Lock:
 async def judge(request: Request) -> Response:
     """Stores whether what was found is useful, if it is still what was shown."""
     web, viewer, form = web_of(request), viewer_of(request), request.state.form
-    if not viewer.edits:
-        raise BadValueError("These pages only show. Start memoryd web with --edit to judge what is found.")
     asked, side = QueryParams(form.get("asked", "")), form.get("side", "")
     question = question_in(asked, viewer)
     if question is None or side not in question.settings or form.get("do") not in JUDGEMENTS:
@@ -144,7 +140,7 @@ async def judge(request: Request) -> Response:
             now = next(found for found in await _find(request, question, by) if found.side == side)
             await _judge(request, question, now, by, useful=useful)
     except ChangedMeanwhileError:
-        return await _shown(request, asked, status=409, changed=True)
+        return await _shown(request, asked, status=409)
     web.log.info("web_recall_judged", useful=useful, results=len(now.results))
     return RedirectResponse(f"/recall?{asked}", status_code=303)
 

@@ -18,11 +18,10 @@ from daemon.trail.ledgers import ask_ledgers
 from daemon.trail.proving import NoProof, prove
 from daemon.trail.reading import Found, read_keys, verify_all
 from daemon.web.background import Background
-from daemon.web.errors import NotThereError
 from daemon.web.forms import BadValueError, text_in
-from daemon.web.lists import AT_ONCE
+from daemon.web.lists import AT_ONCE, WRONG_PAGE
 from daemon.web.render import page
-from daemon.web.viewer import ids_found, reading
+from daemon.web.viewer import ids_found, reading, seen
 from daemon.web.web import Web, viewer_of, web_of
 from memory.trail.note import BadNote
 from memory.trail.proof import check
@@ -166,7 +165,7 @@ def _position(asked: Mapping[str, str]) -> int | None:
     if not before:
         return None
     if not before.isascii() or not before.isdigit() or len(before) > 18:
-        raise BadValueError("before is no position in this list: begin at its first page.")
+        raise BadValueError(WRONG_PAGE)
     return int(before)
 
 
@@ -179,10 +178,7 @@ async def _shown(request: Request, *, says: Mapping[str, Any] | None) -> Respons
     """`says`: what verifying it has said, where it was asked for."""
     web, viewer = web_of(request), viewer_of(request)
     wanted: UUID = request.path_params["id"]
-    async with reading(web.database, viewer) as connection:
-        anchor = await connection.fetchrow(ONE, wanted)
-    if anchor is None:
-        raise NotThereError
+    anchor = await seen(web.database, viewer, ONE, wanted)
     leaf, kept = None, []
     if viewer.user is None:
         leaf = await web.database.fetchrow(LEAF, wanted)
@@ -206,9 +202,7 @@ async def verify_one(request: Request) -> Response:
     _must_be_support(viewer.user)
     wanted: UUID = request.path_params["id"]
     # Read first: so it is on record, and a wrong id is told as on the page itself.
-    async with reading(web.database, viewer) as connection:
-        if await connection.fetchrow(ONE, wanted) is None:
-            raise NotThereError
+    await seen(web.database, viewer, ONE, wanted)
     return await _shown(request, says=await _verified(web, wanted))
 
 

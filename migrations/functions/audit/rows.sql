@@ -1,70 +1,56 @@
 -- For `memoryd audit` (daemon/audit): what of memoryd's own tables an audit asks. To an end user they tell of
--- their own rows alone, and look at nothing else.
+-- their own rows alone, and look at nothing else: of the two halves Postgres runs only the one of the caller.
 
 -- The memories that a retrieval ever brought, with when the last one did that a dream has counted.
 create or replace function memoryd.retrieved_memories()
 returns table (memory_id uuid, used_at timestamptz)
-language plpgsql stable security definer
+language sql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$
-begin
-    if memoryd.caller_is_service() then
-        return query select u.memory_id, u.used_at from memoryd.memory_uses u;
-        return;
-    end if;
-    return query
+    select u.memory_id, u.used_at from memoryd.memory_uses u where memoryd.caller_is_service()
+    union all
     select u.memory_id, u.used_at
     from public.agent_memory m
     join memoryd.memory_uses u on u.memory_id = m.id
-    where m.user_id = memoryd.caller_id();
-end
+    where not memoryd.caller_is_service() and m.user_id = memoryd.caller_id()
 $$;
 
 -- Which facts were read in these messages. The messages may be gone.
 create or replace function memoryd.facts_said_in(p_messages uuid[])
 returns table (message_id uuid, memory_id uuid)
-language plpgsql stable security definer
+language sql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$
-begin
-    if memoryd.caller_is_service() then
-        return query
-        select s.message_id, s.memory_id from memoryd.fact_sources s where s.message_id = any(p_messages);
-        return;
-    end if;
-    return query
+    select s.message_id, s.memory_id
+    from memoryd.fact_sources s
+    where memoryd.caller_is_service() and s.message_id = any(p_messages)
+    union all
     select s.message_id, s.memory_id
     from memoryd.facts f
     join memoryd.fact_sources s on s.memory_id = f.memory_id
-    where f.user_id = memoryd.caller_id() and s.message_id = any(p_messages)
+    where not memoryd.caller_is_service()
+      and f.user_id = memoryd.caller_id() and s.message_id = any(p_messages)
       and exists (select from public.agent_memory m
-                  where m.id = f.memory_id and m.user_id = memoryd.caller_id());
-end
+                  where m.id = f.memory_id and m.user_id = memoryd.caller_id())
 $$;
 
 -- Which contexts of commands show these rows. To an end user those of their own commands that show their own
 -- rows: whether a row of others was shown in one would tell that it exists.
 create or replace function memoryd.commands_shown(p_ids uuid[])
 returns table (row_id uuid, command_id uuid)
-language plpgsql stable security definer
+language sql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$
-begin
-    if memoryd.caller_is_service() then
-        return query
-        select r.id, q.command_id
-        from unnest(p_ids) as r(id)
-        cross join lateral (
-            select k.command_id from memoryd.quotes k where k.row_ids @> array[r.id] offset 0) q
-        where q.command_id is not null;
-        return;
-    end if;
-    return query
+    select r.id, q.command_id
+    from unnest(p_ids) as r(id)
+    cross join lateral (
+        select k.command_id from memoryd.quotes k where k.row_ids @> array[r.id] offset 0) q
+    where memoryd.caller_is_service() and q.command_id is not null
+    union all
     select r.id, q.command_id
     from public.agent_commands c
     join memoryd.quotes q on q.command_id = c.id
     cross join lateral unnest(q.row_ids) as r(id)
-    where c.user_id = memoryd.caller_id() and r.id = any(p_ids)
-      and exists (select from memoryd.searchable s where s.id = r.id and s.owner_id = memoryd.caller_id());
-end
+    where not memoryd.caller_is_service() and c.user_id = memoryd.caller_id() and r.id = any(p_ids)
+      and exists (select from memoryd.searchable s where s.id = r.id and s.owner_id = memoryd.caller_id())
 $$;

@@ -316,11 +316,11 @@ STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
     ),
     "page of links": (graph.LINKS, (IDS,)),
     "page of the graph's memories": (graph.MEMORIES, (IDS,)),
-    "page of messages": (conversations.MESSAGES, (UUID(int=1), 0)),
-    "page of messages before": (conversations.EARLIER, (UUID(int=1), 50)),
+    "page of messages": (conversations.MESSAGES.shown, (UUID(int=1), 0)),
+    "page of messages before": (conversations.MESSAGES.earlier, (UUID(int=1), 50, 50)),
     "page of facts in messages": (conversations.FOUND_IN, (IDS[:1], ["x"])),
     "page of counted messages": (conversations.COUNTS, (IDS,)),
-    "page of chunks": (documents.CHUNKS, (UUID(int=1), 0)),
+    "page of chunks": (documents.CHUNKS.shown, (UUID(int=1), 0)),
     "page of counted chunks": (documents.COUNTS, (IDS,)),
     "page of what knowledge names": (knowledge.NAMED, (UUID(int=1), IDS)),
 }
@@ -339,9 +339,9 @@ async def test_the_newest_rows_of_a_page_are_found_by_their_time(busy: asyncpg.C
     # The seed has them all at one moment.
     await busy.execute("set local session_replication_role = replica")
     for table, column, sql in (
-        ("conversation_sessions", "created_at", conversations.FIND.format(conditions="true")),
-        ("documents", "updated_at", documents.FIND.format(conditions="true")),
-        ("shared_knowledge", "updated_at", knowledge.FIND.format(conditions="k.status <> 'archived'")),
+        ("conversation_sessions", "created_at", conversations.LIST.found("true")),
+        ("documents", "updated_at", documents.LIST.found("true")),
+        ("shared_knowledge", "updated_at", knowledge.LIST.found("k.status <> 'archived'")),
     ):
         await busy.execute(f"update {table} set {column} = now() - random() * interval '1 year'")
         await busy.execute(f"analyze {table}")

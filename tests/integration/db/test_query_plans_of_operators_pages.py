@@ -19,11 +19,8 @@ ONE, TIME = UUID(int=1), datetime.now(UTC)
 STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
     "dream": (dreams.ONE, (ONE, 48)),
     "insights of a dream": (dreams.ITS_INSIGHTS, (ONE, TIME, None)),
-    "insights, the newest": (
-        "select i.id from public.dream_insights i where i.confidence > $1 order by i.generated_at desc, i.id desc limit 51",
-        (0.4,),
-    ),
-    "insights by ids": (dreams.INSIGHTS, (IDS,)),
+    "insights, the newest": (dreams.INSIGHTS.found("i.confidence > $1"), (0.4,)),
+    "insights by ids": (dreams.INSIGHTS.shown, (IDS,)),
     "insight": (dreams.INSIGHT, (ONE,)),
     "sources of an insight": (dreams.SOURCES, (IDS,)),
     "leaves, the newest": (trail.LEAVES, (None, None, None)),
