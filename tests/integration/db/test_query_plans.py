@@ -26,6 +26,7 @@ from daemon.queue import queue
 from daemon.tracing import rows as trace_rows
 from daemon.trail import delivery, items, proving
 from daemon.trail import log as trail_log
+from daemon.web.lists import Conditions
 from daemon.web.pages import conversations, documents, graph, knowledge
 from handlers import associate, capture, context, facts, lexicon, request, situate
 from handlers.dream import lease, reader, writer
@@ -338,10 +339,12 @@ async def test_a_statement_of_the_daemon_reads_no_big_table_whole(
 async def test_the_newest_rows_of_a_page_are_found_by_their_time(busy: asyncpg.Connection) -> None:
     # The seed has them all at one moment.
     await busy.execute("set local session_replication_role = replica")
+    every, open_ones = Conditions(), Conditions()
+    open_ones.where("k.status <> 'archived'")
     for table, column, sql in (
-        ("conversation_sessions", "created_at", conversations.LIST.found("true")),
-        ("documents", "updated_at", documents.LIST.found("true")),
-        ("shared_knowledge", "updated_at", knowledge.LIST.found("k.status <> 'archived'")),
+        ("conversation_sessions", "created_at", conversations.LIST.found(every)),
+        ("documents", "updated_at", documents.LIST.found(every)),
+        ("shared_knowledge", "updated_at", knowledge.LIST.found(open_ones)),
     ):
         await busy.execute(f"update {table} set {column} = now() - random() * interval '1 year'")
         await busy.execute(f"analyze {table}")
