@@ -26,6 +26,9 @@ OPTIONS = (
 )  # fmt: skip
 TELEPHONE = 360
 SECONDS = 60
+"""Until what is waited for must be there."""
+OFTEN = 0.02
+"""Seconds between two looks: the browser, which answers them, does nothing else meanwhile."""
 
 
 def programs() -> tuple[str, str] | None:
@@ -59,6 +62,9 @@ class Browser:
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.tell("Emulation.setEmulatedMedia", features=[scheme])
+        self.until(
+            f"return innerWidth === {width} && matchMedia('(prefers-color-scheme: dark)').matches === {str(dark).lower()}"
+        )
 
     def tell(self, command: str, **arguments: object) -> dict[str, Any]:
         """A command of the DevTools protocol, and its answer."""
@@ -84,7 +90,7 @@ class Browser:
 
     def until(self, script: str) -> None:
         """Waits until a script within the page returns something."""
-        WebDriverWait(self.driver, SECONDS).until(lambda _driver: self.run(script))
+        WebDriverWait(self.driver, SECONDS, OFTEN).until(lambda _driver: self.run(script))
 
     def press(self, selector: str) -> None:
         """Clicks on what leads to another page, and waits for that."""
@@ -94,7 +100,7 @@ class Browser:
 
     def until_it_has(self, part: str, *, lacks: str) -> None:
         """Waits until the page has this in its source and that no more: also where scripts may not run."""
-        WebDriverWait(self.driver, SECONDS).until(
+        WebDriverWait(self.driver, SECONDS, OFTEN).until(
             lambda driver: part in driver.page_source and lacks not in driver.page_source
         )
 
@@ -124,6 +130,8 @@ def opened(browser: str, driver: str, folder: Path) -> Iterator[Browser]:
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     chrome = Chrome(options=options, service=Service(driver))
     try:
+        # A script may fetch hundreds of pages, on a machine that does much else.
+        chrome.set_script_timeout(600)
         yield Browser(chrome)
     finally:
         chrome.quit()
