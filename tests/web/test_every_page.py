@@ -19,8 +19,9 @@ from tests.support.services.web_pages import Reader, served
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 AXE = (ROOT / "tests/data/axe.min.js").read_text("utf-8")
+# Nothing to load first: a page may have neither sounds nor styles from elsewhere.
 FAULTS = """
-axe.run(document, {resultTypes: ["violations"]}).then((found) => arguments[0](found.violations
+axe.run(document, {preload: false, resultTypes: ["violations"]}).then((found) => arguments[0](found.violations
     .map((v) => [v.impact, v.id, v.nodes.length, v.nodes[0].target.join(" "), v.nodes[0].failureSummary])));
 """
 QUIET = "return document.readyState === 'complete' && !document.querySelector('.htmx-request')"
@@ -87,7 +88,9 @@ def read(browser: Browser) -> Faults:
 def walked(browser: Browser) -> Faults:
     """What is wrong for who has a keyboard alone."""
     browser.run(LISTEN)
-    ActionChains(browser.driver).send_keys(Keys.TAB * 50).perform()
+    # More than there are: a region that scrolls is reached, too.
+    presses = min(50, browser.run("return wanted.length") + 10)
+    ActionChains(browser.driver).send_keys(Keys.TAB * presses).perform()
     first, wrong, unmarked = browser.run(REACHED)
     return [] if first == "skip" and wrong is None and unmarked is None else [(first, wrong, unmarked)]
 
@@ -136,11 +139,15 @@ async def test_every_page_is_for_everybody(browser: Browser, few: Reader, part: 
 async def test_every_page_without_rows_can_be_read_by_everybody(
     browser: Browser, empty: Reader, part: int
 ) -> None:
+    found = {path: (await empty.http.get(path)).status_code for path in addresses()}
+    missing = [path for path, status in found.items() if status == 404]
+    assert missing
     browser.sign_in(empty)
     browser.look(width=TELEPHONE)
     faults: Faults = []
     with browser.beginning_with(AXE):
-        for path in addresses()[part::PARTS]:
+        # Of those that have no row, which all say the same, one.
+        for path in [path for path in found if path not in missing[1:]][part::PARTS]:
             browser.open(path)
             faults += [(path, *fault) for fault in read(browser)]
     # A row that is not there is an answer too, of which a browser complains.
