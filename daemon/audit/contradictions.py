@@ -36,7 +36,7 @@ with facts as materialized (
     order by s.scope, s.project, s.who, s.attribute, s.by_hand desc, s.begins desc, s.id desc
 )
 select array_agg(o.id order by o.begins, o.id) as ids, n.id as kept, null::timestamptz as until,
-       'says another ' || n.attribute || ' than the newer ' || n.id as reason, n.agent_id, n.user_id, count(*) as rank
+       format('says another %s than the newer %s', n.attribute, n.id) as reason, n.agent_id, n.user_id, count(*) as rank
 from newest n
 join stated o on o.scope = n.scope and o.who = n.who and o.attribute = n.attribute and o.id <> n.id
     and o.project is not distinct from n.project

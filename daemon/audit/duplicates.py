@@ -34,7 +34,7 @@ with told as (
     window w as (partition by s.scope, s.agent_id, s.said, s.day order by s.nth)
 )
 select array_agg(n.id order by n.nth) as ids, n.kept, null::timestamptz as until,
-       'says the same as ' || n.kept as reason, n.agent_id, n.user_id, count(*) as rank
+       format('says the same as %s', n.kept) as reason, n.agent_id, n.user_id, count(*) as rank
 from numbered n
 where n.copy > 1 and n.within
 group by n.kept, n.agent_id, n.user_id
@@ -72,7 +72,7 @@ with sorted as (
       and memoryd.says_the_same(o.content, n.content, o.keywords = n.keywords)
 )
 select array[o.id] as ids, o.kept, null::timestamptz as until,
-       'says in almost the same words what the newer ' || o.kept || ' says' as reason,
+       format('says in almost the same words what the newer %s says', o.kept) as reason,
        o.agent_id, o.user_id, 0 as rank
 from older o
 where o.nth = 1

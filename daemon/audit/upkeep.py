@@ -39,7 +39,7 @@ with told as (
       and (m.metadata ? 'date' or m.keywords && '{{tomorrow,tonight,later,next,weekend,evening}}')
 ), passed as (
     select t.*, case
-        when t.day < to_char(now() - interval '30 days', 'YYYY-MM-DD') then 'its day, ' || t.day || ', has passed'
+        when t.day < to_char(now() - interval '30 days', 'YYYY-MM-DD') then format('its day, %s, has passed', t.day)
         when t.words is not null
             then format('says %L, and was written %s days ago', t.words, extract(day from now() - t.created_at))
         end as reason

@@ -77,10 +77,10 @@ def check_rights(server: Facts) -> Check:
         f"revoke insert, update, delete, truncate on {', '.join(one['tables'])} from {one['role']}"
         for one in wide
     )
-    if any(one["role"] == "memoryd_user" for one in wide):
-        advice += " (then its rights by column again, as the migrations grant them)"
+    ours = any(one["role"] == "memoryd_user" for one in wide)
+    again = " (then its rights by column again, as the migrations grant them)" if ours else ""
     found = f"These may lock and write whole tables, past row-level security: {rights}."
-    return Check("table rights", "problem", found, f"Run: {advice}")
+    return Check("table rights", "problem", found, f"Run: {advice}{again}")
 
 
 def check_joined(left: Sequence[Mapping[str, str]]) -> Check:

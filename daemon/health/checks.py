@@ -155,10 +155,10 @@ def check_wake_up(settings: Settings, *, heard: bool) -> Check:
     if heard:
         if settings.pooler == "transaction":
             advice = "Unset MEMORYD_POOLER: work is then picked up in milliseconds."
-            found = (
+            polls = (
                 f"The daemon polls every {settings.poll_seconds:g} s as it is told, though LISTEN would work."
             )
-            return Check("wake_up", "ok", found, advice)
+            return Check("wake_up", "ok", polls, advice)
         return Check("wake_up", "ok", "Notifications are heard: no transaction pooler is in the way.")
     found = "Notifications do not arrive: DATABASE_URL leads through a transaction pooler"
     direct = (
@@ -275,14 +275,14 @@ def check_queue(status: Status, memory: Facts) -> Check:
 def check_commands(memory: Facts) -> Check:
     """Whether executors come for the commands."""
     ready, seconds = memory["ready"], memory["ready_seconds"] or 0.0
-    found = f"Commands that wait for an executor: {ready:,}."
+    found = f"Commands that wait for an executor: {ready:,}"
     if seconds < READY_SECONDS:
-        return Check("commands", "ok", found)
+        return Check("commands", "ok", f"{found}.")
     advice = (
         "Start an executor (claim_command), another one, or set MEMORYD_EXECUTOR_COMMAND. Cancel what nobody wants any more: "
         "update agent_commands set status = 'cancelled' where status = 'ready' and created_at < now() - interval '1 day'"
     )
-    return Check("commands", "warning", f"{found[:-1]}; the oldest for {seconds / 3600:.0f} hours.", advice)
+    return Check("commands", "warning", f"{found}; the oldest for {seconds / 3600:.0f} hours.", advice)
 
 
 def check_dreams(*, overdue: bool) -> Check:
@@ -297,10 +297,10 @@ def check_dreams(*, overdue: bool) -> Check:
 
 def check_size(size: Size, free_bytes: int | None) -> Check:
     """How big the database is, and how long its growth leaves room on the disk of the embedded server."""
-    found = f"The database has {size.bytes / 1e6:,.1f} MB"
+    has = f"The database has {size.bytes / 1e6:,.1f} MB"
     if size.bytes_a_day is None:
-        return Check("size", "ok", f"{found}.")
-    found += f", and grew by {size.bytes_a_day / 1e6:,.1f} MB a day."
+        return Check("size", "ok", f"{has}.")
+    found = f"{has}, and grew by {size.bytes_a_day / 1e6:,.1f} MB a day."
     days = free_bytes / size.bytes_a_day if free_bytes is not None and size.bytes_a_day > 0 else math.inf
     if days > FULL_DAYS:
         return Check("size", "ok", found)

@@ -69,8 +69,9 @@ async def check_replica(connection: asyncpg.Connection, settings: Settings) -> C
 
 
 def _found(documents: int, collections: int) -> str:
-    files = f"{_are(documents, 'document', 'documents')} {'a file' if documents == 1 else 'files'}"
-    return f"{files}, and what is remembered is {collections:,} {'file' if collections == 1 else 'files'}."
+    files = "1 document is a file" if documents == 1 else f"{documents:,} documents are files"
+    kept = "1 file" if collections == 1 else f"{collections:,} files"
+    return f"{files}, and what is remembered is {kept}."
 
 
 def _are(count: int, one: str, many: str) -> str:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from starlette.requests import Request
+
+from daemon.web.sentences import Sentences
 
 LANGUAGES = {"en": "English", "de": "Deutsch"}
 FOLDER = Path(__file__).parent / "languages"
@@ -42,6 +44,15 @@ def translated(language: str) -> tuple[Callable[[str], str], Callable[[str, str,
         return forms[0] if count == 1 else forms[1]
 
     return single, plural
+
+
+@cache
+def sentence_in(language: str) -> Callable[[object], str]:
+    """Tells a sentence of the code, with the values in it, in a language."""
+    sentences = Sentences(catalog(language))
+    # The same ones are shown again and again: what the doctor says, every five seconds.
+    tell = lru_cache(maxsize=500)(lambda text: sentences.tell(text).text)
+    return lambda text: tell(str(text))
 
 
 def language_of(request: Request) -> str:

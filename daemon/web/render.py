@@ -17,7 +17,7 @@ from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from daemon.web.languages import LANGUAGES, language_of, translated
+from daemon.web.languages import LANGUAGES, language_of, sentence_in, translated
 
 FOLDER = Path(__file__).parent
 NOTHING = "\u2013"
@@ -76,7 +76,8 @@ def environment(language: str) -> Environment:
     )
     single, plural = translated(language)
     made.install_gettext_callables(single, plural, newstyle=True)  # type: ignore[attr-defined]
-    made.filters.update(when=when, size=size, number=number, short=short, words=_words(single))
+    made.filters.update(when=when, size=size, number=number, short=short)
+    made.filters.update(words=_words(single), sentence=sentence_in(language))
     made.globals.update(static=static, query=query, now=lambda: datetime.now(UTC))
     return made
 

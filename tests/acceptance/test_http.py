@@ -224,19 +224,19 @@ async def test_a_database_that_hangs_keeps_no_probe_waiting_and_takes_no_more_co
         )
         assert not_ready.json["reason"] == "the database has not answered for 2 s"
         await asyncio.gather(*(ask(site, path) for path in ("/metrics", "/health/ready") for _ in range(50)))
-        # Where the workers have taken all connections, these two wait for one.
-        assert await db.fetchval(waiting) <= 2
+        # Where the workers have taken all connections, these two wait for one. The one before may still be on its way out.
+        await until(db, f"select ({waiting}) <= 2")
     await http.answering(site, "/health/ready", 200)
     await http.answering(site, "/metrics", 200, saying="memoryd_database_up 1.0")
 
 
-async def test_a_thousand_scrapes_at_once_are_one_question_to_the_database(
+async def test_hundreds_of_scrapes_at_once_are_one_question_to_the_database(
     site: str, daemon: DaemonProcess
 ) -> None:
     before = value(await scrape(site), "memoryd_metrics_query_seconds_count")
     process, most = psutil.Process(daemon.process.pid), 0
     began = time.monotonic()
-    scrapes = asyncio.gather(*(ask(site, "/metrics") for _ in range(1000)))
+    scrapes = asyncio.gather(*(ask(site, "/metrics") for _ in range(300)))
     while not scrapes.done():
         most = max(most, process.num_fds())
         await asyncio.sleep(0.01)

@@ -23,7 +23,7 @@ from tests.support.processes.daemons import DaemonProcess, Daemons
 from tests.support.rows import DIMENSIONS
 from tests.support.waiting import until
 
-TEN = 10
+MANY = 5
 
 
 async def refuses(url: str, folder: Path, *arguments: str, **settings: object) -> str:
@@ -217,21 +217,21 @@ async def test_an_invalid_setting_is_refused(
     assert "MEMORYD_" in said
 
 
-async def test_ten_daemons_that_start_at_once_migrate_an_empty_database_once(
+async def test_daemons_that_start_at_once_migrate_an_empty_database_once(
     empty_url: str, tmp_path: Path
 ) -> None:
     daemons = Daemons(empty_url, tmp_path)
     try:
         started = await asyncio.gather(
-            *(daemons.start(whole=True, heartbeat_seconds=1, pool_size=3) for _ in range(TEN))
+            *(daemons.start(whole=True, heartbeat_seconds=1, pool_size=3) for _ in range(MANY))
         )
         connection = await asyncpg.connect(empty_url)
         ledger = await connection.fetch(
             "select version, name, checksum from memoryd.migrations order by version"
         )
         assert [tuple(r) for r in ledger] == [(m.version, m.name, m.checksum) for m in load_files().schema]
-        await until(connection, "select count(*) = $1 from memoryd.daemons", TEN)
-        assert await asyncio.gather(*(daemon.stop() for daemon in started)) == [0] * TEN
+        await until(connection, "select count(*) = $1 from memoryd.daemons", MANY)
+        assert await asyncio.gather(*(daemon.stop() for daemon in started)) == [0] * MANY
         assert await connection.fetchval("select count(*) from memoryd.daemons") == 0
         await connection.close()
         for daemon in started:

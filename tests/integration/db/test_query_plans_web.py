@@ -43,7 +43,11 @@ FILTERS = {
         "since=2026-01-01",
         "until=2030-01-01",
         "as_of=2030-01-01",
+        "kind=goal",
+        "tag=nowhere",
+        "source=nowhere",
     ),
+    "/context": ("agent=agent+7&message=how+does+Falkenhorst+restart+server+7+after+a+deploy",),
 }
 REPLACED = "select id from agent_memory where user_id = $1::text::uuid and superseded_by is not null limit 1"
 ENDED = """
