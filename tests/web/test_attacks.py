@@ -96,13 +96,12 @@ async def test_a_text_survives_the_end_of_the_session(
     browser.driver.delete_all_cookies()
     browser.press("[value=correct]")
     assert "Your session has ended" in browser.text
-    there = browser.driver.current_window_handle
-    browser.driver.switch_to.new_window("tab")
-    browser.sign_in(pages)
-    browser.driver.close()
-    browser.driver.switch_to.window(there)
+    with browser.another_tab():
+        browser.sign_in(pages)
     browser.driver.back()
-    browser.until("return document.querySelector('[name=content]') !== null")
+    browser.until(
+        "return document.querySelector('[name=content]') !== null && document.readyState === 'complete'"
+    )
     area = browser.driver.find_element(By.NAME, "content")
     assert "typed for an hour" in str(area.get_property("value"))
     browser.press("[value=correct]")
@@ -131,12 +130,9 @@ async def test_two_tabs_edit_one_memory(browser: Browser, pages: Reader, db: asy
     row = await remember(db, "the train leaves at nine")
     browser.sign_in(pages)
     browser.open(f"/memories/{row}")
-    first = browser.driver.current_window_handle
-    browser.driver.switch_to.new_window("tab")
-    browser.open(f"/memories/{row}")
-    save(browser, "the train leaves at ten")
-    browser.driver.close()
-    browser.driver.switch_to.window(first)
+    with browser.another_tab():
+        browser.open(f"/memories/{row}")
+        save(browser, "the train leaves at ten")
     save(browser, "the train leaves at eleven")
     assert "Somebody has changed this memory" in browser.text
     assert "eleven" in browser.text

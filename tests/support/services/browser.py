@@ -54,6 +54,20 @@ class Browser:
         """Visits a server by the URL that it printed."""
         self.address = reader.address
         self.driver.get(reader.sign_in + "&next=/memories")
+        # The page that signs in leads on by itself.
+        self.until("return location.pathname === '/memories' && document.readyState === 'complete'")
+
+    @contextmanager
+    def another_tab(self) -> Iterator[None]:
+        """Meanwhile another tab is looked at, which is closed at the end."""
+        first = self.driver.current_window_handle
+        self.driver.switch_to.new_window("tab")
+        other = self.driver.current_window_handle
+        yield
+        # chromedriver's own close() gives up after 20 seconds.
+        self.driver.switch_to.window(first)
+        self.tell("Target.closeTarget", targetId=other)
+        WebDriverWait(self.driver, SECONDS, OFTEN).until(lambda driver: driver.window_handles == [first])
 
     def look(self, *, width: int = 1280, dark: bool = False) -> None:
         """How wide the window is, and whether the reader likes it dark."""

@@ -29,6 +29,8 @@ class Reader:
         self.sign_in = sign_in
         """The URL that the command has printed; empty where it prints none."""
         self.http = http
+        self.log: list[dict[str, Any]] = []
+        """Since it listens; whole once it has ended."""
         self._errors = errors
 
     async def get(self, path: str, *, status: int = 200, **headers: str) -> str:
@@ -44,7 +46,7 @@ class Reader:
     async def read_done(self, path: str, work: str, *, lacks: str) -> str:
         """What a page says once it has nothing more of what it says while it works: it is read again at each end of `work`."""
         while lacks in (said := await self.read(path)):
-            await logged(self._errors, "web_work_done", work=work)
+            self.log += await logged(self._errors, "web_work_done", work=work)
         return said
 
     async def send(self, path: str, form: dict[str, str], *, on: str | None = None) -> httpx2.Response:
@@ -60,14 +62,14 @@ def text_of(page: str) -> str:
     return " ".join(html.unescape(TAG.sub(" ", main)).split())
 
 
-async def logged(errors: asyncio.StreamReader, event: str, **fields: object) -> dict[str, Any]:
-    """Waits for such a line on the stderr of a server."""
-    line: dict[str, Any] = {}
-    while not {"event": event, **fields}.items() <= line.items():
+async def logged(errors: asyncio.StreamReader, event: str, **fields: object) -> list[dict[str, Any]]:
+    """Waits for such a line on the stderr of a server; all lines up to it."""
+    lines: list[dict[str, Any]] = [{}]
+    while not {"event": event, **fields}.items() <= lines[-1].items():
         said = await errors.readline()
         assert said, "memoryd web has ended"
-        line = json.loads(said)
-    return line
+        lines.append(json.loads(said))
+    return lines[1:]
 
 
 @asynccontextmanager
@@ -76,7 +78,7 @@ async def served(url: str, folder: Path, *options: str, **settings: Any) -> Asyn
     process = await Commands(url, folder).start("web", "--port", "0", *options, **settings)
     assert process.stderr is not None
     assert process.stdout is not None
-    line = await logged(process.stderr, "web_listening")
+    *_, line = await logged(process.stderr, "web_listening")
     sign_in = ""
     if line["sign_in"] == "token":
         sign_in = (await process.stdout.readline()).decode().removeprefix("Open ").strip()
@@ -89,3 +91,4 @@ async def served(url: str, folder: Path, *options: str, **settings: Any) -> Asyn
     assert await process.wait() == 0
     rest = (await process.stderr.read()).decode()
     assert "Traceback" not in rest, rest
+    reader.log += map(json.loads, rest.splitlines())
