@@ -84,7 +84,8 @@ def logs_as_before() -> Iterator[None]:
 
 ON_EVERY_SERVER = (
     "acceptance/test_cli_backup_verify.py", "faults/test_fencing.py",
-    "integration/conversations/test_conversations.py", "integration/db/test_bad_input.py",
+    "integration/conversations/test_conversations.py", "integration/conversations/test_history_view.py",
+    "integration/db/test_bad_input.py",
     "integration/db/test_dense_indexes.py", "integration/db/test_migrations.py",
     "integration/db/test_ownership.py", "integration/db/test_query_plans.py",
     "integration/documents/test_documents_tables.py", "integration/documents/test_sharing_example.py",
