@@ -8,7 +8,6 @@ from hashlib import sha256
 from uuid import UUID
 
 import asyncpg
-import pytest
 
 from tests.support.access.acting import ANN, BOB, acting_as
 from tests.support.access.refusals import refused
