@@ -150,9 +150,13 @@ async def empty_url(server: Server) -> AsyncIterator[str]:
 
 
 @pytest.fixture
-async def database_url(server: Server, template: str) -> AsyncIterator[str]:
-    """A migrated database."""
-    async with copied(server, template) as url:
+async def database_url(request: pytest.FixtureRequest, server: Server, template: str) -> AsyncIterator[str]:
+    """A migrated database; with the local embedder's tokens for tests that ask for `tokens`."""
+    source = template
+    if "tokens" in request.fixturenames:
+        source = f"{template}_tokens"
+        await make_once(server, source, put_tokens_in, source=template)
+    async with copied(server, source) as url:
         yield url
 
 
@@ -164,9 +168,8 @@ async def connection(database_url: str) -> AsyncIterator[asyncpg.Connection]:
 
 
 @pytest.fixture
-async def tokens(connection: asyncpg.Connection) -> None:
+def tokens(database_url: str) -> None:
     """The local embedder's tokens in the database of `connection`: memoryd.embed() works there."""
-    await put_tokens_in(connection)
 
 
 @pytest.fixture

@@ -135,6 +135,7 @@ async def test_copied_rows_get_places(scratch: asyncpg.Connection) -> None:
     assert await scratch.fetchval("select count(*) from conversation_sessions") == 2
 
 
+@pytest.mark.first_server
 async def test_writing_many_sessions_does_not_take_a_lock_for_each(scratch: asyncpg.Connection) -> None:
     # More than fit into the server's table of locks.
     await scratch.execute(
