@@ -31,9 +31,7 @@ async def twice(
 async def audited(pages: Reader, **form: str) -> str:
     """The overview, when the audit has ended."""
     assert (await pages.send("/audit", form)).status_code == 303
-    while "It is looking:" in (said := await pages.read("/audit")):
-        await asyncio.sleep(0.01)
-    return said
+    return await pages.read_done("/audit", "audit", lacks="It is looking:")
 
 
 def chosen(page: str) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from html.parser import HTMLParser
 from pathlib import Path
@@ -75,8 +74,7 @@ async def forms_of(reader: Reader, url: str) -> list[tuple[str, Form]]:
             db, "memory", [await remember(db, text, user_id=USER) for text in ("N/A", "the ladder")]
         )
     await reader.send("/audit", {})
-    while "It is looking:" in await reader.read("/audit"):
-        await asyncio.sleep(0.01)
+    await reader.read_done("/audit", "audit", lacks="It is looking:")
     found: dict[object, tuple[str, Form]] = {}
     for path in [*addresses(), *MORE]:
         for form in await forms_on(reader, path):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
+import time
 import uuid
 from pathlib import Path
 
 import asyncpg
 import pytest
 
+from daemon.web.pages.now_doctor import PAUSE_SECONDS
 from tests.support.rows import remember
 from tests.support.services.web_pages import Reader, served, text_of
 
@@ -117,15 +118,17 @@ async def test_dead_letters_are_requeued(pages: Reader, db: asyncpg.Connection) 
 
 
 async def test_the_doctor_looks_once_for_all_readers(pages: Reader) -> None:
+    began = time.monotonic()
     for _ in range(3):
         await pages.read("/")
         assert (await pages.send("/now/doctor", {}, on="/")).status_code == 303
-    while "It has looked at" not in (said := await pages.read("/now/live")):
-        await asyncio.sleep(0.05)
+    said = await pages.read_done("/now/live", "doctor", lacks="It is looking …")
     assert "Postgres 1" in said.partition("What the doctor says")[2]
+    assert "It has looked at" in said
     seen = said.partition("It has looked at")[2]
     assert (await pages.send("/now/doctor", {}, on="/")).status_code == 303
-    assert (await pages.read("/now/live")).partition("It has looked at")[2] == seen
+    again = (await pages.read("/now/live")).partition("It has looked at")[2]
+    assert again == seen or time.monotonic() - began > PAUSE_SECONDS, "on a slow machine it may look again"
 
 
 async def test_an_end_user_sees_how_much_is_theirs_only(

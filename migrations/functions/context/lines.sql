@@ -62,7 +62,8 @@ $$;
 
 -- The entries that are of somebody or something that the message names (memoryd.names_of), the newest first;
 -- then those whose titles have the name.
--- Of the caller's organisation alone, for the service alone; as the owner, as title_names() (patterns/names.sql).
+-- Of the caller's organisation alone, for the service alone; as the owner, as title_names()
+-- (patterns/names.sql).
 create or replace function memoryd.named_knowledge(p_names text[]) returns setof memoryd.search_result
 language plpgsql stable security definer
 set search_path = pg_catalog, public, pg_temp

@@ -11,7 +11,8 @@ import pytest
 
 from daemon.web.lists import Conditions
 from daemon.web.pages import dreams, now_reading, trail
-from tests.integration.db.test_query_plans import BIG, IDS, TOPICS, busy, scans, seeded
+from tests.integration.db.test_query_plans import IDS, TOPICS, busy, scans, seeded
+from tests.support.database.big_tables import BIG
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 __all__ = ["busy", "seeded"]

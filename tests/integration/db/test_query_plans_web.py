@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from tests.integration.db.test_query_plans import BIG, SEED
+from tests.support.database.big_tables import BIG, SEED
 from tests.support.database.schemas import connected
 from tests.support.database.servers import Server
 from tests.support.database.templates import copied, make_once
