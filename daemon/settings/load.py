@@ -11,7 +11,12 @@ from difflib import get_close_matches
 
 from dotenv import dotenv_values
 from pydantic import ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    DotEnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
 
 from daemon.settings.process import Database, Executor, Http, Log, Mcp, Queue
 from daemon.settings.remembering import (
@@ -54,6 +59,17 @@ class Settings(
         frozen=True,
         populate_by_name=True,
     )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        *sources: PydanticBaseSettingsSource,
+        **named: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """All but that of a file that is not there: it would look for each setting in nothing."""
+        given = super().settings_customise_sources(settings_cls, *sources, **named)
+        return tuple(one for one in given if not isinstance(one, DotEnvSettingsSource) or one.env_vars)
 
 
 SECTIONS = (

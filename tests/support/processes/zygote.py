@@ -31,6 +31,7 @@ import handlers
 import memory
 import providers
 from daemon.__main__ import main
+from daemon.cli.app import command_tree
 from providers.local_embedder import LocalEmbedder
 
 STREAMS = 3
@@ -38,12 +39,13 @@ READY = b"ready\n"
 
 
 def import_all() -> None:
-    """What any command imports, and the files of the local embedder."""
+    """What any command imports, reads from its functions, and the files of the local embedder."""
     for package in (daemon, handlers, memory, providers):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if not module.name.endswith("__main__"):
                 importlib.import_module(module.name)
     LocalEmbedder()
+    command_tree()
     gc.freeze()  # a collection in a child would copy the memory that they share
 
 
