@@ -15,7 +15,6 @@ import importlib
 import io
 import json
 import os
-import pkgutil
 import select
 import signal
 import socket
@@ -24,6 +23,7 @@ import sys
 import tempfile
 import threading
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import daemon
@@ -33,17 +33,21 @@ import providers
 from daemon.__main__ import main
 from daemon.cli.app import command_tree
 from providers.local_embedder import LocalEmbedder
+from tests.support.repository import ROOT
 
 STREAMS = 3
+RARE = "evm"
+"""It takes as long to import as all else, so the first command with a setting of that name waits for it."""
 READY = b"ready\n"
 
 
 def import_all() -> None:
     """What any command imports, reads from its functions, and the files of the local embedder."""
     for package in (daemon, handlers, memory, providers):
-        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            if not module.name.endswith("__main__"):
-                importlib.import_module(module.name)
+        for file in Path(package.__path__[0]).rglob("*.py"):
+            names = file.relative_to(ROOT).with_suffix("").parts
+            if "__main__" not in names and RARE not in names:
+                importlib.import_module(".".join(name for name in names if name != "__init__"))
     LocalEmbedder()
     command_tree()
     gc.freeze()  # a collection in a child would copy the memory that they share
@@ -70,6 +74,8 @@ def serve(path: str) -> None:
         if listener.fileno() in ready:
             asked, _ = listener.accept()
             message, streams = _request(asked)
+            if any(name.startswith(f"MEMORYD_{RARE.upper()}") for name in message["environment"]):
+                importlib.import_module(f"providers.ledgers.{RARE}.ledger")
             process = os.fork()
             if process == 0:
                 for one in (asked, listener, *running.values()):
