@@ -71,7 +71,7 @@ class Heartbeat:
                     if not self.dreams and await self._dreamer.due():
                         self._dream = asyncio.create_task(self._idle_dream())
                 except DATABASE_FAULTS as error:
-                    if not is_gone(error):
+                    if not (is_gone(error) or await self._database.reconnect_after_failover(error)):
                         self._log.error("heartbeat_failed", error=describe(error))
                 # Not wait_for: it loses a cancellation that comes at the same moment as the event.
                 with contextlib.suppress(TimeoutError):

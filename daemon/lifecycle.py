@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import time
 import uuid
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from importlib import metadata
@@ -21,33 +21,28 @@ from structlog.typing import FilteringBoundLogger
 from daemon import parts
 from daemon.activity.writing import Activity
 from daemon.calibration import keep_calibrated
+from daemon.claims import keep_claims
 from daemon.db.errors import DATABASE_FAULTS, is_gone
 from daemon.db.migrator import check_schema
 from daemon.db.models import model_to_use, read_models
-from daemon.db.pool import MAX_IDLE_OF_DAEMON, Database, host_of, patiently
+from daemon.db.pool import IS_STANDBY, MAX_IDLE_OF_DAEMON, Database, host_of, patiently
 from daemon.db.pooler import is_pooled
-from daemon.db.standby import IS_STANDBY
 from daemon.db.told_settings import write_settings
 from daemon.embedded.supervisor import Supervisor
 from daemon.embedder import FollowingEmbedder
-from daemon.executor import commands
+from daemon.ending import WhenToRest, end_all, until_done, until_idle, until_told
 from daemon.executor.executor import Executor
 from daemon.heartbeat import Heartbeat
 from daemon.idleness import Idle, Idleness
-from daemon.logs import describe, frames
 from daemon.measures import Measures
 from daemon.outer_part import Part, keep_running
 from daemon.queue import queue
 from daemon.queue.listener import Listener
 from daemon.queue.take_over import TakeOver
 from daemon.queue.worker import Worker
-from daemon.refusal import PartFailed
 from daemon.replica.keeper import Replica
-from daemon.schedule import Schedule
 from daemon.settings import Settings
 from daemon.signals import give_back, heed_signals
-from daemon.trail.delivery import Delivery
-from daemon.trail.log import Trail, TrailBroken
 from daemon.turns import Shared, Turns
 from handlers.dream.dreamer import Dreamer
 from handlers.shared.embedding import Embedding
@@ -56,7 +51,6 @@ from providers.ports import LanguageModel, Ledger
 if TYPE_CHECKING:
     from daemon.tracing.tracer import Tracer
 
-CANCEL_SECONDS = 1.0
 REPLICA = "replica"
 """What the wake-up of the replica says."""
 
@@ -70,38 +64,25 @@ class OneOfMany:
     measures: Measures
 
 
-@dataclass(frozen=True, slots=True)
-class WhenToRest:
-    """After so many seconds without work; while `wanted` is set, as soon as there is none that can be done now."""
-
-    seconds: float
-    wanted: asyncio.Event
-
-
 class Daemon:
     """One memoryd. `run` returns when it was told to stop and has done so."""
 
-    def __init__(  # noqa: PLR0913 - what a daemon is made of
+    def __init__(
         self,
         settings: Settings,
         url: str,
         *,
         embedder: FollowingEmbedder,
-        chosen: bool,
-        instructed: bool = False,
         language_model: LanguageModel | None,
         logger: FilteringBoundLogger,
         supervisor: Supervisor | None = None,
         one_of_many: OneOfMany | None = None,
     ) -> None:
-        """`chosen`: whether the settings name the embedder; `instructed`: what stands before its texts.
-        `supervisor`: of the embedded Postgres, if there is one. `one_of_many`: of one of several in this process."""
+        """`supervisor`: of the embedded Postgres, if there is one. `one_of_many`: of one of several in this process."""
         self._supervisor = supervisor
         self._settings = settings
         self._url = url
         self._embedder = embedder
-        self._chosen = chosen
-        self._instructed = instructed
         self._model = language_model
         self._ledgers: tuple[Ledger, ...] = ()
         self._log = logger
@@ -133,6 +114,7 @@ class Daemon:
         patience = settings.start_seconds
         pooled, database = await patiently(self._open, seconds=patience, logger=self._log)
         self.database, listen = database, not pooled
+        database.on_standby = self._leave_standby
         try:
             await patiently(lambda: self._prepare(database), seconds=patience, logger=self._log)
             # Until here a signal ends the start. One that came just before is heard at the first await, so before any work.
@@ -178,11 +160,11 @@ class Daemon:
             )
             idleness = Idleness(database, self._workers, self._executor, dreams=lambda: heartbeat.dreams)
             if once:
-                tasks.append(self._stop_when_done(idleness, schedule))
+                tasks.append(self._stop_after(until_done(idleness, schedule, self._log)))
             else:
                 schedule.start()
             if resting is not None:
-                tasks.append(self._stop_when_idle(idleness, schedule, trail, delivery, resting))
+                tasks.append(self._stop_after(until_idle(idleness, schedule, trail, delivery, resting)))
             running = [asyncio.create_task(task) for task in tasks]
             self._log.info(
                 "daemon_started",
@@ -200,7 +182,7 @@ class Daemon:
                 ms=round((time.perf_counter() - began) * 1000),
             )
             self.started.set()
-            await self._until_told(running)
+            await until_told(self._told_to_stop, running, self._log)
             if not once:
                 await schedule.stop()
             # Of what has begun nothing can be written at a standby; nor at a place that is left while it is away.
@@ -272,7 +254,10 @@ class Daemon:
             await check_schema(connection)
             models = await read_models(connection)
             model = model_to_use(
-                self._embedder.model, models, chosen=self._chosen, instructed=self._instructed
+                self._embedder.model,
+                models,
+                chosen=self._settings.embedder_chosen,
+                instructed=self._settings.embedder_instructed,
             )
             await write_settings(connection, self._settings)
         if model != self._embedder.model:
@@ -282,13 +267,16 @@ class Daemon:
         """Changes over to the model that `memoryd reembed` has changed the database to. At a standby the daemon stops."""
         async with database.connection() as connection:
             if await connection.fetchval(IS_STANDBY):
-                self.demoted = True
-                self._told_to_stop.set()
+                self._leave_standby()
                 return
             used = (await read_models(connection)).used
         if used not in (None, self._embedder.model):
             self._embedder.become(used)
             self.wake()
+
+    def _leave_standby(self) -> None:
+        self.demoted = True
+        self._told_to_stop.set()
 
     def _build(
         self,
@@ -335,7 +323,14 @@ class Daemon:
             take_over.run(),
             self._poll(database, listen=listen),
             summary.run(),
-            self._keep_claims(database),
+            keep_claims(
+                database,
+                self._workers.values(),
+                self._executor,
+                claim_seconds=settings.claim_seconds,
+                measures=self._measures,
+                logger=self._log,
+            ),
             keep_calibrated(database, embedding, self._embedder, self._log),
         ]
         if self._executor is not None:
@@ -411,69 +406,10 @@ class Daemon:
             if self._replica is not None and not listen:
                 self._replica.wake()
 
-    async def _stop_when_done(self, idleness: Idleness, schedule: Schedule) -> None:
-        """Tells the daemon to stop when the clean-ups are done, and nothing else is left."""
-        await schedule.run_all()
-        await idleness.until_done()
-        self._log.info("nothing_left")
-        await self._stop_by_itself()
-
-    async def _stop_when_idle(
-        self, idleness: Idleness, schedule: Schedule, trail: Trail, delivery: Delivery, resting: WhenToRest
-    ) -> None:
-        """Tells the daemon to stop when there is nothing to do."""
-        await schedule.run_all()
-        idle = await idleness.until_idle(resting.seconds, wanted=resting.wanted)
-        # What the trail would have signed in some minutes is signed now: nobody is there then.
-        with contextlib.suppress(TrailBroken, *DATABASE_FAULTS):
-            await trail.advance(sign_now=True)
-            if delivery.ledgers:
-                await delivery.tick()
-        self.idle = idle
-        await self._stop_by_itself()
-
-    async def _stop_by_itself(self) -> None:
+    async def _stop_after(self, work: Awaitable[Idle | None]) -> None:
+        self.idle = await work
         self._told_to_stop.set()
         await asyncio.Event().wait()  # until it is cancelled with the others
-
-    async def _keep_claims(self, database: Database) -> None:
-        """Renews claims and leases, at a third of the time in which they expire."""
-        while True:
-            await asyncio.sleep(self._settings.claim_seconds / 3)
-            try:
-                for worker in self._workers.values():
-                    await worker.renew_claims()
-                if self._executor is not None:
-                    await self._executor.renew_leases()
-                await self._take_over_commands(database)
-            except DATABASE_FAULTS as error:
-                if is_gone(error):
-                    await database.recover(error)
-                else:
-                    self._log.error("renewal_failed", error=type(error).__name__)
-
-    async def _take_over_commands(self, database: Database) -> None:
-        again, failed = await commands.take_over(database)
-        if again or failed:
-            self._measures.taken_over["commands"] += again + failed
-            self._log.warning("commands_taken_over", again=again, failed=failed)
-            self._wake_executor()
-
-    async def _until_told(self, running: Sequence[asyncio.Task[None]]) -> None:
-        """Waits for the signal. If a part ends before, that is a bug: the whole process ends, and has to be started again."""
-        told = asyncio.create_task(self._told_to_stop.wait())
-        done, _ = await asyncio.wait([told, *running], return_when=asyncio.FIRST_COMPLETED)
-        if told not in done:
-            told.cancel()
-            for task in done:
-                if (error := task.exception()) is not None:
-                    self._log.error(
-                        "part_failed",
-                        part=getattr(task.get_coro(), "__qualname__", "?"),
-                        error=describe(error),
-                        at=frames(error),
-                    )
-                    raise PartFailed from error
 
     async def _stop(
         self,
@@ -489,13 +425,7 @@ class Daemon:
         await asyncio.gather(*stopping, return_exceptions=True)
         if self._tracer is not None:
             await self._tracer.close()
-        left = set(running)
-        while left:
-            # More than once: inside a library an exception may replace a cancellation.
-            for task in left:
-                task.cancel()
-            _, left = await asyncio.wait(left, timeout=CANCEL_SECONDS)
-        await asyncio.gather(*running, return_exceptions=True)
+        await end_all(running)
         await activity.end()
         with contextlib.suppress(*DATABASE_FAULTS):
             await asyncio.wait_for(heartbeat.leave(), 2.0)

@@ -225,7 +225,7 @@ class Schedule:
                 await tick.run()
         except DATABASE_FAULTS as error:
             # The next tick does what this one could not.
-            if not is_gone(error):
+            if not (is_gone(error) or await self._database.reconnect_after_failover(error)):
                 # Rows that somebody has locked are no fault of anybody.
                 level = logging.INFO if is_locked_out(error) else logging.ERROR
                 self._log.log(level, "tick_failed", tick=tick.name, error=describe(error))

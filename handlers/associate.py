@@ -1,12 +1,16 @@
 """A memory is searchable: link it to what came before, in order per agent.
 
 Candidates are the last 30 memories of the agent and `_shared`, and the nearest by embedding among the newest 500
-of each before it that are indexed by then: of two that are written at the same moment, one may be indexed too late
-for that. Memories of a user are linked to that user's and to those without a user (user_id null), never to another's.
+of each before it. Memories of a user are linked to that user's and to those without a user (user_id null), never to another's.
 
 Promise: at most five links that are made here (`automatic`) go out from a memory, each made of the words that both ends have.
+Whichever of two memories is indexed last, they are linked: the later memory by its own job if it sees the earlier one,
+otherwise by the job of the earlier one, which was queued when that one was indexed and so sees the later one. Later are
+the 500 that follow with the same agent and user; for a memory that others' are linked to also the 500 that follow of anyone.
+
 When the words of a memory change, its links go in both directions (memoryd.memories_updated), and are made again: its own,
-those of up to 100 memories that were linked to it, and those of the 30 that came after it. Links by others go too, for good.
+those of up to 100 memories that were linked to it, and those of later ones that it is now near to. Links by others go too,
+for good.
 """
 
 from __future__ import annotations
@@ -23,9 +27,9 @@ import asyncpg
 from handlers.shared.embedding import embedding_of
 from handlers.shared.ports import AnyConnection, Commit, Job, Reader, RowsLocked
 from memory.calibration import Calibration
-from memory.linking import RELATED, Link, Linkable, link_batch
+from memory.linking import MAX_LINKS, RELATED, Link, Linkable, link_batch
 from memory.neighbours import nearest_earlier
-from memory.vectors import rows_of, unpacked, unpacked_doubles
+from memory.vectors import Vectors, rows_of, unpacked, unpacked_doubles
 
 WINDOW = 30
 REACH = 500
@@ -41,9 +45,9 @@ where m.id = any($1)
 """
 
 # The limits are written out: a plan made for an unknown limit reads everything and sorts.
-# The newest REACH memories that one agent's (and user's) new ones may be near to, as strings of fixed-width binary values: a
-# row a memory would cost more to decode than the comparison itself. The version that an embedding belongs to is read with it:
-# one that is read later may be of words that this embedding says nothing of.
+# The newest REACH memories that the first and the last new one of an agent (and user) may be near to, as strings of fixed-width
+# binary values: a row a memory would cost more to decode than the comparison itself. The version that an embedding belongs to
+# is read with it: one that is read later may be of words that this embedding says nothing of.
 READ_REACH = f"""
 select string_agg(uuid_send(r.id), '') as ids,
        string_agg(float8send(extract(epoch from r.created_at)::double precision), '') as times,
@@ -51,17 +55,21 @@ select string_agg(uuid_send(r.id), '') as ids,
        string_agg(vector_send(e.embedding), '') as embeddings,
        min(c.background) as background, min(c.unit) as unit
 from memoryd.calibration() c
-cross join unnest(array[$1::text, '_shared']) as a(agent_id)
-cross join lateral (
-    (select m.id, m.scope, m.created_at, coalesce(m.text_changed_at, m.updated_at) as updated_at from public.agent_memory m
-     where m.agent_id = a.agent_id and m.user_id = $2 and m.created_at <= $3
-     order by m.created_at desc, m.id desc
-     limit {REACH})
-    union all
-    (select m.id, m.scope, m.created_at, coalesce(m.text_changed_at, m.updated_at) as updated_at from public.agent_memory m
-     where m.agent_id = a.agent_id and m.user_id is null and m.created_at <= $3
-     order by m.created_at desc, m.id desc
-     limit {REACH})
+cross join (
+    select distinct n.id, n.scope, n.created_at, coalesce(n.text_changed_at, n.updated_at) as updated_at
+    from unnest($3::timestamptz[]) as t(moment)
+    cross join unnest(array[$1::text, '_shared']) as a(agent_id)
+    cross join lateral (
+        (select m.* from public.agent_memory m
+         where m.agent_id = a.agent_id and m.user_id = $2 and m.created_at <= t.moment
+         order by m.created_at desc, m.id desc
+         limit {REACH})
+        union all
+        (select m.* from public.agent_memory m
+         where m.agent_id = a.agent_id and m.user_id is null and m.created_at <= t.moment
+         order by m.created_at desc, m.id desc
+         limit {REACH})
+    ) n
 ) r
 cross join lateral {embedding_of("r")} e
 where e.embedding is not null
@@ -144,24 +152,66 @@ from found f where not f.unchanged
 having count(*) > 0
 """
 
-# Those that a memory with new words may now be one of the 30 before.
-LATER = f"""
-select memoryd.associate_again(array(
-    select distinct l.id
-    from public.agent_memory n
+# Those that came after the first and after the last of these memories, and have their embeddings: they may have been linked
+# before these were indexed. Not those whose own job waits: it will see these. The limits bound a backlog.
+READ_LATER = f"""
+with new as materialized (
+    select m.id, m.agent_id, m.user_id, m.created_at from public.agent_memory m where m.id = any($1)
+), ends as materialized (
+    (select distinct on (n.agent_id, n.user_id) n.* from new n order by n.agent_id, n.user_id, n.created_at, n.id)
+    union
+    (select distinct on (n.agent_id, n.user_id) n.* from new n
+     order by n.agent_id, n.user_id, n.created_at desc, n.id desc)
+), of_others as materialized (
+    select n.created_at, n.id from ends n where n.user_id is null or n.agent_id = '_shared'
+), later as (
+    select l.id
+    from ends n
     cross join lateral (
-        (select e.id from public.agent_memory e
-         where e.agent_id = n.agent_id and e.user_id = n.user_id and (e.created_at, e.id) > (n.created_at, n.id)
-         order by e.created_at, e.id
-         limit {WINDOW})
+        (select m.id from public.agent_memory m
+         where m.agent_id = n.agent_id and m.user_id = n.user_id and (m.created_at, m.id) > (n.created_at, n.id)
+         order by m.created_at, m.id
+         limit {REACH})
         union all
-        (select e.id from public.agent_memory e
-         where e.agent_id = n.agent_id and e.user_id is null and n.user_id is null
-           and (e.created_at, e.id) > (n.created_at, n.id)
-         order by e.created_at, e.id
-         limit {WINDOW})
+        (select m.id from public.agent_memory m
+         where m.agent_id = n.agent_id and m.user_id is null and n.user_id is null
+           and (m.created_at, m.id) > (n.created_at, n.id)
+         order by m.created_at, m.id
+         limit {REACH})
     ) l
-    where n.id = any($1)))
+    union
+    select l.id
+    from ((select * from of_others order by created_at, id limit 1)
+          union
+          (select * from of_others order by created_at desc, id desc limit 1)) n
+    cross join lateral (
+        select m.id from public.agent_memory m
+        where ((m.created_at at time zone 'utc'), m.id) > ((n.created_at at time zone 'utc'), n.id)
+        order by (m.created_at at time zone 'utc'), m.id
+        limit {REACH}
+    ) l
+)
+select m.id, m.agent_id, m.user_id, m.kind, m.keywords, m.created_at, e.embedding, c.background, c.unit
+from later l
+join public.agent_memory m on m.id = l.id
+cross join lateral {embedding_of("m")} e
+cross join memoryd.calibration() c
+where l.id <> all ($1)
+  and not exists (select from memoryd.jobs j where j.topic = 'associate' and j.ref = l.id and j.attempt = 0 offset 0)
+  and exists (select from ends n
+              where n.agent_id in (m.agent_id, '_shared') and (n.user_id is null or n.user_id = m.user_id))
+  and e.embedding is not null
+"""
+
+# Those that lack a link which is one of their five strongest.
+LINK_LATER = f"""
+select memoryd.associate_again(array_agg(distinct l.memory_id))
+from unnest($1::uuid[], $2::uuid[], $3::double precision[]) as l(memory_id, related_memory_id, strength)
+where not exists (select from public.memory_associations a
+                  where a.memory_id = l.memory_id and a.related_memory_id = l.related_memory_id)
+  and (select count(*) < {MAX_LINKS} or min(a.strength) < l.strength
+       from public.memory_associations a where a.memory_id = l.memory_id and a.automatic)
+having count(*) > 0
 """
 
 
@@ -189,6 +239,8 @@ class AssociateHandler:
         # Of two versions that were read the older: where they differ, the link is not written, and made again.
         versions |= {i: min(read, versions.get(i, read)) for i, read in compared.items()}
         read = {r["id"] for r in new}
+        indexed = {j.ref for j in jobs if (j.payload or {}).get("indexed")}
+        missed = await self._from_later([r for r in new if r["id"] in indexed and r["embedding"] is not None])
 
         async def commit(connection: AnyConnection, ours: Sequence[Job]) -> None:
             mine = [ref for ref in dict.fromkeys(j.ref for j in ours) if ref in read and ref is not None]
@@ -199,9 +251,11 @@ class AssociateHandler:
                 await connection.execute(WRITE, *_columns(mine, links, versions))
             except asyncpg.LockNotAvailableError as error:
                 raise RowsLocked from error
-            changed = [j.ref for j in ours if (j.payload or {}).get("changed")]
-            if changed:
-                await connection.execute(LATER, changed)
+            to_mine = [
+                (m.memory_id, m.related_memory_id, m.strength) for m in missed if m.related_memory_id in mine
+            ]
+            if to_mine:
+                await connection.execute(LINK_LATER, *map(list, zip(*to_mine, strict=True)))
 
         return commit
 
@@ -214,15 +268,16 @@ class AssociateHandler:
         """
         if not new:
             return {}, {}
-        (reach,) = await self._reader.fetch(READ_REACH, agent, user, max(r["created_at"] for r in new))
+        moments = [r["created_at"] for r in new]
+        (reach,) = await self._reader.fetch(READ_REACH, agent, user, [min(moments), max(moments)])
         if reach["ids"] is None:
             return {}, {}
         scale = Calibration(reach["background"], reach["unit"])
         ids: bytes = reach["ids"]
         times = unpacked_doubles(reach["times"])
         found = nearest_earlier(
-            rows_of([r["embedding"].to_numpy() for r in new]),
-            [r["created_at"].timestamp() for r in new],
+            _vectors(new),
+            _born(new),
             pool=unpacked(reach["embeddings"], len(times)),
             pool_born=times,
             # A memory may be its own neighbour.
@@ -237,6 +292,36 @@ class AssociateHandler:
             neighbours[memory["id"]] = {other: similarity for other, (_, similarity) in near.items()}
             versions |= {other: _time_at(reach["versions"], i) for other, (i, _) in near.items()}
         return neighbours, versions
+
+    async def _from_later(self, new: Sequence[Any]) -> list[Link]:
+        """The links to these memories that later ones have not made, as they had been linked before these were indexed.
+
+        Among few candidates: which of them are really among the five strongest is found when the later ones are linked again.
+        """
+        later = await self._reader.fetch(READ_LATER, [r["id"] for r in new]) if new else []
+        if not later:
+            return []
+        scale = Calibration(later[0]["background"], later[0]["unit"])
+        neighbours: defaultdict[UUID, dict[UUID, float]] = defaultdict(dict)
+        for (agent, user), rows in _by_owner(new).items():
+            seeing = [
+                r for r in later if agent in (r["agent_id"], "_shared") and user in (None, r["user_id"])
+            ]
+            if not seeing:
+                continue
+            found = nearest_earlier(
+                _vectors(seeing),
+                _born(seeing),
+                pool=_vectors(rows),
+                pool_born=_born(rows),
+                limit=NEIGHBOURS,
+                above=scale.cosine(RELATED),
+            )
+            for memory, nearest in zip(seeing, found, strict=True):
+                neighbours[memory["id"]] |= {rows[i]["id"]: scale.similarity(cosine) for i, cosine in nearest}
+        ids = {r["id"] for r in new}
+        links = self._links(later, [*new, *later], neighbours)
+        return [link for link in links if link.related_memory_id in ids]
 
     def _links(
         self,
@@ -288,6 +373,14 @@ def _by_owner(rows: Sequence[Any]) -> dict[tuple[str, UUID | None], list[Any]]:
     for row in rows:
         owners[row["agent_id"], row["user_id"]].append(row)
     return owners
+
+
+def _vectors(rows: Sequence[Any]) -> Vectors:
+    return rows_of([r["embedding"].to_numpy() for r in rows])
+
+
+def _born(rows: Sequence[Any]) -> list[float]:
+    return [r["created_at"].timestamp() for r in rows]
 
 
 def _linkable(row: Any) -> Linkable:

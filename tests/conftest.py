@@ -84,7 +84,8 @@ def logs_as_before() -> Iterator[None]:
 
 ON_EVERY_SERVER = (
     "acceptance/test_cli_backup_verify.py", "faults/test_fencing.py",
-    "integration/conversations/test_conversations.py", "integration/db/test_bad_input.py",
+    "integration/conversations/test_conversations.py", "integration/conversations/test_history_view.py",
+    "integration/db/test_bad_input.py",
     "integration/db/test_dense_indexes.py", "integration/db/test_migrations.py",
     "integration/db/test_ownership.py", "integration/db/test_query_plans.py",
     "integration/documents/test_documents_tables.py", "integration/documents/test_sharing_example.py",
@@ -149,9 +150,13 @@ async def empty_url(server: Server) -> AsyncIterator[str]:
 
 
 @pytest.fixture
-async def database_url(server: Server, template: str) -> AsyncIterator[str]:
-    """A migrated database."""
-    async with copied(server, template) as url:
+async def database_url(request: pytest.FixtureRequest, server: Server, template: str) -> AsyncIterator[str]:
+    """A migrated database; with the local embedder's tokens for tests that ask for `tokens`."""
+    source = template
+    if "tokens" in request.fixturenames:
+        source = f"{template}_tokens"
+        await make_once(server, source, put_tokens_in, source=template)
+    async with copied(server, source) as url:
         yield url
 
 
@@ -163,9 +168,8 @@ async def connection(database_url: str) -> AsyncIterator[asyncpg.Connection]:
 
 
 @pytest.fixture
-async def tokens(connection: asyncpg.Connection) -> None:
+def tokens(database_url: str) -> None:
     """The local embedder's tokens in the database of `connection`: memoryd.embed() works there."""
-    await put_tokens_in(connection)
 
 
 @pytest.fixture

@@ -1,25 +1,32 @@
-"""How long the pages of `memoryd web` take with no, one and many memories, and how much memory their process needs.
+"""How long the pages of `memoryd web` take with no, one and many rows in every table, and how much memory their process needs.
 
-    python -m benchmarks.load.web                     0, 1 and 1,000,000 memories of 1,000 users
+    python -m benchmarks.load.web                     0, 1 and 1,000,000 rows, of 1,000 users
     python -m benchmarks.load.web --rows 100000
 
-Made-up memories are loaded with their entries, as `benchmarks.search.recall` does, without a lexicon. One reader signs in as
-support and asks for each page again and again, over one connection; where a page is of one row or user, of another each time.
+Made-up memories are loaded with their entries, as `benchmarks.search.recall` does, without a lexicon; the other tables by
+statements (tables.py). One reader signs in as support and asks for each page again and again, over one connection; where a page
+is of one row or user, of another each time. Then an audit is run, which the page begins and does not wait for.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import hashlib
 import http.client
+import json
 import os
 import random
+import re
 import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
@@ -29,22 +36,64 @@ from pgvector.asyncpg import register_vector
 from benchmarks.corpus import Corpus
 from benchmarks.harness import arguments, database, percentiles, report
 from benchmarks.load.bulk import COUNT, Rows, load
+from benchmarks.load.tables import fill_tables
 from daemon.web.app import PAGES
 
 SIZES = (0, 1)
 USERS = 1000
-ASKED: dict[str, list[dict[str, str]]] = {
+NOTHING = "6b8e1f0a-0000-4000-8000-000000000000"
+"""No row has this id."""
+OF_LISTS: dict[str, list[dict[str, str]]] = {
     "/memories": [
         {"agent": "assistant"}, {"user": "{user}"}, {"ended": "yes"}, {"kind": "goal"}, {"agent": "nobody"},
-        {"as_of": "2030-01-01"}, {"tag": "red"},
+        {"as_of": "2030-01-01"}, {"as_of": "{middle}"}, {"tag": "red"}, {"tag": "old"}, {"source": "nowhere"},
     ],
+    "/conversations": [
+        {"user": "{user}"}, {"agent": "assistant"}, {"agent": "nobody"}, {"agent": "old hand"}, {"channel": "nowhere"},
+        {"channel": "fax"}, {"groups": "yes"},
+    ],
+    "/documents": [
+        {"user": "{user}"}, {"status": "deleted"}, {"status": "conflict"}, {"source": "nowhere"}, {"shared": "yes"},
+    ],
+    "/knowledge": [
+        {"tier": "core"}, {"category": "team"}, {"category": "commitment"}, {"by": "nobody"}, {"by": "old hand"},
+        {"tag": "nowhere"}, {"tag": "old"}, {"tag": "team"}, {"status": "resolved"}, {"status": "archived"}, {"org": NOTHING},
+    ],
+    "/dreams": [],
+    "/dreams/insights": [
+        {"agent": "assistant"}, {"agent": "nobody"}, {"agent": "old hand"}, {"user": "{user}"}, {"category": "summary"},
+        {"category": "correction"}, {"confidence": "0.9"},
+    ],
+    "/trail": [{"category": "milestone"}, {"category": "incident"}, {"agent": "nobody"}, {"agent": "old hand"}],
+}  # fmt: skip
+"""What each list is asked for beside its first page and one from its middle: also what no row has, or only the oldest."""
+ASKED: dict[str, list[dict[str, str]]] = {
     "/recall": [{"q": "{question}", "user": "{user}"}],
     "/context": [{"agent": "assistant", "message": "{question}"}],
-    "/graph": [{"memory": "{memory}"}, {"user": "{user}"}],
+    "/graph": [{"memory": "{memory}"}, {"memory": "{hub}"}, {"user": "{user}"}, {"user": "{linked}"}],
+    "/graph/data": [{"memory": "{hub}"}, {"user": "{linked}"}],
     "/audit": [{"user": "{user}"}],
-    "/audit/derived": [{"kind": "memory", "id": "{memory}"}],
+    "/audit/derived": [{"kind": "memory", "id": "{memory}"}, {"kind": "command", "id": "{command}"}],
+} | {
+    path: [*asked, {"before": "{position}" if path == "/trail" else "{middle},{nobody}"}] for path, asked in OF_LISTS.items()
 }  # fmt: skip
-"""Pages that are also asked something. The last three filters of memories find nothing, or much that they leave out."""
+"""Pages that are also asked something."""
+ONLY_ASKED = ("/graph/data", "/audit/derived", "/audit/derived/forget")
+"""What is no page until it is asked something."""
+OF_ONE = {
+    "/memories/": ("memory", "replaced", "hub"), "/conversations/": ("session", "long_session"),
+    "/documents/": ("document", "long_document"), "/knowledge/": ("knowledge",), "/dreams/": ("dream",),
+    "/dreams/insights/": ("insight",), "/trail/": ("anchor",),
+}  # fmt: skip
+"""Pages of one row: of which."""
+KNOWN = """
+select (select json_agg(id) from (select id from agent_memory order by id limit 1000) m) as memories,
+       (select id from agent_memory where superseded_by is not null order by created_at, id limit 1) as replaced,
+       (select memory_id from memory_associations group by 1 order by count(*) desc limit 1) as hub,
+       (select user_id from agent_memory order by created_at desc limit 1) as linked,
+       (select session_id from conversation_messages where message_index = 50 limit 1) as long_session,
+       (select document_id from memory_chunks where chunk_index = 50 limit 1) as long_document
+"""
 
 
 class Reader:
@@ -68,6 +117,22 @@ class Reader:
         size = len(answer.read())
         return answer.status, first, time.perf_counter() - began, size
 
+    def run_audit(self) -> tuple[float, float]:
+        """Begins one; the seconds until the answer, and until its page shows what was found."""
+        self._http.request("GET", "/audit", headers=self._cookie)
+        mark = re.search(r'name="csrf" value="([^"]+)"', self._http.getresponse().read().decode())
+        assert mark is not None
+        began = time.perf_counter()
+        form = {"Content-Type": "application/x-www-form-urlencoded"}
+        self._http.request("POST", "/audit", urlencode({"csrf": mark[1]}), self._cookie | form)
+        self._http.getresponse().read()
+        begun = time.perf_counter() - began
+        while True:
+            self._http.request("GET", "/audit", headers=self._cookie)
+            if b"<progress" not in self._http.getresponse().read():
+                return begun, time.perf_counter() - began
+            time.sleep(0.1)
+
 
 @contextmanager
 def served(url: str) -> Iterator[tuple[Reader, int]]:
@@ -88,21 +153,22 @@ def served(url: str) -> Iterator[tuple[Reader, int]]:
         process.wait(30)
 
 
-def paths(
-    there: list[uuid.UUID], users: list[uuid.UUID], corpus: Corpus, dice: random.Random
-) -> dict[str, str]:
-    """Each page that there is, by its route, on a memory and a user of chance."""
-    memory = dice.choice(there) if there else uuid.UUID(int=0)
-    values = {"memory": str(memory), "user": str(dice.choice(users)), "question": corpus.question().text}
+def paths(known: Mapping[str, str]) -> dict[str, str]:
+    """Each page that there is, by its route and what is asked."""
     found = {}
     for route in (r for page in PAGES for r in page if "GET" in (r.methods or ())):
-        if "{" not in route.path:
+        before, brace, _ = route.path.partition("{")
+        if not brace and route.path not in ONLY_ASKED:
             found[route.path] = route.path
-        elif route.path.startswith("/memories/") and there:
-            found[route.path] = f"/memories/{memory}"
+        for what in OF_ONE.get(before, ()) if brace else ():
+            if what in known:
+                found[f"{before}{{{what}}}"] = before + known[what]
         for asked in ASKED.get(route.path, ()):
-            query = urlencode({k: v.format(**values) for k, v in asked.items()})
-            found[f"{route.path}?{'&'.join(f'{k}={v}' for k, v in asked.items())}"] = f"{route.path}?{query}"
+            said = [f"{k}={v}" for k, v in asked.items()]
+            query = urlencode(
+                {k: v.format_map(defaultdict(lambda: NOTHING, known)) for k, v in asked.items()}
+            )
+            found[f"{route.path}?{'&'.join(said)}"] = f"{route.path}?{query}"
     return found
 
 
@@ -112,7 +178,33 @@ def memory_of(process: int) -> float:
     return int(status.partition("VmRSS:")[2].split()[0]) / 1024
 
 
-def ask(url: str, there: list[uuid.UUID], users: list[uuid.UUID], samples: int) -> dict[str, object]:
+@dataclass(frozen=True, slots=True)
+class There:
+    """What is in a database: which memories, and `known`: words of `ASKED` and `OF_ONE`."""
+
+    rows: int
+    memories: Sequence[str]
+    known: Mapping[str, str]
+
+    def choose(self, corpus: Corpus, dice: random.Random) -> dict[str, str]:
+        """The same with a row and a user of chance. Ids are made as tables.py makes them."""
+        n = dice.randrange(1, self.rows + 1) if self.rows else 0
+        ids = {
+            each: str(uuid.UUID(hashlib.md5(f"{each}{n}".encode(), usedforsecurity=False).hexdigest()))
+            for each in ("session", "document", "knowledge", "dream", "insight", "anchor", "command")
+        }
+        middle = datetime.now(UTC) - timedelta(seconds=10 * self.rows)
+        asked = {
+            "memory": dice.choice(self.memories) if self.memories else NOTHING,
+            "user": str(uuid.UUID(int=dice.randrange(USERS) + 1)),
+            "question": corpus.question().text,
+            "middle": middle.isoformat(),
+            "position": str(self.rows // 2),
+        }
+        return {**(ids if self.rows else {}), **asked, **self.known}
+
+
+def ask(url: str, there: There, samples: int) -> dict[str, object]:
     """The figures of each page; the first round, which pays for plans and cold pages, is told apart."""
     corpus, dice = Corpus(2), random.Random(1)
     first: dict[str, list[float]] = {}
@@ -122,7 +214,7 @@ def ask(url: str, there: list[uuid.UUID], users: list[uuid.UUID], samples: int) 
     with served(url) as (reader, process):
         before = memory_of(process)
         for _ in range(samples + 1):
-            for name, path in paths(there, users, corpus, dice).items():
+            for name, path in paths(there.choose(corpus, dice)).items():
                 status, head, all_of_it, _size = reader.ask(path)
                 if status != 200:
                     failed[name] = status
@@ -131,44 +223,48 @@ def ask(url: str, there: list[uuid.UUID], users: list[uuid.UUID], samples: int) 
                     continue
                 first.setdefault(name, []).append(head)
                 whole.setdefault(name, []).append(all_of_it)
+        begun, done = reader.run_audit()
         figures: dict[str, object] = {
             "memory_mb at start": round(before),
             "memory_mb at end": round(memory_of(process)),
+            "audit begun_ms": round(begun * 1000),
+            "audit until done_s": round(done, 1),
         }
     for name, seconds in whole.items():
-        begun, ended = percentiles(first[name]), percentiles(seconds)
+        begins, ends = percentiles(first[name]), percentiles(seconds)
         figures[name] = (
-            f"first byte p50 {begun['p50_ms']:.0f} p99 {begun['p99_ms']:.0f}, "
-            f"whole p50 {ended['p50_ms']:.0f} p99 {ended['p99_ms']:.0f} ms, cold {cold[name] * 1000:.0f}"
+            f"first byte p50 {begins['p50_ms']:.0f} p99 {begins['p99_ms']:.0f}, "
+            f"whole p50 {ends['p50_ms']:.0f} p99 {ends['p99_ms']:.0f} ms, cold {cold[name] * 1000:.0f}"
             + (f", status {failed[name]}" if name in failed else "")
         )
     return figures
 
 
-async def fill(url: str, rows: Rows, count: int) -> list[uuid.UUID]:
-    """Adds memories; answers the ids of some of all."""
+async def fill(url: str, rows: Rows, there: int, size: int) -> There:
+    """Fills each table up to `size` rows."""
     connection = await asyncpg.connect(url)
     await register_vector(connection)
-    if count > 0:
-        await load(connection, "agent_memory", rows, count)
+    if size > there:
+        await load(connection, "agent_memory", rows, size - there)
         await connection.execute(COUNT)
+        await fill_tables(connection, there, size)
         await connection.execute("vacuum analyze")
-    ids = await connection.fetch("select id from agent_memory order by id limit 1000")
+    found = dict(await connection.fetchrow(KNOWN) or {})
     await connection.close()
-    return [row["id"] for row in ids]
+    memories = json.loads(found.pop("memories") or "[]")
+    return There(size, memories, {each: str(value) for each, value in found.items() if value is not None})
 
 
 def measure(url: str, options: argparse.Namespace) -> None:
     """At each size."""
-    users = [uuid.UUID(int=n + 1) for n in range(USERS)]
-    rows = Rows(users=users, seed=1)
-    there = 0
+    rows = Rows(users=[uuid.UUID(int=n + 1) for n in range(USERS)], seed=1)
+    filled = options.rows if options.loaded else 0
     for size in [options.rows] if options.loaded else sorted({*SIZES, options.rows}):
         began = time.perf_counter()
-        ids = asyncio.run(fill(url, rows, 0 if options.loaded else size - there))
-        there = size
+        there = asyncio.run(fill(url, rows, filled, size))
+        filled = size
         loaded = time.perf_counter() - began
-        figures = {"memories": size, "load_s": round(loaded), **ask(url, ids, users, options.samples)}
+        figures = {"rows of each table": size, "load_s": round(loaded), **ask(url, there, options.samples)}
         report("web", figures, options.json)
 
 

@@ -76,7 +76,7 @@ class Activity:
             try:
                 await self._write()
             except DATABASE_FAULTS as error:
-                if not is_gone(error):
+                if not (is_gone(error) or await self._database.reconnect_after_failover(error)):
                     waiting = len(self._minutes.unwritten)
                     self._log.error("activity_not_written", minutes=waiting, error=describe(error))
 

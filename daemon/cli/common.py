@@ -244,16 +244,6 @@ def embedder_of(settings: Settings, model: Model | None = None) -> Embedder:
     )
 
 
-def chosen(settings: Settings) -> bool:
-    """Whether somebody chose the embedder, and it is not only the default."""
-    return bool(settings.model_fields_set & {"embedder", "embedding_dimensions"})
-
-
-def instructed(settings: Settings) -> bool:
-    """Whether somebody chose what stands before the texts."""
-    return settings.query_instruction is not None or settings.document_instruction is not None
-
-
 async def embedder_of_database(settings: Settings, connection: AnyConnection) -> Embedder:
     """The embedder that the database is embedded by. Raises MigrationError where the settings name one that it never had."""
     from daemon.db.models import model_of, model_to_use, read_models
@@ -263,7 +253,10 @@ async def embedder_of_database(settings: Settings, connection: AnyConnection) ->
     asked = model_of(embedder)
     try:
         model = model_to_use(
-            asked, await read_models(connection), chosen=chosen(settings), instructed=instructed(settings)
+            asked,
+            await read_models(connection),
+            chosen=settings.embedder_chosen,
+            instructed=settings.embedder_instructed,
         )
     except BaseException:
         await embedder.close()

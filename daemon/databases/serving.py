@@ -23,8 +23,9 @@ from daemon.db.errors import DATABASE_FAULTS, is_gone
 from daemon.db.pool import connect
 from daemon.db.pooler import is_pooled
 from daemon.db.standby import StandbyError, refuse_standby
+from daemon.ending import WhenToRest
 from daemon.idleness import Idle
-from daemon.lifecycle import Daemon, WhenToRest
+from daemon.lifecycle import Daemon
 from daemon.logs import describe, frames
 from daemon.measures import Measures
 from daemon.refusal import PartFailed

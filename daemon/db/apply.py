@@ -124,6 +124,7 @@ async def apply_functions(
     await run.connection.execute(CREATE_FILES + CREATE_MADE)
     changed = {file.name for file in upgrade.functions}
     made: list[str] = []
+    version = package_version("memoryd")  # once: it parses a file
     if conflicts.functions:
         locked = await _drop_conflicts(run.connection, applied, conflicts, locked=locked)
     # A numbered file may have dropped what stands in them, and with a view its rights.
@@ -148,7 +149,7 @@ async def apply_functions(
                 raise RestartUpgrade from None
             raise MigrationError(f"functions/{file.name}.sql failed: {error}") from error
         # Of each file by itself: the rights to functions, in the last file, are written into all of them.
-        made += await record(run.connection, file, version=package_version("memoryd"))
+        made += await record(run.connection, file, version=version)
     return await drop_gone(run.connection, applied, now=files, made=made)
 
 

@@ -32,6 +32,8 @@ join pg_catalog.pg_namespace n on n.oid = e.extnamespace
 where e.extname = 'vector'
 """
 
+IS_STANDBY = "select pg_is_in_recovery()"
+
 MAX_LOCK_WAIT = "10s"
 """Longest wait for a row that another transaction has locked. Then the jobs are tried again later."""
 
@@ -69,6 +71,8 @@ class Database:
         self._pool = pool
         self._log = logger
         self._recovery: asyncio.Task[bool] | None = None
+        self.on_standby: Callable[[], None] = lambda: None
+        """Called when a statement was refused because the database has become a standby."""
 
     @classmethod
     async def open(
@@ -178,10 +182,21 @@ class Database:
         """Whether somebody waits until the database is back."""
         return self._recovery is not None and not self._recovery.done()
 
-    async def reconnect_after_failover(self, error: BaseException) -> None:
-        """Lets go of all connections when the server is read-only now: the next ones may lead to the one that took over."""
-        if isinstance(error, asyncpg.ReadOnlySQLTransactionError):
-            await self._pool.expire_connections()
+    async def reconnect_after_failover(self, error: BaseException) -> bool:
+        """Lets go of all connections when the server is read-only now: the next ones may lead to the one that took over.
+
+        True when they lead to a standby: then nobody is to be told of this error, but `on_standby` is.
+        """
+        if not isinstance(error, asyncpg.ReadOnlySQLTransactionError):
+            return False
+        await self._pool.expire_connections()
+        try:
+            standby = bool(await self.fetchval(IS_STANDBY))
+        except DATABASE_FAULTS:
+            return False
+        if standby:
+            self.on_standby()
+        return standby
 
     async def recover(self, error: BaseException) -> bool:
         """Call it when `is_gone(error)`: returns when the database answers again. However many wait, one task connects.

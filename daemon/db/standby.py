@@ -9,10 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from daemon.db.plan import MigrationError
-from daemon.db.pool import connect
+from daemon.db.pool import IS_STANDBY, connect
 from handlers.shared.ports import AnyConnection
-
-IS_STANDBY = "select pg_is_in_recovery()"
 
 # Without pg_read_all_stats the receiver's row has its process id, and nothing else. The last change is no measure while all
 # that was received is replayed: then its primary may only be quiet.

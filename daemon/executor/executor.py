@@ -111,8 +111,9 @@ class Executor:
                     await self._claim()
             except DATABASE_FAULTS as error:
                 if not is_gone(error):
-                    level = logging.INFO if is_locked_out(error) else logging.ERROR
-                    self._log.log(level, "executor_claim_failed", error=describe(error))
+                    if not await self._database.reconnect_after_failover(error):
+                        level = logging.INFO if is_locked_out(error) else logging.ERROR
+                        self._log.log(level, "executor_claim_failed", error=describe(error))
                     await asyncio.sleep(1.0)
                 await self._database.recover(error)
                 self._woken.set()

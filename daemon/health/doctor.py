@@ -155,8 +155,6 @@ async def examine(
     url: str,
     *,
     build_embedder: Callable[[Model | None], Embedder],
-    chosen: bool,
-    instructed: bool,
     build_language_model: Callable[[], LanguageModel | None],
     free_bytes: int | None,
 ) -> AsyncIterator[Check]:
@@ -184,7 +182,7 @@ async def examine(
             async with connection.transaction(readonly=True):
                 yield checks.check_objects(await changed_since(connection))
         models = Models() if memory is None else await read_models(connection)
-        for check in await _ask_embedder(models, build_embedder, chosen=chosen, instructed=instructed):
+        for check in await _ask_embedder(settings, models, build_embedder):
             yield check
         yield await _ask_language_model(build_language_model)
         yield await check_ledgers(settings)
@@ -258,7 +256,7 @@ BY_WORDS = (
 
 
 async def _ask_embedder(
-    models: Models, build: Callable[[Model | None], Embedder], *, chosen: bool, instructed: bool
+    settings: Settings, models: Models, build: Callable[[Model | None], Embedder]
 ) -> list[Check]:
     """Whether the embedder suits the database, and the one that a daemon would use answers for one word."""
     found: list[Check] = []
@@ -266,7 +264,11 @@ async def _ask_embedder(
         embedder = build(None)
         if models.used is not None:
             asked = model_of(embedder)
-            found.append(checks.check_model(asked, models, chosen=chosen, instructed=instructed))
+            found.append(
+                checks.check_model(
+                    asked, models, chosen=settings.embedder_chosen, instructed=settings.embedder_instructed
+                )
+            )
             if found[0].verdict != "problem" and asked != models.used:
                 await embedder.close()
                 embedder = build(models.used)

@@ -8,7 +8,11 @@ from importlib.util import find_spec
 
 CONNECTED, DONE, ROWS = 0, 1, 2
 SQLSTATE = ord("C")
-BEGIN = b"begin; select set_config('role', 'memoryd_service', true), set_config('statement_timeout', '1500', true)"
+BEGIN = (
+    b"begin; select set_config('role', 'memoryd_service', true), set_config('statement_timeout', '1500', true), "
+    # The library would print notices, and the host show them.
+    b"set_config('client_min_messages', 'error', true)"
+)
 
 
 class Away(Exception):

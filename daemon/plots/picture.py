@@ -5,7 +5,7 @@ Promise: where there is no history yet, the picture says so. Plots of single par
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from xml.etree.ElementTree import Element
 
@@ -101,32 +101,36 @@ def _plot_latency(activity: Activity, one: TopicActivity, width: float | None) -
     )
 
 
-def plot_judged(growth: Sequence[Day], width: float | None = None) -> Element:
-    """Retrievals by day: judged useful, judged not useful, and not judged."""
-    frame = _days(growth, "Retrievals by judgement (mark_useful)", width)
+def plot_judged(
+    growth: Sequence[Day], width: float | None = None, say: Callable[[str], str] = str
+) -> Element:
+    """Retrievals by day: judged useful, judged not useful, and not judged. `say`: its words in another language."""
+    frame = _days(growth, say("Retrievals by judgement (mark_useful)"), width)
     if not any(day.asked for day in growth):
         return draw_nothing(frame, "No history yet: retrievals are counted once an hour.")
     return draw_bars(
         frame,
         [
-            Series("useful", [day.useful for day in growth]),
-            Series("not useful", [day.not_useful for day in growth]),
-            Series("not judged", [day.asked - day.useful - day.not_useful for day in growth]),
+            Series(say("useful"), [day.useful for day in growth]),
+            Series(say("not useful"), [day.not_useful for day in growth]),
+            Series(say("not judged"), [day.asked - day.useful - day.not_useful for day in growth]),
         ],
     )
 
 
-def plot_useful(growth: Sequence[Day], width: float | None = None) -> Element:
-    """Of what was judged on a day, the share that was useful."""
+def plot_useful(
+    growth: Sequence[Day], width: float | None = None, say: Callable[[str], str] = str
+) -> Element:
+    """Of what was judged on a day, the share that was useful. `say`: its words in another language."""
     frame = replace(
-        _days(growth, "Useful, of those that were judged", width),
+        _days(growth, say("Useful, of those that were judged"), width),
         unit=_percent,
         end_of_axis=lambda _highest: 1.0,
     )
     shares = [day.useful / judged if (judged := day.useful + day.not_useful) else None for day in growth]
     if not any(share is not None for share in shares):
         return draw_nothing(frame, "No history yet: nothing that was counted is judged by mark_useful().")
-    return draw_lines(frame, [Series("useful", shares)])
+    return draw_lines(frame, [Series(say("useful"), shares)])
 
 
 def _days(growth: Sequence[Day], title: str, width: float | None) -> Frame:

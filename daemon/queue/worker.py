@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 
@@ -149,12 +150,9 @@ class Worker:
     async def _pause_claims(self, error: Exception) -> None:
         self._failed_claims += 1
         seconds = failures.backoff(self._failed_claims, maximum=failures.CLAIM_MAX_SECONDS)
-        said = {"retry_in": round(seconds, 1), "error": describe(error)}
-        if is_outage(error):
-            self._log.warning("claim_failed", **said)
-        else:
-            self._log.error("claim_failed", **said)
-        await self._database.reconnect_after_failover(error)
+        if not await self._database.reconnect_after_failover(error):
+            level = logging.WARNING if is_outage(error) else logging.ERROR
+            self._log.log(level, "claim_failed", retry_in=round(seconds, 1), error=describe(error))
         await asyncio.sleep(seconds)
 
     async def _wait_for_provider(self) -> None:

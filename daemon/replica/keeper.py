@@ -74,7 +74,7 @@ class Replica:
                 except DATABASE_FAULTS as error:
                     if is_gone(error):
                         await self._database.recover(error)
-                    else:
+                    elif not await self._database.reconnect_after_failover(error):
                         self._log.error("replica_failed", error=describe(error))
                 await asyncio.sleep(RENEW_SECONDS)
         finally:

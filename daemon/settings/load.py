@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from difflib import get_close_matches
+from functools import cache
+from typing import Any
 
 from dotenv import dotenv_values
 from pydantic import ValidationError
@@ -154,9 +156,15 @@ def _sentence(error: dict[str, object]) -> str:
     return f"{variable} is {shown}; it must be {allowed_values(name) or error['msg']}.{about}"
 
 
+@cache
+def _schemas() -> dict[str, dict[str, Any]]:
+    schemas: dict[str, dict[str, Any]] = Settings.model_json_schema(by_alias=False)["properties"]
+    return schemas
+
+
 def allowed_values(name: str) -> str | None:
     """What the setting of this field name may be, in words; None where any text is allowed."""
-    schema = Settings.model_json_schema(by_alias=False)["properties"].get(name, {})
+    schema = _schemas().get(name, {})
     schema = next((one for one in schema.get("anyOf", ()) if one["type"] != "null"), schema)
     if values := schema.get("enum"):
         return f"{', '.join(values[:-1])} or {values[-1]}"

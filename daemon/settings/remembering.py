@@ -69,6 +69,16 @@ class Models(BaseModel):
         "themselves). docs/facts.md",
     )
 
+    @property
+    def embedder_chosen(self) -> bool:
+        """Whether somebody chose the embedder, and it is not only the default."""
+        return bool(self.model_fields_set & {"embedder", "embedding_dimensions"})
+
+    @property
+    def embedder_instructed(self) -> bool:
+        """Whether somebody chose what stands before the texts."""
+        return self.query_instruction is not None or self.document_instruction is not None
+
 
 class Documents(BaseModel):
     heading: ClassVar = "Documents"

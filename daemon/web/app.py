@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
@@ -13,6 +15,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
+from daemon.audit.rule import SECONDS as AUDIT_SECONDS
 from daemon.web.errors import answer_error, refusal
 from daemon.web.gate import SAFE, Gate, cookie_name
 from daemon.web.languages import LANGUAGES
@@ -30,6 +33,7 @@ from daemon.web.pages import (
     trail,
 )
 from daemon.web.render import FOLDER, page
+from daemon.web.viewer import SECONDS
 from daemon.web.web import Web, must_edit, web_of
 
 PAGES: tuple[list[Route], ...] = (
@@ -77,7 +81,11 @@ def build_app(web: Web, *, hosts: tuple[str, ...], port: int) -> Starlette:
             Route("/sign-out", sign_out, methods=["POST"]),
             Route("/language/{name}", choose_language),
             Mount("/static", _Files(directory=FOLDER / "static")),
-            *(_guarded(route) for routes in PAGES for route in routes),
+            *(
+                _guarded(route, 2 * (AUDIT_SECONDS if routes is audit.routes else SECONDS))
+                for routes in PAGES
+                for route in routes
+            ),
         ],
         middleware=[Middleware(Gate, guard=web.guard, hosts=hosts, port=port)],
         exception_handlers={404: not_found, 405: wrong_method},
@@ -86,22 +94,36 @@ def build_app(web: Web, *, hosts: tuple[str, ...], port: int) -> Starlette:
     return app
 
 
-def _guarded(route: Route) -> Route:
-    """The same route, which changes nothing without --edit, and whose errors become pages.
+def _guarded(route: Route, seconds: float) -> Route:
+    """The same route, which changes nothing without --edit, is answered within `seconds`, and whose errors become pages.
 
     (Starlette's own handler of Exception raises them again, into the log.)
     """
-    endpoint: Callable[[Request], Awaitable[Response]] = route.endpoint
+    endpoint: Callable[[Request], Coroutine[Any, Any, Response]] = route.endpoint
 
     async def answer(request: Request) -> Response:
         try:
             if request.method not in SAFE and endpoint not in ONLY_LOOK:
                 must_edit(web_of(request))
-            return await endpoint(request)
+            return await _in_time(endpoint(request), seconds)
         except Exception as error:  # noqa: BLE001 - the last one that can tell the reader
             return answer_error(request, error, web_of(request).log)
 
     return Route(route.path, answer, methods=list(route.methods or ()), name=route.name)
+
+
+async def _in_time(answering: Coroutine[Any, Any, Response], seconds: float) -> Response:
+    """The answer. Raises TimeoutError: a database that hangs does not keep the limit of its statements."""
+    work = asyncio.create_task(answering)
+    # What is given up ends when the database answers again, and nobody asks how.
+    work.add_done_callback(lambda done: done.cancelled() or done.exception())
+    try:
+        done, _ = await asyncio.wait((work,), timeout=seconds)
+        if not done:
+            raise TimeoutError
+        return work.result()
+    finally:
+        work.cancel()
 
 
 async def sign_in(request: Request) -> Response:

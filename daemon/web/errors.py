@@ -45,14 +45,14 @@ def refusal(request: Request, status: int, sentence: str) -> Response:
     return page(request, "error.html", status=status, code=status, sentence=sentence)
 
 
-def answer_error(request: Request, error: Exception, log: FilteringBoundLogger) -> Response:
+def answer_error(request: Request, error: BaseException, log: FilteringBoundLogger) -> Response:
     """The page of an exception that a page raised."""
     match error:
         case NotThereError():
             return refusal(request, 404, "There is no such row, or you may not see it.")
         case BadValueError():
             return refusal(request, 400, str(error))
-        case asyncpg.QueryCanceledError() | TimeoutError():
+        case asyncpg.QueryCanceledError():
             return refusal(request, 504, "The database took too long for this page. Ask for less, or later.")
         case asyncpg.InsufficientPrivilegeError():
             return refusal(request, 403, "You may not do this. Nothing was changed.")

@@ -58,9 +58,10 @@ def time_in(values: Mapping[str, str], name: str) -> datetime | None:
         return None
     try:
         time = datetime.fromisoformat(given)
-    except ValueError:
+        # As UTC, where its year may be none that there is.
+        return time.astimezone(UTC) if time.tzinfo is not None else time.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
         raise BadValueError(f"{name} is no time: write 2026-11-26 or 2026-11-26T14:30.") from None
-    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
 
 def number_in(values: Mapping[str, str], name: str, default: float, *, least: float, most: float) -> float:

@@ -68,6 +68,8 @@ class Gate:
         await (answer or self._app)(scope, receive, send_guarded)
 
     async def _refused(self, request: Request) -> Response | None:
+        if request.client is None or not self._guard.takes_from(request.client.host):
+            return refusal(request, 403, "This server answers only its proxy (memoryd web --proxy-address).")
         if self._hosts and _host_of(request) not in self._hosts:
             return refusal(request, 421, "This server is not called by that name (memoryd web --host).")
         request.state.session = session = self._session(request)
@@ -94,8 +96,10 @@ class Gate:
 
     def _session(self, request: HTTPConnection) -> Session | None:
         if self._guard.proxy_header is not None:
-            name = request.headers.get(self._guard.proxy_header, "").strip()
-            return self._guard.session_of_proxy(name) if 0 < len(name) <= LONGEST_NAME else None
+            # Of two a proxy has added one to the other, which came from the browser.
+            names = [name.strip() for name in request.headers.getlist(self._guard.proxy_header)]
+            known = len(names) == 1 and 0 < len(names[0]) <= LONGEST_NAME
+            return self._guard.session_of_proxy(names[0]) if known else None
         return self._guard.session_of(request.cookies.get(self._cookie))
 
     def _sign_in(self, request: Request) -> Response:

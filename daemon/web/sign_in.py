@@ -12,8 +12,9 @@ import hmac
 import secrets
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Literal
 
 WRONG_AT_MOST = 5
@@ -21,6 +22,8 @@ MINUTE = 60.0
 LONGEST_NAME = 200
 NOBODYS_OWN = "support"
 """The name of whoever has the token or the password, which are nobody's own."""
+
+LOOPBACK = (ip_network("127.0.0.0/8"), ip_network("::1"))
 
 
 @dataclass(slots=True)
@@ -36,7 +39,10 @@ class Session:
 
 
 class Guard:
-    """The sessions of one server. Give it a `secret` (token or password) or `proxy_header`, never both."""
+    """The sessions of one server. Give it a `secret` (token or password) or `proxy_header`, never both.
+
+    `proxies`: where that header is believed from.
+    """
 
     def __init__(
         self,
@@ -44,11 +50,13 @@ class Guard:
         secret: str | None = None,
         kind: Literal["token", "password", "proxy"] = "token",
         proxy_header: str | None = None,
+        proxies: Sequence[IPv4Network | IPv6Network] = LOOPBACK,
         minutes: float = 720.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.kind = kind
         self.proxy_header = proxy_header
+        self._proxies = tuple(proxies)
         self._hash = None if secret is None else _hash(secret)
         self._seconds = minutes * 60
         self._clock = clock
@@ -87,6 +95,15 @@ class Guard:
             return None
         session.seen_at = now
         return session
+
+    def takes_from(self, address: str) -> bool:
+        """Whether requests of this address are heard: with a proxy, no others than the proxy's."""
+        if self.kind != "proxy":
+            return True
+        peer = ip_address(address)
+        if isinstance(peer, IPv6Address) and peer.ipv4_mapped is not None:
+            peer = peer.ipv4_mapped
+        return any(peer in network for network in self._proxies)
 
     def session_of_proxy(self, name: str) -> Session:
         """The session of whom the proxy names, who needs no cookie."""

@@ -14,11 +14,16 @@ import pytest
 from tests.support.access.acting import ANN, BOB
 from tests.support.processes.commands import Commands
 from tests.support.rows import associate, column, conclude, insert, remember, say
+from tests.support.waiting import BLOCKED, until
 
 KEY = "AKIAQ1WERT2YUIO3PASD"
 CARD = "4556 7375 8689 9855"
 LONG_AGO = datetime.now(UTC) - timedelta(days=90)
 MEMORIES = 'select content from agent_memory order by content collate "C"'
+ENDED = """
+select not exists (
+    select from pg_stat_activity where datname = current_database() and application_name = 'memoryd cli')
+"""
 STATE = "select id, content, superseded_by, valid_to, expires_at, updated_at from agent_memory order by id"
 
 
@@ -203,6 +208,8 @@ async def test_a_secret_is_found_everywhere_and_never_shown(
         (("--rule", "nonsense"), "There is no rule 'nonsense'. Rules: duplicates"),
         (("derived", "memory", "nobody"), "is no id"),
         (("derived", "agent", " "), "name of an agent"),
+        (("derived", "agent", "\udcff"), "name of an agent"),
+        (("derived", "user", "\udcff"), "is no text"),
         (("derived", "memory", str(UUID(int=1)), "--influenced"), "--forget"),
         (("derived", "memory", str(UUID(int=1)), "--forget"), "--yes"),
     ],
@@ -258,3 +265,31 @@ async def test_two_repairs_at_once_do_it_once(memoryd: Commands, connection: asy
     rows = [sum(one["repaired"]["rows"] for one in each.json["rules"]) for each in done]
     assert sum(rows) == 30
     assert await column(connection, MEMORIES) == ["The office has a wombat"]
+
+
+@pytest.mark.parametrize(
+    ("option", "holding"),
+    [
+        # A scan, at the last of its tables; a repair, after the memories are deleted and before their links are.
+        ("--secrets", "lock table shared_knowledge"),
+        ("--apply", "lock table memory_associations in share mode"),
+    ],
+)
+async def test_what_is_killed_half_way_has_done_nothing_and_is_done_by_the_next(
+    memoryd: Commands, connection: asyncpg.Connection, second: asyncpg.Connection, option: str, holding: str
+) -> None:
+    rows = [await remember(connection, text) for text in ("N/A", "todo", f"The key is {KEY}")]
+    await associate(connection, rows[0], rows[1], 0.5)
+    before = await connection.fetch(STATE)
+    await second.execute(f"begin; {holding}")
+    process = await memoryd.start("audit", option)
+    await until(connection, BLOCKED)
+    process.kill()
+    await process.wait()
+    await second.execute("rollback")
+    # The server goes on until it wants to answer.
+    await until(connection, ENDED)
+    assert await connection.fetch(STATE) == before
+    assert await column(connection, "select memory_id from memory_associations") == [rows[0]]
+    assert (await memoryd("audit", "--secrets", "--apply")).code == 0
+    assert await column(connection, MEMORIES) == ["The key is [removed]"]

@@ -85,13 +85,12 @@ async def test_thresholds_and_instructions_of_any_model(model: Model, empty_url:
             calibrated = await daemon.event("embedder_calibrated")
             assert abs(calibrated["background"] - model._common) < 0.05
             user = uuid4()
-            insert = (
-                "insert into agent_memory (agent_id, user_id, content) select 'alice', $1, unnest($2::text[])"
-            )
-            await connection.execute(insert, user, ROWS)
-            # Of two that are written at the same moment the later one may be linked before the other has its embedding.
-            await until(connection, IDLE)
-            await connection.execute(insert, user, ["Automobile repaired at the garage"])
+            for text in (*ROWS, "Automobile repaired at the garage"):
+                await connection.execute(
+                    "insert into agent_memory (agent_id, user_id, content) values ('alice', $1, $2)",
+                    user,
+                    text,
+                )
             await until(connection, IDLE)
             await links_join_only_what_belongs_together(connection)
             await recall_tells_the_related_from_the_unrelated(connection, user)

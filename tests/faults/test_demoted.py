@@ -61,6 +61,23 @@ async def test_a_daemon_waits_while_its_primary_is_a_standby(
         await promote(url)
 
 
+async def test_a_refused_write_tells_that_the_database_is_a_standby_and_is_no_error(
+    own_postgres: OwnPostgres, processes: Daemons
+) -> None:
+    """Whatever writes first learns of it, long before the next poll."""
+    url = own_postgres.url
+    daemon = await processes.start(
+        url=url, poll_seconds=3600, heartbeat_seconds=0.1, claim_seconds=1, executor_command="cat"
+    )
+    demote(own_postgres.server)
+    try:
+        await daemon.event("standby")
+        assert await daemon.stop() == 0
+        assert [line for line in daemon.lines if line["level"] == "error"] == []
+    finally:
+        await promote(url)
+
+
 async def test_of_many_databases_one_that_becomes_a_standby_is_left_until_it_is_promoted(
     own_postgres: OwnPostgres, many: Many, processes: Daemons
 ) -> None:

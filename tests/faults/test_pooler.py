@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -13,6 +15,9 @@ from tests.support.content.index import INDEXED, INDEXED_MEMORIES
 from tests.support.database.transaction_pooler import TransactionPooler
 from tests.support.processes.commands import memoryd
 from tests.support.processes.daemons import DaemonProcess, Daemons
+from tests.support.rows import remember
+from tests.support.services.every_page import addresses
+from tests.support.services.web_pages import served
 from tests.support.waiting import IDLE, until
 
 
@@ -87,6 +92,23 @@ async def test_everything_works_through_a_transaction_pooler(
     finally:
         await connection.close()
         await daemons.kill_all()
+
+
+async def test_pages_work_through_a_transaction_pooler(
+    database_url: str, connection: asyncpg.Connection, tmp_path: Path
+) -> None:
+    row = await remember(connection, "the valve is open", user_id=uuid.uuid4())
+    async with TransactionPooler(database_url) as pooler, served(pooler.url, tmp_path, "--edit") as reader:
+        for _ in range(2):
+            # More at once than there are connections; what a page sets holds for its transaction alone.
+            answers = await asyncio.gather(*(reader.http.get(path) for path in addresses()))
+            assert {answer.status_code for answer in answers} <= {200, 404}
+        page = await reader.get(f"/memories/{row}")
+        version = page.partition('name="version" value="')[2].partition('"')[0]
+        form = {"do": "correct", "kind": "fact", "version": version, "content": "the valve is shut"}
+        assert (await reader.send(f"/memories/{row}", form)).status_code == 303
+        assert "the valve is shut" in await reader.read(f"/memories/{row}")
+    assert [line for line in reader.log if line["level"] != "info"] == []
 
 
 @pytest.mark.parametrize(("pool", "expected"), [("auto", "listen"), ("transaction", "poll")])

@@ -59,3 +59,10 @@ def test_nobody_gets_in_by_a_secret_where_a_proxy_says_who_asks() -> None:
     assert guard.session_of_proxy("mia") is mia
     assert mia.csrf != tom.csrf
     assert guard.session_of("proxy mia") is None, "no cookie stands for whom a proxy has named"
+
+
+def test_a_proxy_is_known_by_its_address_however_that_is_written() -> None:
+    guard = Guard(kind="proxy", proxy_header="X-User")
+    assert all(guard.takes_from(each) for each in ("127.0.0.1", "::1", "::ffff:127.0.0.1"))
+    assert not any(guard.takes_from(each) for each in ("10.0.0.1", "::ffff:10.0.0.1", "fe80::1%eth0"))
+    assert Guard(secret="right").takes_from("10.0.0.1")

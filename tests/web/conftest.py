@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
-from tests.support.content.hostile import write_hostile_rows
+from tests.support.content.hostile import write_few_rows, write_hostile_rows
 from tests.support.database.schemas import connected
 from tests.support.database.servers import Server
 from tests.support.database.templates import copied, make_once
@@ -44,6 +44,22 @@ async def hostile_url(server: Server, template: str) -> AsyncIterator[str]:
     await make_once(server, name, write_hostile_rows, source=template)
     async with copied(server, name) as made:
         yield made
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def few_url(server: Server, template: str) -> AsyncIterator[str]:
+    """A database with a row for each page, and few more."""
+    name = f"{template}_few"
+    await make_once(server, name, write_few_rows, source=template)
+    async with copied(server, name) as made:
+        yield made
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def few(few_url: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Reader]:
+    """Its pages."""
+    async with served(few_url, tmp_path_factory.mktemp("few"), "--edit") as reader:
+        yield reader
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

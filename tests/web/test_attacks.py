@@ -10,7 +10,6 @@ from selenium.webdriver.common.by import By
 
 from tests.support.rows import remember
 from tests.support.services.browser import Browser
-from tests.support.services.every_page import addresses
 from tests.support.services.other_site import OtherSite, other_site
 from tests.support.services.web_pages import Reader
 
@@ -18,29 +17,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 FROM = ("localhost", "127.0.0.1")
 """Another site, and another port of the same one, to which a browser sends strict cookies."""
-
-
-# Timers are run by the test, and each request is counted in the moment in which it is sent.
-COUNTED = """
-window.timers = [];
-window.setInterval = (work) => timers.push(work);
-window.sent = 0;
-const send = XMLHttpRequest.prototype.send;
-XMLHttpRequest.prototype.send = function (...body) { window.sent += 1; return send.apply(this, body); };
-"""
-QUIET = "return document.readyState === 'complete' && !document.querySelector('.htmx-request')"
-HIDDEN = """
-const before = sent;
-Object.defineProperty(document, "visibilityState", {configurable: true, get: () => "hidden"});
-timers.forEach((work) => work());
-return sent - before;
-"""
-SHOWN = """
-const before = sent;
-delete document.visibilityState;
-timers.forEach((work) => work());
-return sent - before;
-"""
 
 
 @pytest.fixture
@@ -120,13 +96,12 @@ async def test_a_text_survives_the_end_of_the_session(
     browser.driver.delete_all_cookies()
     browser.press("[value=correct]")
     assert "Your session has ended" in browser.text
-    there = browser.driver.current_window_handle
-    browser.driver.switch_to.new_window("tab")
-    browser.sign_in(pages)
-    browser.driver.close()
-    browser.driver.switch_to.window(there)
+    with browser.another_tab():
+        browser.sign_in(pages)
     browser.driver.back()
-    browser.until("return document.querySelector('[name=content]') !== null")
+    browser.until(
+        "return document.querySelector('[name=content]') !== null && document.readyState === 'complete'"
+    )
     area = browser.driver.find_element(By.NAME, "content")
     assert "typed for an hour" in str(area.get_property("value"))
     browser.press("[value=correct]")
@@ -155,12 +130,9 @@ async def test_two_tabs_edit_one_memory(browser: Browser, pages: Reader, db: asy
     row = await remember(db, "the train leaves at nine")
     browser.sign_in(pages)
     browser.open(f"/memories/{row}")
-    first = browser.driver.current_window_handle
-    browser.driver.switch_to.new_window("tab")
-    browser.open(f"/memories/{row}")
-    save(browser, "the train leaves at ten")
-    browser.driver.close()
-    browser.driver.switch_to.window(first)
+    with browser.another_tab():
+        browser.open(f"/memories/{row}")
+        save(browser, "the train leaves at ten")
     save(browser, "the train leaves at eleven")
     assert "Somebody has changed this memory" in browser.text
     assert "eleven" in browser.text
@@ -174,17 +146,6 @@ def save(browser: Browser, text: str) -> None:
     area.clear()
     area.send_keys(text)
     browser.press("[value=correct]")
-
-
-async def test_a_page_that_is_hidden_asks_for_nothing(browser: Browser, pages: Reader) -> None:
-    browser.sign_in(pages)
-    with browser.beginning_with(COUNTED):
-        for path in addresses():
-            browser.open(path)
-            browser.until(QUIET)
-            every = browser.run("return document.querySelectorAll('[data-every]').length")
-            assert browser.run(HIDDEN) == 0, path
-            assert browser.run(SHOWN) == every, path
 
 
 async def test_it_works_without_scripts(browser: Browser, pages: Reader, db: asyncpg.Connection) -> None:

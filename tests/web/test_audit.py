@@ -31,15 +31,13 @@ async def twice(
 async def audited(pages: Reader, **form: str) -> str:
     """The overview, when the audit has ended."""
     assert (await pages.send("/audit", form)).status_code == 303
-    while "It is looking:" in (said := await pages.read("/audit")):
-        await asyncio.sleep(0.01)
-    return said
+    return await pages.read_done("/audit", "audit", lacks="It is looking:")
 
 
 def chosen(page: str) -> dict[str, str]:
     """The form of a rule's findings, with all of them chosen."""
     began = page.partition('name="began" value="')[2].partition('"')[0]
-    return {"began": began} | dict.fromkeys(re.findall(r'name="(finding-\d+)"', page), "yes")
+    return {"began": began} | dict.fromkeys(re.findall(r'name="(finding_\w+)"', page), "yes")
 
 
 async def left(db: asyncpg.Connection, ids: list[uuid.UUID]) -> int:
@@ -96,6 +94,27 @@ async def test_a_form_of_an_earlier_audit_repairs_nothing(pages: Reader, db: asy
     nothing = {"began": chosen(await pages.get("/audit/rules/duplicates"))["began"], "do": "apply"}
     assert (await pages.send("/audit/rules/duplicates", nothing)).status_code == 400
     assert await left(db, rows) == 2
+
+
+async def test_another_tab_repairs_what_it_shows_or_nothing(pages: Reader, db: asyncpg.Connection) -> None:
+    rows = [
+        await twice(db, f"the {tree} in the yard is a hundred years old", "tabs")
+        for tree in ("oak", "elm", "ash")
+    ]
+    await audited(pages, agent="tabs")
+    form = chosen(await pages.get("/audit/rules/duplicates"))
+    one, other, third = [name for name in form if name.startswith("finding")]
+    begun = {"do": "apply", "began": form["began"]}
+    # Two at once, of which neither brings back what the other has done; then a tab that shows what it showed before.
+    await asyncio.gather(
+        *(pages.send("/audit/rules/duplicates", begun | {name: "yes"}) for name in (one, other))
+    )
+    assert sum([await left(db, pair) for pair in rows]) == 4
+    assert "duplicates 1 1" in await pages.read("/audit")
+    late = await pages.send("/audit/rules/duplicates", begun | {one: "yes", third: "yes"})
+    assert late.status_code == 400
+    assert "are repaired already" in text_of(late.text)
+    assert sum([await left(db, pair) for pair in rows]) == 4
 
 
 async def test_secrets_are_looked_for_when_asked_and_never_shown(
@@ -202,7 +221,7 @@ async def test_pages_without_edit_only_show(url: str, db: asyncpg.Connection, tm
         began = page.partition('name="began" value="')[2].partition('"')[0]
         assert "Try it" not in page
         sent = [
-            await reader.send("/audit/rules/duplicates", {"began": began, "finding-0": "yes", "do": "apply"}),
+            await reader.send("/audit/rules/duplicates", {"began": began, "finding_0": "yes", "do": "apply"}),
             await reader.send("/audit/derived/forget", {"kind": "memory", "id": str(rows[0])}, on="/audit"),
         ]
         for refused in sent:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from pathlib import Path
 
 import asyncpg
+import httpx2
 import pytest
 
 from tests.support.rows import conclude, remember
-from tests.support.services.web_pages import Reader, served, text_of
+from tests.support.services.web_pages import CSRF, Reader, served, text_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -168,3 +170,38 @@ async def test_a_memory_puts_nobody_on_record_but_its_user(pages: Reader, db: as
         [shown, not_shown],
     )
     assert [row["user_id"] for row in on_record] == [shown]
+
+
+async def test_two_servers_of_one_user_change_one_memory_once_each_time(
+    url: str, db: asyncpg.Connection, tmp_path: Path
+) -> None:
+    user = uuid.uuid4()
+    row = await remember(db, "the pump is off", user_id=user)
+    async with (
+        served(url, tmp_path, "--edit", "--as-user", str(user)) as one,
+        served(url, tmp_path, "--edit", "--as-user", str(user)) as other,
+    ):
+        for n in range(5):
+            pages = [await reader.get(f"/memories/{row}") for reader in (one, other)]
+            version = pages[0].partition('name="version" value="')[2].partition('"')[0]
+            forms = [
+                {"do": "correct", "kind": "fact", "version": version, "content": f"the pump is on {n} {by}"}
+                for by in "ab"
+            ]
+            sent = [
+                reader.send(f"/memories/{row}", form)
+                for reader, form in zip((one, other), forms, strict=True)
+            ]
+            answers = await asyncio.gather(*sent)
+            assert sorted(answer.status_code for answer in answers) == [303, 409]
+            stored = await db.fetchval("select content from agent_memory where id = $1", row)
+            assert stored == forms[answers[0].status_code == 409]["content"]
+        # A session is known to its own process alone, and so is what its forms send back.
+        cookies = dict(zip(other.http.cookies, one.http.cookies.values(), strict=True))
+        async with httpx2.AsyncClient(base_url=other.address, cookies=cookies) as stranger:
+            assert (await stranger.get("/memories")).status_code == 303
+            assert (await stranger.post(f"/memories/{row}", data={"do": "forget"})).status_code == 401
+        csrf = CSRF.search(await one.get(f"/memories/{row}"))
+        assert csrf is not None
+        mixed = await other.http.post(f"/memories/{row}", data={"csrf": csrf[1], "do": "forget"})
+        assert mixed.status_code == 403

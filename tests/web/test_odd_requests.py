@@ -10,7 +10,7 @@ import asyncpg
 import httpx2
 import pytest
 
-from tests.support.content.hostile import PAYLOADS, USER, id_of
+from tests.support.content.hostile import FEW, USER, id_of
 from tests.support.services.every_page import addresses
 from tests.support.services.http import send
 from tests.support.services.web_pages import Reader, served, text_of
@@ -80,8 +80,8 @@ async def test_a_header_cannot_be_smuggled_in(pages: Reader) -> None:
             assert "x-evil" not in answer.headers
 
 
-async def test_ids_of_others_are_answered_as_ids_of_nobody(hostile_url: str, tmp_path: Path) -> None:
-    async with served(hostile_url, tmp_path, "--as-user", str(uuid.uuid4())) as stranger:
+async def test_ids_of_others_are_answered_as_ids_of_nobody(few_url: str, tmp_path: Path) -> None:
+    async with served(few_url, tmp_path, "--as-user", str(uuid.uuid4())) as stranger:
         asked = [path for path in addresses() if IDS.search(path)]
         assert asked
         for path in asked:
@@ -92,14 +92,14 @@ async def test_ids_of_others_are_answered_as_ids_of_nobody(hostile_url: str, tmp
             assert "window.__xss" not in text_of(of_others.text), path
 
 
-async def test_what_support_reads_of_a_user_is_on_record(hostile: Reader, hostile_url: str) -> None:
-    connection = await asyncpg.connect(hostile_url)
+async def test_what_support_reads_of_a_user_is_on_record(few: Reader, few_url: str) -> None:
+    connection = await asyncpg.connect(few_url)
     try:
         for path in addresses(n=3):
             await connection.execute("delete from agent_execution_logs where action_type = 'admin_read'")
-            said = text_of(await hostile.get(path))
+            said = text_of(await few.get(path))
             # Of stored rows: what was asked, which is another payload, is shown too.
-            shown = any(payload in said for payload in PAYLOADS[2:])
+            shown = any(payload in said for payload in FEW[2:])
             reads = await connection.fetch(
                 "select user_id from agent_execution_logs where action_type = 'admin_read'"
             )
@@ -110,8 +110,8 @@ async def test_what_support_reads_of_a_user_is_on_record(hostile: Reader, hostil
         await connection.close()
 
 
-async def test_a_row_of_another_is_not_told_by_how_it_is_refused(hostile_url: str, tmp_path: Path) -> None:
-    async with served(hostile_url, tmp_path, "--as-user", str(uuid.uuid4()), "--edit") as stranger:
+async def test_a_row_of_another_is_not_told_by_how_it_is_refused(few_url: str, tmp_path: Path) -> None:
+    async with served(few_url, tmp_path, "--as-user", str(uuid.uuid4()), "--edit") as stranger:
         cookie = (await stranger.get("/memories")).partition('name="csrf" value="')[2][:64]
         for row in (id_of("memory"), uuid.uuid4()):
             for what in ("forget", "correct", "replace", "nothing"):

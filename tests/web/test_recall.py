@@ -15,6 +15,7 @@ import pytest
 
 from daemon.web.found import PARENTS
 from tests.support.content.index import index_rows
+from tests.support.content.knowledge import know
 from tests.support.content.sources import one_of_each
 from tests.support.database.schemas import embedded_by
 from tests.support.rows import column, conclude, insert, remember, say
@@ -303,3 +304,25 @@ async def test_a_remote_embedder_is_asked_and_without_it_words_are_enough(
             assert found_on(page) == [["the tram stops at the mill"]]
             assert "by words only" in page
     await embedded_by(db, "local/wordllama-256")
+
+
+async def test_support_asks_for_what_one_organisation_knows(pages: Reader, db: asyncpg.Connection) -> None:
+    org, user = uuid.uuid4(), uuid.uuid4()
+    theirs = await know(db, "Quinces", "quinces are paid for in advance", org_id=org)
+    await index_rows(db, "knowledge", [theirs])
+    await remembered(db, "the quinces are ripe", agent_id="grocer")
+    await remembered(db, "ann wants quinces", user_id=user)
+    about = {
+        "/recall?q=quinces&agent=grocer": "quinces are ripe",
+        f"/recall?q=quinces&user={user}&source=knowledge&source=memory": "ann wants quinces",
+        "/recall?q=quinces": "quinces are ripe",
+        "/context?agent=grocer&message=how+are+quinces+paid+for": "quinces are ripe",
+    }
+    for path, remembered_there in about.items():
+        for chosen, shown in (("", False), (f"&org={uuid.uuid4()}", False), (f"&org={org}", True)):
+            said = await pages.read(path + chosen)
+            assert remembered_there in said, path
+            assert ("paid for in advance" in said) == shown, (path, chosen)
+    page = await pages.get(f"/recall?q=quinces&agent=grocer&org={org}")
+    assert f'name="org" value="{org}"' in page
+    await pages.read("/recall?q=quinces&org=x", status=400)

@@ -126,6 +126,29 @@ async def test_a_proxy_says_who_asks_and_the_trail_has_the_name(
     assert {row["name"] for row in reads} == {"Mia Berg"}
 
 
+async def test_a_name_is_believed_from_the_proxy_alone(url: str, tmp_path: Path) -> None:
+    options = (
+        "--proxy-user-header",
+        "X-User",
+        "--proxy-address",
+        "127.0.0.2",
+        "--proxy-address",
+        "10.0.0.0/8",
+    )
+    async with served(url, tmp_path, *options) as around:
+        refused = await around.http.get(
+            "/memories", headers={"X-User": "Mia", "X-Forwarded-For": "127.0.0.2"}
+        )
+        assert refused.status_code == 403
+        assert "answers only its proxy" in refused.text
+        proxy = httpx2.AsyncHTTPTransport(local_address="127.0.0.2")
+        async with httpx2.AsyncClient(base_url=around.address, transport=proxy) as http:
+            assert (await http.get("/memories", headers={"X-User": "Mia"})).status_code == 200
+            # One is the browser's, to which a proxy has added its own.
+            two = await http.get("/memories", headers=[("X-User", "root"), ("X-User", "Mia")])
+            assert two.status_code == 401
+
+
 async def test_who_writes_for_longer_than_the_session_lasts_keeps_the_text(
     pages: Reader, db: asyncpg.Connection
 ) -> None:
@@ -144,6 +167,8 @@ async def test_who_writes_for_longer_than_the_session_lasts_keeps_the_text(
         (("--password-file", "/dev/null"), 1, "fewer than 12"),
         (("--password-file", "x", "--proxy-user-header", "X-User"), 2, "two ways"),
         (("--proxy-user-header", "X User:"), 2, "name of a header"),
+        (("--proxy-address", "10.0.0.5"), 2, "--proxy-user-header"),
+        (("--proxy-user-header", "X-User", "--proxy-address", "10.0.0.5/8"), 2, "has host bits set"),
         (("--as-user", ""), 2, "as-user"),
     ],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from pathlib import Path
 
@@ -39,9 +38,7 @@ async def verdict(pages: Reader) -> str:
     """What verifying all has said, at its end."""
     sent = await pages.send("/trail/verify", {}, on="/trail")
     assert sent.status_code == 303
-    while "Verifying:" in (said := await pages.read("/trail")):
-        await asyncio.sleep(0.01)
-    return said
+    return await pages.read_done("/trail", "verify", lacks="Verifying:")
 
 
 async def test_an_empty_trail_says_so(pages: Reader) -> None:

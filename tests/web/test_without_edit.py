@@ -38,7 +38,7 @@ async def rows_of(connection: asyncpg.Connection) -> dict[str, str]:
     return {row[0]: await connection.fetchval(sql.format(row[0])) for row in await connection.fetch(TABLES)}
 
 
-async def test_no_page_without_edit_changes_anything(hostile_url: str, tmp_path: Path) -> None:
+async def test_no_page_without_edit_changes_anything(few_url: str, tmp_path: Path) -> None:
     sent = [
         (address(route) or route.path).replace("{rule}", "duplicates")
         for page in PAGES
@@ -47,13 +47,13 @@ async def test_no_page_without_edit_changes_anything(hostile_url: str, tmp_path:
     ]
     assert set(ONLY_LOOK) < set(sent)
     assert [path for path in sent if "{" in path] == []
-    connection = await asyncpg.connect(hostile_url)
+    connection = await asyncpg.connect(few_url)
     try:
         await connection.execute(
             "insert into memoryd.dead_letters (id, topic, attempts, error, created_at) values (-1, 'index', 9, 'x', now())"
         )
         before = await rows_of(connection)
-        async with served(hostile_url, tmp_path) as reader:
+        async with served(few_url, tmp_path) as reader:
             for path in sent:
                 answer = await reader.send(path, FORM, on="/audit")
                 refused = answer.status_code == 400 and "--edit" in text_of(answer.text)

@@ -101,8 +101,9 @@ def _forget(lineage: Lineage, *, influenced: bool, yes: bool, json: bool) -> Non
 
 def _subject(kind: Kind, what: str) -> UUID | str:
     if kind == Kind.AGENT:
-        if not what.strip() or "\0" in what:
-            raise Misuse("The name of an agent has 1 to 200 characters.")
+        # An argument that is not UTF-8 comes with lone surrogates.
+        if not what.strip() or what.encode(errors="ignore").decode() != what or "\0" in what:
+            raise Misuse("The name of an agent is a text of 1 to 200 characters.")
         return what
     try:
         return id_of(what) if kind == Kind.USER else UUID(what)

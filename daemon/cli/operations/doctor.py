@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from daemon.cli.common import (
-    chosen,
     embedder_of,
     for_each_database,
-    instructed,
     language_model_of,
     postgres,
     settings_or_exit,
@@ -81,8 +79,6 @@ async def _examine(
         settings,
         url,
         build_embedder=lambda model: embedder_of(settings, model),
-        chosen=chosen(settings),
-        instructed=instructed(settings),
         build_language_model=lambda: language_model_of(settings),
         free_bytes=free_bytes,
     ):

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from daemon.cli.common import (
-    chosen,
     embedder_of,
     for_each_database,
-    instructed,
     postgres,
     settings_or_exit,
 )
@@ -92,7 +90,10 @@ async def migrate_database(
     try:
         if not dry_run:
             model = model_to_use(
-                model, await read_models(connection), chosen=chosen(settings), instructed=instructed(settings)
+                model,
+                await read_models(connection),
+                chosen=settings.embedder_chosen,
+                instructed=settings.embedder_instructed,
             )
         done = await apply(
             connection,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from daemon.cli.common import chosen, postgres, settings_or_exit
+from daemon.cli.common import postgres, settings_or_exit
 from daemon.cli.failure import Failure, Misuse, sentences
 from daemon.cli.operations.migrate import migrate_database
 from daemon.cli.output import number, remark, say
@@ -66,7 +66,7 @@ def checked(settings: Settings, path: Path) -> Manifest:
         raise BackupError(f"{path} is of memoryd {manifest.memoryd}. Upgrade memoryd, then try again.")
     contents = manifest.contents
     mine = (settings.embedder, settings.embedding_dimensions)
-    if chosen(settings) and mine != (contents.embedder, contents.dimensions):
+    if settings.embedder_chosen and mine != (contents.embedder, contents.dimensions):
         raise Misuse(
             f"The backup is embedded by {contents.embedder} in {contents.dimensions} dimensions, and "
             f"MEMORYD_EMBEDDER and MEMORYD_EMBEDDING_DIMENSIONS say {mine[0]} and {mine[1]}. "

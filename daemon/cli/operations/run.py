@@ -11,9 +11,7 @@ import typer
 
 from daemon.cli.common import (
     check_facts,
-    chosen,
     embedder_of,
-    instructed,
     language_model_of,
     postgres,
     settings_or_exit,
@@ -121,8 +119,6 @@ async def _serve(
             embedder=FollowingEmbedder(
                 embedder_of(settings), build=lambda model: embedder_of(settings, model), logger=log
             ),
-            chosen=chosen(settings),
-            instructed=instructed(settings),
             language_model=language_model_of(settings),
             logger=log,
             supervisor=None if server is None else Supervisor(server, logger=log),

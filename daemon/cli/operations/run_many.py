@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from daemon.cli.common import (
-    chosen,
     embedder_of,
-    instructed,
     language_model_of,
     listed_databases,
     settings_of_database,
@@ -91,8 +89,6 @@ async def serve_many(settings: Settings, *, migrate: bool) -> None:
             own,
             named.url,
             embedder=embedder,
-            chosen=chosen(settings),
-            instructed=instructed(settings),
             language_model=model,
             logger=log,
             one_of_many=OneOfMany(named.name, shared, measures),

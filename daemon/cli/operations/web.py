@@ -22,7 +22,7 @@ SHORTEST_PASSWORD = 12
 LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
-def web(
+def web(  # noqa: PLR0913, PLR0917 - the options of a command
     port: int = typer.Option(9480, min=0, max=65535, help="The port. 0: a free one, which the log names."),
     listen: str = typer.Option(
         "127.0.0.1",
@@ -40,8 +40,13 @@ def web(
     proxy_user_header: str | None = typer.Option(
         None,
         metavar="HEADER",
-        help="The header in which the proxy before this server names who asks, such as X-Forwarded-User. Nobody may reach "
-        "this server around the proxy.",
+        help="The header in which the proxy before this server names who asks, such as X-Forwarded-User.",
+    ),
+    proxy_address: list[str] | None = typer.Option(
+        None,
+        metavar="ADDRESS|NETWORK",
+        help="Where that proxy asks from, such as 10.0.0.5 or 10.0.0.0/24; several are possible. Others are refused. "
+        "Without it: this machine.",
     ),
     as_user: UUID | None = id_option(
         "--as-user", says="Show what this end user may see, with that user's rights, instead of support's."
@@ -65,7 +70,7 @@ def web(
 
             raise Failure(missing("memoryd web", "web")) from None
         del jinja2, starlette
-        guard, token = _guard(listen, password_file, proxy_user_header, session_minutes)
+        guard, token = _guard(listen, password_file, proxy_user_header, proxy_address or [], session_minutes)
         hosts = (*LOCAL, *(host or ())) if listen in LOCAL or host else ()
     settings = settings_or_exit()
     with sentences(), postgres(settings, existing=True) as (url, _server):
@@ -74,19 +79,28 @@ def web(
 
 
 def _guard(
-    listen: str, password_file: Path | None, proxy_header: str | None, minutes: float
+    listen: str, password_file: Path | None, proxy_header: str | None, proxies: list[str], minutes: float
 ) -> tuple[Guard, str | None]:
     """Who gets in; and the token for the URL, where it is one."""
     import secrets
+    from ipaddress import ip_network
 
-    from daemon.web.sign_in import Guard
+    from daemon.web.sign_in import LOOPBACK, Guard
 
+    if proxies and proxy_header is None:
+        raise Misuse("--proxy-address says where the proxy is of --proxy-user-header: give that too.")
     if password_file is not None and proxy_header is not None:
         raise Misuse("--password-file and --proxy-user-header are two ways to sign in: give one of them.")
     if proxy_header is not None:
         if not proxy_header.replace("-", "").isalnum():
             raise Misuse("--proxy-user-header needs the name of a header, such as X-Forwarded-User.")
-        return Guard(kind="proxy", proxy_header=proxy_header, minutes=minutes), None
+        try:
+            networks = [ip_network(each) for each in proxies]
+        except ValueError as error:
+            raise Misuse(f"--proxy-address needs an address or a network: {error}.") from None
+        return Guard(
+            kind="proxy", proxy_header=proxy_header, proxies=networks or LOOPBACK, minutes=minutes
+        ), None
     if password_file is not None:
         try:
             first = password_file.read_text("utf-8").partition("\n")[0].strip()

@@ -6,6 +6,7 @@ and gives ids and reasons; how the memories begin is read for the rows that are 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -30,6 +31,7 @@ from daemon.web.web import Web, viewer_of, web_of
 
 SHOWN = 50
 """Findings of a rule that are shown, and may be repaired at once."""
+FINDING = "finding_"
 VERBS: Mapping[str, Verb] = {"forget": "delete"}
 """Of repairs, for the record; all others update."""
 # What holds a credential is not shown. Only the beginning is read.
@@ -117,7 +119,10 @@ async def mend(request: Request) -> Response:
         raise BadValueError(
             "The audit has run again since this page was loaded. Look at its new findings first."
         )
-    picked = [f for nth, f in enumerate(found.findings) if form.get(f"finding-{nth}") == "yes"]
+    names = {name for name, value in form.items() if name.startswith(FINDING) and value == "yes"}
+    picked = [finding for finding in found.findings if _name(finding) in names]
+    if len(picked) < len(names):
+        raise BadValueError("Some of these findings are repaired already. Look at what is left first.")
     if not picked:
         raise BadValueError("Choose at least one finding.")
     apply = form.get("do") == "apply"
@@ -125,10 +130,12 @@ async def mend(request: Request) -> Response:
     if not apply:
         return await _shown(request, one, picked, found=found, tried=done)
     assert work.result is not None
-    gone = set(map(id, picked))
-    left = [finding for finding in found.findings if id(finding) not in gone]
-    rows = sum(len(finding.ids) for finding in picked)
-    kept = Found(left, found.total - len(picked), max(0, found.rows - rows))
+    # As it is now: another tab may have repaired others meanwhile.
+    _, found = _found(request)
+    left = [finding for finding in found.findings if _name(finding) not in names]
+    gone = [finding for finding in found.findings if _name(finding) in names]
+    rows = sum(len(finding.ids) for finding in gone)
+    kept = Found(left, found.total - len(gone), max(0, found.rows - rows))
     work.result.found = [(r, kept if r.name == one.name else f) for r, f in work.result.found]
     before = work.result.repaired.get(one.name, Repaired(0, 0))
     work.result.repaired[one.name] = Repaired(before.rows + done.rows, before.gone + done.gone)
@@ -173,13 +180,12 @@ async def _shown(
             ids = [row["id"] for row in await connection.fetch(MAY_BE_SHOWN, ids)]
     async with reading(web.database, viewer) as connection:
         said = _plain(await connection.fetch(EXCERPTS, ids))
-    number = {id(finding): nth for nth, finding in enumerate(found.findings)}
     return page(
         request,
         "audit/rule.html",
         rule=one,
         found=found,
-        rows=[(number[id(finding)], finding, intended(finding)) for finding in findings],
+        rows=[(_name(finding), finding, intended(finding)) for finding in findings],
         said=said,
         tried=tried,
         repaired=None if work.result is None else work.result.repaired.get(one.name),
@@ -209,6 +215,12 @@ def _work(request: Request) -> Background[Report]:
     found = request.state.session.kept.setdefault("audit", Background[Report]("audit", web_of(request).log))
     assert isinstance(found, Background)
     return found
+
+
+def _name(finding: Finding) -> str:
+    """Of its field in the form: the same in each tab, whatever was repaired since one was loaded."""
+    what = f"{finding.table} {finding.ids} {finding.kept} {finding.reason}"
+    return FINDING + hashlib.sha256(what.encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def _version(work: Background[Report]) -> str:

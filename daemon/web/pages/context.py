@@ -19,7 +19,8 @@ from starlette.routing import Route
 from daemon.web.asking import compared_by
 from daemon.web.forms import BadValueError, number_in, text_in
 from daemon.web.found import link_of, parents_of
-from daemon.web.pages.recall_options import LONGEST, user_in
+from daemon.web.pages.knowledge_edits import in_organisation
+from daemon.web.pages.recall_options import LONGEST, organisation_in, user_in
 from daemon.web.render import page
 from daemon.web.viewer import on_behalf
 from daemon.web.web import viewer_of, web_of
@@ -80,18 +81,22 @@ async def asking(request: Request) -> Response:
         by = await compared_by(request, message)
         by_words = by.by_words
         made = await _made(
-            request, agent, (agent, message, user, json.dumps(options), viewer.user is not None, by.embedding)
+            request,
+            agent,
+            organisation_in(asked, viewer),
+            (agent, message, user, json.dumps(options), viewer.user is not None, by.embedding),
         )
     return page(
         request, "context/page.html", asked=asked, made=made, by_words=by_words, agent=agent, message=message
     )
 
 
-async def _made(request: Request, agent: str, arguments: tuple[Any, ...]) -> Made:
+async def _made(request: Request, agent: str, org: UUID | None, arguments: tuple[Any, ...]) -> Made:
     """The block and its lines; `arguments`: of COMPOSE and EXPLAIN."""
     web, viewer, user = web_of(request), viewer_of(request), arguments[2]
     began = time.monotonic()
     async with on_behalf(web.database, viewer, "agent_commands", "select", user=user) as connection:
+        await in_organisation(connection, org)
         block = await _composed(connection, arguments)
         rows = await connection.fetch(EXPLAIN, *arguments)
         parents = await parents_of(connection, rows)

@@ -97,8 +97,8 @@ async def listing(request: Request) -> Response:
     web, viewer, asked = web_of(request), viewer_of(request), request.query_params
     filters = Conditions()
     filters.asked("s.user_id = {}", uuid_in(asked, "user"))
-    filters.asked("s.agent_id = {}", text_in(asked, "agent", longest=200))
-    filters.asked("s.channel = {}", text_in(asked, "channel"))
+    filters.look_for("s.agent_id = {}", text_in(asked, "agent", longest=200))
+    filters.look_for("s.channel = {}", text_in(asked, "channel"))
     filters.asked("s.created_at >= {}", time_in(asked, "since"))
     filters.asked("s.created_at < {}", time_in(asked, "until"))
     if asked.get("groups") == "yes":

@@ -67,10 +67,10 @@ async def listing(request: Request) -> Response:
     web, viewer, asked = web_of(request), viewer_of(request), request.query_params
     filters = Conditions()
     filters.asked("d.user_id = {}", uuid_in(asked, "user"))
-    filters.asked("d.status = {}", choice_in(asked, "status", STATUSES))
-    filters.asked("d.source = {}", text_in(asked, "source"))
+    filters.look_for("d.status = {}", choice_in(asked, "status", STATUSES))
+    filters.look_for("d.source = {}", text_in(asked, "source"))
     if asked.get("shared") == "yes":
-        filters.where("d.access_level is not null")
+        filters.look_for("d.access_level is not null")
     async with reading(web.database, viewer) as connection:
         listed = await LIST.page(connection, viewer, asked, filters)
     ids = [row["id"] for row in listed["rows"]]

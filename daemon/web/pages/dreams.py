@@ -107,9 +107,9 @@ async def insights(request: Request) -> Response:
     filters = Conditions()
     filters.asked("i.agent_id = {}", text_in(asked, "agent", longest=200))
     filters.asked("i.user_id = {}", uuid_in(asked, "user"))
-    filters.asked("i.category = {}", text_in(asked, "category"))
+    filters.look_for("i.category = {}", text_in(asked, "category"))
     if (least := number_in(asked, "confidence", 0.0, least=0, most=1)) > 0:
-        filters.where("i.confidence >= {}", least)
+        filters.look_for("i.confidence >= {}", least)
     async with reading(web.database, viewer) as connection:
         listed = await INSIGHTS.page(connection, viewer, asked, filters)
     return page(request, "dreams/insights.html", **listed, asked=asked, categories=CATEGORIES)

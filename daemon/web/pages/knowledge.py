@@ -83,10 +83,10 @@ async def listing(request: Request) -> Response:
     if (status := choice_in(asked, "status", STATUSES)) is None:
         filters.where("k.status <> 'archived'")
     filters.asked("k.status = {}", status)
-    filters.asked("k.category = {}", text_in(asked, "category"))
-    filters.asked("(k.created_by = {0} or k.created_by_name = {0})", text_in(asked, "by", longest=200))
-    filters.asked("k.tags @> array[{}::text]", text_in(asked, "tag", longest=200))
-    filters.asked("k.org_id = {}", uuid_in(asked, "org"))
+    filters.look_for("k.category = {}", text_in(asked, "category"))
+    filters.look_for("(k.created_by = {0} or k.created_by_name = {0})", text_in(asked, "by", longest=200))
+    filters.look_for("k.tags @> array[{}::text]", text_in(asked, "tag", longest=200))
+    filters.look_for("k.org_id = {}", uuid_in(asked, "org"))
     async with reading(web.database, viewer) as connection:
         listed = await LIST.page(connection, viewer, asked, filters)
     return page(

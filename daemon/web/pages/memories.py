@@ -114,19 +114,18 @@ async def listing(request: Request) -> Response:
     filters = Conditions()
     filters.asked("m.agent_id = {}", text_in(asked, "agent", longest=200))
     filters.asked("m.user_id = {}", uuid_in(asked, "user"))
-    filters.asked("m.kind = {}", text_in(asked, "kind"))
-    filters.asked("m.source = {}", text_in(asked, "source"))
-    filters.asked("m.metadata -> 'tags' ? {}", text_in(asked, "tag", longest=200))
+    filters.look_for("m.kind = {}", text_in(asked, "kind"))
+    filters.look_for("m.source = {}", text_in(asked, "source"))
+    filters.look_for("m.metadata -> 'tags' ? {}", text_in(asked, "tag", longest=200))
     filters.asked(f"m.created_at{UTC} >= {{}}::timestamptz{UTC}", time_in(asked, "since"))
     filters.asked(f"m.created_at{UTC} < {{}}::timestamptz{UTC}", time_in(asked, "until"))
     if (as_of := time_in(asked, "as_of")) is not None:
-        filters.where(
-            f"m.created_at{UTC} <= {{0}}::timestamptz{UTC} and coalesce(m.valid_from, m.created_at) <= {{0}} "
-            "and coalesce(m.valid_to > {0}, true)",
-            as_of,
+        filters.where(f"m.created_at{UTC} <= {{0}}::timestamptz{UTC}", as_of)
+        filters.look_for(
+            "coalesce(m.valid_from, m.created_at) <= {0} and coalesce(m.valid_to > {0}, true)", as_of
         )
     elif asked.get("ended") != "yes":
-        filters.where(
+        filters.look_for(
             "m.superseded_by is null and coalesce(m.valid_to > now(), true) and coalesce(m.expires_at > now(), true)"
         )
     async with reading(web.database, viewer) as connection:

@@ -6,7 +6,7 @@ The page is the operator's: an end user sees how much of their own there is.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -15,7 +15,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from daemon.activity.reading import Activity, TopicActivity, read_activity
+from daemon.activity.reading import Activity, Day, TopicActivity, read_activity, read_growth
+from daemon.plots.picture import plot_judged, plot_useful
 from daemon.plots.plot import Frame, Series, draw_lines, round_up
 from daemon.plots.svg import text_of
 from daemon.queue.queue import requeue
@@ -29,6 +30,7 @@ from daemon.web.web import Web, viewer_of, web_of
 
 HOUR, DAY = 60, 1440
 DAY_STEP = 15
+JUDGED_DAYS = 90
 PLOT_WIDTH, PLOT_HEIGHT = 300.0, 120.0
 
 
@@ -51,7 +53,7 @@ async def live(request: Request) -> Response:
 
 
 async def history(request: Request) -> Response:
-    """The last hour and day."""
+    """The last hour and day, and how recall was judged."""
     return page(request, "now/history.html", **await _history(request, _of_support(request)))
 
 
@@ -110,6 +112,7 @@ async def _history(request: Request, web: Web) -> dict[str, Any]:
     async with web.database.connection() as connection:
         hour = await read_activity(connection, minutes=HOUR)
         day = await read_activity(connection, minutes=DAY, step_minutes=DAY_STEP)
+        growth = await read_growth(connection, days=JUDGED_DAYS)
     say, _ = translated(language_of(request))
     by_name = {one.topic: one for one in hour.topics}
     topics = [
@@ -124,7 +127,25 @@ async def _history(request: Request, web: Web) -> dict[str, Any]:
         }
         for one in sorted(day.topics, key=lambda one: -one.whole.done)
     ]
-    return {"topics": topics}
+    return {"topics": topics, "recall": _judged(growth, say)}
+
+
+def _judged(growth: Sequence[Day], say: Callable[[str], str]) -> dict[str, Any]:
+    """How many retrievals there were, how they were judged, and the pictures of it that have something to show."""
+    asked, useful = sum(day.asked for day in growth), sum(day.useful for day in growth)
+    judged = useful + sum(day.not_useful for day in growth)
+    plots = [
+        plot(growth, PLOT_WIDTH, say)
+        for plot, shown in ((plot_judged, asked), (plot_useful, judged))
+        if shown
+    ]
+    return {
+        "days": JUDGED_DAYS,
+        "asked": asked,
+        "judged": judged,
+        "useful": useful,
+        "plots": [Markup(text_of(plot)) for plot in plots],  # noqa: S704 - as below
+    }
 
 
 def _plot(activity: Activity, one: TopicActivity | None, title: str, names: Sequence[str]) -> Markup:

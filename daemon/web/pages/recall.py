@@ -23,6 +23,7 @@ from daemon.web.asking import Compared, compared_by
 from daemon.web.errors import ChangedMeanwhileError
 from daemon.web.forms import BadValueError
 from daemon.web.found import SOURCES, parents_of
+from daemon.web.pages.knowledge_edits import in_organisation
 from daemon.web.pages.recall_options import COUNT, MOST, OTHER, ROLES, Question, question_in
 from daemon.web.pages.recall_shown import PARTS, Found, compared, found_of, highest
 from daemon.web.render import page
@@ -79,6 +80,7 @@ async def _find(request: Request, question: Question, by: Compared) -> list[Foun
     """What each setting finds."""
     web, viewer = web_of(request), viewer_of(request)
     async with reading(web.database, viewer) as connection:
+        await in_organisation(connection, question.org)
         rows = {side: await _search(connection, viewer, question, side, by) for side in question.settings}
         parents = await parents_of(connection, [row for found in rows.values() for row in found])
     most = highest([row for found in rows.values() for row in found])
@@ -106,7 +108,9 @@ async def _search(
 def _seen(question: Question, side: str, found: Found) -> str:
     """Names a question with its options and what was found: the same one is not judged twice."""
     ids = [str(result.row["id"]) for result in found.results]
-    return hashlib.sha256(repr((question.arguments(side), ids)).encode("utf-8", "replace")).hexdigest()
+    return hashlib.sha256(
+        repr((question.arguments(side), question.org, ids)).encode("utf-8", "replace")
+    ).hexdigest()
 
 
 def _judged(request: Request) -> dict[str, tuple[UUID, bool]]:
@@ -160,6 +164,7 @@ async def _judge(request: Request, question: Question, now: Found, by: Compared,
         user=question.user,
     ) as connection:
         if before is None:
+            await in_organisation(connection, question.org)
             await connection.execute(RECALL, *question.arguments(now.side), by.embedding)
             logged: UUID | None = await connection.fetchval(LAST)
         else:

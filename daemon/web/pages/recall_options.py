@@ -36,11 +36,12 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """`settings`: one, or two to compare, by what their fields begin with."""
+    """`settings`: one, or two to compare, by what their fields begin with. `org`: whose knowledge; None: of no organisation."""
 
     text: str
     agent: str | None
     user: UUID | None
+    org: UUID | None
     settings: dict[str, Options]
 
     def arguments(self, side: str) -> tuple[object, ...]:
@@ -61,13 +62,19 @@ def user_in(asked: QueryParams, viewer: Viewer) -> UUID | None:
     return viewer.user
 
 
+def organisation_in(asked: QueryParams, viewer: Viewer) -> UUID | None:
+    """Whose knowledge support asks for, beside what is remembered; an end user sees none. Raises BadValueError."""
+    return uuid_in(asked, "org") if viewer.user is None else None
+
+
 def question_in(asked: QueryParams, viewer: Viewer) -> Question | None:
     """The question of an address; None where there is none yet. Raises BadValueError or NotThereError."""
     agent, user = text_in(asked, "agent", longest=200), user_in(asked, viewer)
+    org = organisation_in(asked, viewer)
     sides = ("", OTHER) if asked.get("compare") == "yes" else ("",)
     settings = {side: options_in(asked, side) for side in sides}
     text = text_in(asked, "q", longest=LONGEST)
-    return None if text is None else Question(text, agent, user, settings)
+    return None if text is None else Question(text, agent, user, org, settings)
 
 
 def options_in(asked: QueryParams, side: str) -> Options:

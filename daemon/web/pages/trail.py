@@ -27,26 +27,38 @@ from memory.trail.note import BadNote
 from memory.trail.proof import check
 
 CATEGORIES = ("incident", "decision", "milestone")
+LOOKED_AT = 5000
+"""Anchors that a page looks through for a category or an agent: leaves have neither, so each one's row is read."""
 MOST_SHOWN = 200
 """Breaks that the page lists."""
 # The log is the daemon's own, and says no content; the rows are read with the viewer's rights.
 LEAVES = f"""
+with looked as (
+    select * from memoryd.trail_leaves l where $1::bigint is null or l.id < $1 order by l.id desc limit {LOOKED_AT}
+)
 select l.id, l.anchor_id, l.position, l.salt is null as erased, c.size, c.signed_at,
        (select count(*) from memoryd.trail_receipts r where r.anchor_id = l.anchor_id and r.final) as kept
-from memoryd.trail_leaves l
+from looked l
 join public.memory_anchors a on a.id = l.anchor_id
 left join lateral (
     select c.size, c.signed_at from memoryd.trail_checkpoints c where c.size > l.position order by c.size limit 1) c on true
-where ($1::bigint is null or l.id < $1)
-  and ($2::text is null or a.category = $2)
+where ($2::text is null or a.category = $2)
   and ($3::text is null or a.agent_id = $3)
 order by l.id desc
 limit {AT_ONCE + 1}
 """  # noqa: S608 - a constant of ours
+# To which leaf that looks; no row where there are no more.
+LAST_LOOKED_AT = f"""
+select l.id from memoryd.trail_leaves l
+where ($1::bigint is null or l.id < $1)
+  and exists (select from memoryd.trail_leaves o where o.id < l.id)
+order by l.id desc limit 1 offset {LOOKED_AT - 1}
+"""  # noqa: S608
 OWN = f"""
 select a.id
-from public.memory_anchors a
-where ($1::text is null or a.category = $1) and ($2::text is null or a.agent_id = $2)
+from public.agent_memory m
+join public.memory_anchors a on a.memory_id = m.id
+where m.user_id = $3 and ($1::text is null or a.category = $1) and ($2::text is null or a.agent_id = $2)
 order by a.created_at desc nulls last, a.id desc
 limit {AT_ONCE}
 """  # noqa: S608 - a constant of ours
@@ -123,7 +135,7 @@ async def listing(request: Request) -> Response:
     category, agent = text_in(asked, "category"), text_in(asked, "agent", longest=200)
     if viewer.user is not None:
         async with reading(web.database, viewer) as connection:
-            ids = await ids_found(connection, viewer, OWN, category, agent)
+            ids = await ids_found(connection, viewer, OWN, category, agent, viewer.user)
             rows = await connection.fetch(ROWS, ids)
         return page(
             request,
@@ -133,10 +145,17 @@ async def listing(request: Request) -> Response:
             asked=asked,
             categories=CATEGORIES,
             next_page=None,
+            looked=None,
             **NO_LOG,
         )
-    leaves = await web.database.fetch(LEAVES, _position(asked), category, agent)
+    before = _position(asked)
+    leaves = await web.database.fetch(LEAVES, before, category, agent)
     shown = leaves[:AT_ONCE]
+    next_page = str(shown[-1]["id"]) if len(leaves) > AT_ONCE else None
+    looked = None
+    if next_page is None and (category or agent):
+        last = await web.database.fetchval(LAST_LOOKED_AT, before)
+        next_page, looked = (None, None) if last is None else (str(last), LOOKED_AT)
     async with reading(web.database, viewer) as connection:
         rows = await connection.fetch(ROWS, [leaf["anchor_id"] for leaf in shown])
     return page(
@@ -146,7 +165,8 @@ async def listing(request: Request) -> Response:
         leaves={leaf["anchor_id"]: leaf for leaf in shown},
         asked=asked,
         categories=CATEGORIES,
-        next_page=str(shown[-1]["id"]) if len(leaves) > AT_ONCE else None,
+        next_page=next_page,
+        looked=looked,
         state=await web.database.fetchrow(STATE),
         keys=await web.database.fetch(KEYS),
         ledgers=await web.database.fetch(LEDGERS),

@@ -62,16 +62,17 @@ $$;
 
 -- The entries that are of somebody or something that the message names (memoryd.names_of), the newest first;
 -- then those whose titles have the name.
--- Of the caller's organisation alone: for callers who name none, row-level security shows those of all.
+-- Of the caller's organisation alone, for the service alone; as the owner, as title_names()
+-- (patterns/names.sql).
 create or replace function memoryd.named_knowledge(p_names text[]) returns setof memoryd.search_result
-language plpgsql stable
+language plpgsql stable security definer
 set search_path = pg_catalog, public, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set jit = off
 as $$
 begin
-    if p_names = '{}' or not memoryd.caller_is_privileged() then
+    if p_names = '{}' or not memoryd.caller_is_service() then
         return;
     end if;
     return query

@@ -165,7 +165,6 @@ declare
     scopes bigint[];
     ids uuid[];
     linked uuid[];
-    changed uuid[];
 begin
     select array_agg(s.id), array_agg(s.scope) into ids, scopes
     from memoryd.searchable s where s.source = p_source and s.id = any(locked.mine);
@@ -181,13 +180,9 @@ begin
         from unnest(ids, scopes) as r(id, scope)
         join memoryd.entries e on e.scope = r.scope and e.id = r.id and e.source = p_source
         where e.code is not null;
-        select array_agg(u.id) into changed
-        from unnest(ids, scopes) as r(id, scope)
-        join memoryd.unindexed u on u.scope = r.scope and u.id = r.id and u.source = p_source
-        where u.changed;
         perform memoryd.insert_entries(p_source, ids, scopes, p_rows, p_passages, p_embeddings);
         if p_source = 'memory' then
-            perform memoryd.associate_indexed(ids, scopes, linked, changed);
+            perform memoryd.associate_indexed(ids, scopes, linked);
         end if;
         if outdated then
             insert into memoryd.jobs (topic, ref, payload, visible_at)
@@ -269,17 +264,16 @@ begin
 end
 $$;
 
--- Queues the links of memories that were indexed. p_linked: those that have links already. p_changed: those
--- that had another text before, since later memories may be near to these (see handlers/associate.py).
-create or replace function memoryd.associate_indexed(
-    p_ids uuid[], p_scopes bigint[], p_linked uuid[], p_changed uuid[]) returns void
+-- Queues the links of memories that were indexed, but for p_linked: those that have links already. Later
+-- memories may have been linked before these were indexed (see handlers/associate.py).
+create or replace function memoryd.associate_indexed(p_ids uuid[], p_scopes bigint[], p_linked uuid[])
+returns void
 language plpgsql volatile
 set search_path = pg_catalog, public, pg_temp
 as $$
 begin
     insert into memoryd.jobs (topic, lane, ref, payload)
-    select 'associate', memoryd.associate_lane(m.agent_id, m.user_id), m.id,
-           case when m.id = any(p_changed) then '{"changed": true}'::jsonb end
+    select 'associate', memoryd.associate_lane(m.agent_id, m.user_id), m.id, '{"indexed": true}'
     from unnest(p_ids, p_scopes) as r(id, scope)
     join public.agent_memory m on m.id = r.id
     where (p_linked is null or r.id <> all (p_linked))

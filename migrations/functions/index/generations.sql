@@ -253,6 +253,10 @@ begin
     from (select distinct t.source, t.id from memoryd.entries t where t.code is null) e;
     get diagnostics queued = row_count;
     perform memoryd.wake('index');
+    -- Memories whose embedding is the first that they have.
+    perform memoryd.associate_indexed(array_agg(s.id), array_agg(s.scope), null)
+    from (select distinct s.scope, s.id from memoryd.spare_entries s
+          where s.source = 'memory' and s.code is null) s;
     return queued;
 end
 $$;

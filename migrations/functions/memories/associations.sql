@@ -24,10 +24,7 @@ as $$
                       where e.scope = m.scope and e.id = m.id and e.source = 'memory' and e.code is not null)
           -- A job that waits already reads the memories as they are when it runs.
           and not exists (select from memoryd.jobs j
-                          where j.topic = 'associate'
-                            and j.lane = memoryd.associate_lane(m.agent_id, m.user_id)
-                            and j.ref = m.id
-                            and j.attempt = 0
+                          where j.topic = 'associate' and j.ref = m.id and j.attempt = 0
                           offset 0)
         order by m.created_at, m.id
     ) u

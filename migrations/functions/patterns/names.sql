@@ -110,9 +110,10 @@ end
 $$;
 
 -- Names that titles of the team's knowledge give, of all tiers, among these runs of words: at most fifty
--- entries are looked at.
+-- entries are looked at. As the owner: under a policy no index has an operator that could tell what it sees,
+-- so the service would read all entries.
 create or replace function memoryd.title_names(p_runs text[]) returns text[]
-language plpgsql stable
+language plpgsql stable security definer
 set search_path = pg_catalog, public, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
@@ -122,7 +123,7 @@ declare
     common text[];
     asked text[];
 begin
-    if not exists (select from public.shared_knowledge) then
+    if not memoryd.caller_is_service() or not exists (select from public.shared_knowledge) then
         return '{}';
     end if;
     common := memoryd.common_words(array(select r from unnest(p_runs) r where strpos(r, ' ') = 0));
@@ -145,15 +146,18 @@ end
 $$;
 
 -- Names of agents (but for p_agent), clients, people and projects among these runs of words. Those that the
--- caller's organisation knows: for callers who name none, row-level security shows the names of all.
+-- caller's organisation knows; for the service alone. As the owner, as title_names().
 create or replace function memoryd.team_names(p_runs text[], p_agent text) returns text[]
-language plpgsql stable
+language plpgsql stable security definer
 set search_path = pg_catalog, public, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set jit = off
 as $$
 begin
+    if not memoryd.caller_is_service() then
+        return '{}';
+    end if;
     return array(
         (select lower(a.agent_id) from public.agents a
          where lower(a.agent_id) = any(p_runs) and a.agent_id not in ('_shared', coalesce(p_agent, ''))

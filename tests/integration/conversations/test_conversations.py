@@ -12,7 +12,7 @@ import pytest
 from tests.support.access.acting import ANN, BOB, NOBODY, acting_as
 from tests.support.access.refusals import refused
 from tests.support.database.schemas import connected
-from tests.support.rows import column, embedding, insert, one_row, say
+from tests.support.rows import column, insert, one_row, say
 from tests.support.waiting import BLOCKED, until
 
 PLACES = "select message_index from conversation_messages where session_id = $1 order by message_index"
@@ -135,6 +135,7 @@ async def test_copied_rows_get_places(scratch: asyncpg.Connection) -> None:
     assert await scratch.fetchval("select count(*) from conversation_sessions") == 2
 
 
+@pytest.mark.first_server
 async def test_writing_many_sessions_does_not_take_a_lock_for_each(scratch: asyncpg.Connection) -> None:
     # More than fit into the server's table of locks.
     await scratch.execute(
@@ -384,59 +385,6 @@ async def test_a_shared_text_cannot_be_changed_by_its_owner(scratch: asyncpg.Con
         assert await scratch.fetchval("select forget($1, 'message')", [shared, private]) == 0
     async with acting_as(scratch, ANN):
         assert await scratch.fetchval("select forget($1, 'message')", [shared]) == 1
-
-
-# --- Columns and functions under their other names.
-
-
-async def test_the_history_view_has_the_columns_of_its_design(scratch: asyncpg.Connection) -> None:
-    session = uuid4()
-    await say(scratch, session, "hello", speaker="Ann Lee", user_id=ANN)
-    await say(scratch, session, "hi", role="assistant")
-    rows = await scratch.fetch("select * from conversation_history order by message_index")
-    assert [(row["speaker"], row["message_text"]) for row in rows] == [("Ann Lee", "hello"), ("agent", "hi")]
-    assert set(rows[0].keys()) >= {
-        "id", "user_id", "session_id", "message_index", "speaker", "message_text", "timestamp", "embedding",
-        "access_level", "visibility_tags",
-    }  # fmt: skip
-    async with acting_as(scratch, BOB):
-        assert await scratch.fetch("select * from conversation_history") == []
-
-
-async def test_a_turn_written_into_the_history_becomes_a_message(scratch: asyncpg.Connection) -> None:
-    session = uuid4()
-    async with acting_as(scratch, None, role="memoryd_service"):
-        write = "insert into conversation_history (session_id, user_id, speaker, message_text) values ($1, $2, $3, $4)"
-        await scratch.execute(write, session, ANN, "user", "what is ripe?")
-        made = await one_row(
-            scratch,
-            f'{write} returning id, role, message_index, "timestamp"',
-            session,
-            ANN,
-            "Agent",
-            "the plums",
-        )
-        assert (made["role"], made["message_index"]) == ("assistant", 1)
-        await scratch.execute(
-            "insert into conversation_history (session_id, speaker, role, message_text) values ($1, 'Ann', 'user', 'fine')",
-            session,
-        )
-        given = write.replace(")", ", embedding)", 1).replace("$4)", "$4, $5::text::vector)")
-        await scratch.execute(given, uuid4(), ANN, "user", "x", embedding(0.6, 0.8))
-        assert await column(
-            scratch,
-            "select 1 - (embedding <=> $1::text::vector) from conversation_messages "
-            "where embedding is not null",
-            embedding(0.6, 0.8),
-        ) == [1]
-        found = await scratch.fetch("select role, speaker, content from load_context($1)", session)
-        assert [tuple(row) for row in found] == [
-            ("user", None, "what is ripe?"), ("assistant", None, "the plums"), ("user", "Ann", "fine"),
-        ]  # fmt: skip
-        for speaker, said in (("Ann", "speaker is 'Ann', and role is null"), (None, "speaker is null")):
-            state, message, hint = await refused(scratch, write, session, ANN, speaker, "x")
-            assert (state, hint[:28]) == ("23514", "A speaker is user or agent; ")
-            assert said in message
 
 
 # --- Forgetting.

@@ -189,36 +189,29 @@ async def test_a_message_inserted_while_another_is_indexed_gets_its_entry(
     assert await column(connection, FOUND, "boats") == ["boats in May", "red fish"]
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
+async def test_a_message_changed_while_its_entry_is_written_has_the_entry_of_the_change(
+    connection: asyncpg.Connection, second: asyncpg.Connection, third: asyncpg.Connection, daemons: Daemons
+) -> None:
+    """The change waits for the daemon's transaction, and comes right after it."""
+    await connection.execute(ELSEWHERE)
+    await connection.execute(HALT)
+    await daemons.start(poll_seconds=0.2)
+    for change in (
         "delete from conversation_messages where id = $1",
         "update conversation_messages set content = 'a red kite' where id = $1",
         "update conversation_messages set speaker = 'Carol' where id = $1",
         "update conversation_messages set message_index = 99 where id = $1",
         "update conversation_messages set session_id = md5('elsewhere')::uuid, message_index = 4 where id = $1",
         "update conversation_messages set user_id = '00000000-0000-0000-0000-00000000000b' where id = $1",
-    ],
-)
-async def test_a_message_changed_while_its_entry_is_written_has_the_entry_of_the_change(
-    connection: asyncpg.Connection,
-    second: asyncpg.Connection,
-    third: asyncpg.Connection,
-    daemons: Daemons,
-    change: str,
-) -> None:
-    """The change waits for the daemon's transaction, and comes right after it."""
-    await connection.execute(ELSEWHERE)
-    key = await connection.fetchval(SAY, uuid4(), "boats in May", 0)
-    await connection.execute(HALT)
-    async with second.transaction():
-        await second.execute("select pg_advisory_xact_lock(42)")
-        await daemons.start(poll_seconds=0.2)
-        await until(connection, WAITING, 1)
-        changing = asyncio.create_task(third.execute(change, key))
-        await until(connection, WAITING, 2)
-    await changing
-    await check_entries(connection)
+    ):
+        async with second.transaction():
+            await second.execute("select pg_advisory_xact_lock(42)")
+            key = await connection.fetchval(SAY, uuid4(), "boats in May", 0)
+            await until(connection, WAITING, 1)
+            changing = asyncio.create_task(third.execute(change, key))
+            await until(connection, WAITING, 2)
+        await changing
+        await check_entries(connection)
 
 
 @pytest.mark.parametrize(
@@ -228,30 +221,27 @@ async def test_a_message_changed_while_its_entry_is_written_has_the_entry_of_the
         "update conversation_messages set message_index = 99 where id = $1",
     ],
 )
-@pytest.mark.parametrize("others", [(), (0,), (0, 9)])
 async def test_no_message_is_found_by_one_that_left_while_it_was_indexed(
-    connection: asyncpg.Connection,
-    second: asyncpg.Connection,
-    daemons: Daemons,
-    gone: str,
-    others: tuple[int, ...],
+    connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons, gone: str
 ) -> None:
     """Those that come before it has gone are found by its words, and then no more."""
     await daemons.start(poll_seconds=0.2)
-    session = uuid4()
-    for place in others:
-        await connection.execute(SAY, session, f"fish {place}", place)
-    leaves = await connection.fetchval(SAY, session, "boats in May", 5)
-    await check_entries(connection)
-    async with second.transaction():
-        await second.execute(gone, leaves)
-        for place in (1, 2, 3, 4, 6, 7, 8):
-            await connection.execute(SAY, session, f"blue fish {place}", place)
-        indexed = "select count(*) = 7 from memoryd.entries where position in (1, 2, 3, 4, 6, 7, 8)"
-        await until(connection, indexed)
-        assert {"blue fish 4", "blue fish 6"} <= set(await column(connection, FOUND, "boats"))
-    await check_entries(connection)
-    assert await column(connection, FOUND, "boats") == ([] if "delete" in gone else ["boats in May"])
+    for others in ((), (0,), (0, 9)):
+        session = uuid4()
+        for place in others:
+            await connection.execute(SAY, session, f"fish {place}", place)
+        leaves = await connection.fetchval(SAY, session, "boats in May", 5)
+        await check_entries(connection)
+        async with second.transaction():
+            await second.execute(gone, leaves)
+            for place in (1, 2, 3, 4, 6, 7, 8):
+                await connection.execute(SAY, session, f"blue fish {place}", place)
+            indexed = "select count(*) = 7 from memoryd.entries where position in (1, 2, 3, 4, 6, 7, 8)"
+            await until(connection, indexed)
+            assert {"blue fish 4", "blue fish 6"} <= set(await column(connection, FOUND, "boats"))
+        await check_entries(connection)
+        assert await column(connection, FOUND, "boats") == ([] if "delete" in gone else ["boats in May"])
+        await connection.execute("delete from conversation_sessions")
 
 
 @pytest.mark.parametrize("owner", [None, ANN])
@@ -336,31 +326,30 @@ async def test_a_message_is_found_by_the_words_of_the_messages_beside_it(
     assert not answered & {*ids[-6:], *others}
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
+async def test_a_neighbours_words_count_only_while_it_is_there(
+    connection: asyncpg.Connection, daemons: Daemons
+) -> None:
+    """At once, and also once the daemon has done all that there was to do."""
+    await connection.execute(ELSEWHERE)
+    answers = {}
+    for change in (
         "delete from conversation_messages where id = $1",
         "update conversation_messages set content = 'Which train goes to Oslo?' where id = $1",
         "update conversation_messages set message_index = 5000 where id = $1",
         "update conversation_messages set session_id = md5('elsewhere')::uuid, message_index = 0 where id = $1",
-    ],
-)
-@pytest.mark.parametrize("again", [True, False])
-async def test_a_neighbours_words_count_only_while_it_is_there(
-    connection: asyncpg.Connection, daemons: Daemons, change: str, again: bool
-) -> None:
-    """At once, and also once the daemon has done all that there was to do."""
-    await connection.execute(ELSEWHERE)
-    _, ids = await chat(connection, *FERRY)
+    ):
+        _, [_, neighbour, answer, _] = await chat(connection, *FERRY)
+        answers[answer] = change, neighbour
     daemon = await daemons.start()
     await until(connection, IDLE)
-    assert ids[2] in await found(connection, "Bergen ferry")
-    if not again:
-        await daemon.stop()
-    await connection.execute(change, ids[1])
-    if again:
-        await check_entries(connection)
-    assert ids[2] not in await found(connection, "Bergen ferry")
+    await daemon.stop()
+    assert answers.keys() <= await found(connection, "Bergen ferry")
+    for change, neighbour in answers.values():
+        await connection.execute(change, neighbour)
+    assert not answers.keys() & await found(connection, "Bergen ferry")
+    await daemons.start()
+    await check_entries(connection)
+    assert not answers.keys() & await found(connection, "Bergen ferry")
 
 
 async def test_a_message_that_moves_beside_another_is_found_by_its_words(

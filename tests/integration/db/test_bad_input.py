@@ -137,10 +137,13 @@ BAD = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("bad", [pytest.param(bad, id=name.replace(" ", "-")) for name, bad in BAD.items()])
-async def test_bad_input_is_refused_with_advice(served: asyncpg.Connection, bad: Bad) -> None:
+async def test_bad_input_is_refused_with_advice(
+    served: asyncpg.Connection, subtests: pytest.Subtests
+) -> None:
     await ask(served, "something that a bad update would hit")
-    await _is_refused(served, bad)
+    for name, bad in BAD.items():
+        with subtests.test(name):
+            await _is_refused(served, bad)
     await _serves_the_next(served)
 
 
@@ -188,24 +191,24 @@ async def test_invalid_associations_are_refused(served: asyncpg.Connection) -> N
     await _serves_the_next(served)
 
 
-@pytest.mark.parametrize("status", ["pending", "ready", "cancelled", "completed", "failed"])
-async def test_only_a_running_command_is_completed(served: asyncpg.Connection, status: str) -> None:
-    command = await ask(served, "water the plants", agent_id=f"gardener of {status}", status=status)
-    if status == "pending":
-        await until(served, READY, command)
-    now = "ready" if status == "pending" else status
-    hint = "Claim it first" if now == "ready" else "its first outcome stands"
-    await _is_refused(
-        served,
-        Bad(
-            "select complete_command($1, 'done')",
-            "55000",
-            f"command {command} is {now}, not running",
-            hint,
-            (command,),
-        ),
-    )
-    assert await served.fetchval("select output is null from agent_commands where id = $1", command)
+async def test_only_a_running_command_is_completed(served: asyncpg.Connection) -> None:
+    for status in ("pending", "ready", "cancelled", "completed", "failed"):
+        command = await ask(served, "water the plants", agent_id=f"gardener of {status}", status=status)
+        if status == "pending":
+            await until(served, READY, command)
+        now = "ready" if status == "pending" else status
+        hint = "Claim it first" if now == "ready" else "its first outcome stands"
+        await _is_refused(
+            served,
+            Bad(
+                "select complete_command($1, 'done')",
+                "55000",
+                f"command {command} is {now}, not running",
+                hint,
+                (command,),
+            ),
+        )
+        assert await served.fetchval("select output is null from agent_commands where id = $1", command)
     await _serves_the_next(served)
 
 
@@ -229,6 +232,7 @@ async def test_a_second_outcome_does_not_replace_the_first(served: asyncpg.Conne
     assert await served.fetchval("select count(*) from agent_memory where command_id = $1", command) == 1
 
 
+@pytest.mark.first_server
 @pytest.mark.parametrize("exit_code", [-1, 1, 256, 2**31 - 1, -(2**31)])
 async def test_any_other_exit_code_is_a_failure(served: asyncpg.Connection, exit_code: int) -> None:
     agent = f"fails with {exit_code}"
@@ -242,6 +246,7 @@ async def test_any_other_exit_code_is_a_failure(served: asyncpg.Connection, exit
     assert await served.fetchval("select status from agent_commands where id = $1", command) == "failed"
 
 
+@pytest.mark.first_server
 async def test_an_output_of_five_megabytes_is_captured_and_summarised(served: asyncpg.Connection) -> None:
     text = "".join(f"line {n} of a flood of words\n" for n in range(MEGABYTES // 28))[:MEGABYTES]
     command = await ask(served, text, agent_id="flooded")

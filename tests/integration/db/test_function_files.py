@@ -8,6 +8,7 @@ from dataclasses import replace
 import asyncpg
 import pytest
 
+from daemon.db import apply as applying
 from daemon.db import migrator
 from daemon.db.migration_files import FunctionFile, Migration, MigrationFiles, checksum_of, load_files
 from daemon.db.plan import MigrationError, is_newer
@@ -261,6 +262,7 @@ async def test_a_transaction_left_open_is_named_after_a_while(
     database_url: str, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(migrator, "PATIENCE_SECONDS", 0.5)
+    monkeypatch.setattr(applying, "LOCK_TRIES", 3)
     async with connection.transaction():
         await connection.execute("select count(*) from agents")
         with pytest.raises(

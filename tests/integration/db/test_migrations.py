@@ -55,6 +55,7 @@ async def test_each_numbered_file_is_applied_once_in_order(empty_url: str) -> No
         assert await column(connection, VERSIONS) == expected
 
 
+@pytest.mark.first_server
 async def test_a_new_file_is_applied_on_top(empty_url: str) -> None:
     last = load_files().schema[-1]
     # The functions of this memoryd may need what the last file makes.
@@ -78,6 +79,7 @@ async def test_ten_at_once_apply_each_file_once(empty_url: str) -> None:
     assert one.functions == load_files().functions
 
 
+@pytest.mark.first_server
 async def test_daemons_that_start_at_once_on_an_empty_database_all_work(
     empty_url: str, tmp_path: Path
 ) -> None:
@@ -90,6 +92,7 @@ async def test_daemons_that_start_at_once_on_an_empty_database_all_work(
         await daemons.kill_all()
 
 
+@pytest.mark.first_server
 async def test_a_dry_run_changes_nothing(empty_url: str) -> None:
     async with connected(empty_url) as connection:
         before = await column(connection, OBJECTS)
@@ -104,6 +107,7 @@ async def test_a_dry_run_changes_nothing(empty_url: str) -> None:
         assert await column(connection, OBJECTS) == before
 
 
+@pytest.mark.first_server
 async def test_a_file_that_fails_leaves_nothing_behind(empty_url: str) -> None:
     bad = Migration(
         9000, "half", "create table public.half (); select 1 / 0; create table public.other ()", "c"
@@ -131,6 +135,7 @@ async def test_end_users_may_not_create_objects_in_the_search_path_of_the_functi
         assert await migrate(connection, dimensions=DIMENSIONS, embedder=EMBEDDER)
 
 
+@pytest.mark.first_server
 async def test_a_database_of_another_checkout_is_refused(database_url: str) -> None:
     """Also where that checkout had more files than this one."""
     schema = load_files().schema
@@ -144,6 +149,7 @@ async def test_a_database_of_another_checkout_is_refused(database_url: str) -> N
     )
 
 
+@pytest.mark.first_server
 async def test_a_schema_newer_than_the_code_is_refused(database_url: str) -> None:
     before_last, last = load_files().schema[-2:]
     with pytest.raises(MigrationError) as raised:
@@ -154,6 +160,7 @@ async def test_a_schema_newer_than_the_code_is_refused(database_url: str) -> Non
     )
 
 
+@pytest.mark.first_server
 async def test_a_daemon_refuses_to_start_on_a_schema_that_does_not_fit(
     connection: asyncpg.Connection, daemons: Daemons, empty_url: str
 ) -> None:
@@ -167,6 +174,7 @@ async def test_a_daemon_refuses_to_start_on_a_schema_that_does_not_fit(
     assert "Traceback" not in newer.text()
 
 
+@pytest.mark.first_server
 async def test_other_dimensions_are_refused(database_url: str) -> None:
     with pytest.raises(MigrationError, match="has embeddings of 256 dimensions, the embedder gives 64"):
         await apply(database_url, dimensions=64)
@@ -178,7 +186,6 @@ async def test_other_dimensions_are_refused(database_url: str) -> None:
 @pytest.mark.parametrize(
     ("schema", "there_already"),
     [
-        pytest.param("extensions", True, marks=pytest.mark.first_server),
         pytest.param("extensions", False, marks=pytest.mark.first_server),
         ('Odd "schema"', True),
     ],

@@ -9,17 +9,22 @@ from uuid import UUID
 import asyncpg
 import pytest
 
+from daemon.web.lists import Conditions
 from daemon.web.pages import dreams, now_reading, trail
-from tests.integration.db.test_query_plans import BIG, IDS, TOPICS, busy, scans, seeded
+from tests.integration.db.test_query_plans import IDS, TOPICS, busy, scans, seeded
+from tests.support.database.big_tables import BIG
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 __all__ = ["busy", "seeded"]
 
 ONE, TIME = UUID(int=1), datetime.now(UTC)
+CONFIDENT = Conditions()
+CONFIDENT.look_for("i.confidence >= {}", 0.4)
 STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
     "dream": (dreams.ONE, (ONE, 48)),
     "insights of a dream": (dreams.ITS_INSIGHTS, (ONE, TIME, None)),
-    "insights, the newest": (dreams.INSIGHTS.found("i.confidence > $1"), (0.4,)),
+    "insights, the newest": (dreams.INSIGHTS.found(CONFIDENT), (0.4,)),
+    "leaves, the last one looked at": (trail.LAST_LOOKED_AT, (5000,)),
     "insights by ids": (dreams.INSIGHTS.shown, (IDS,)),
     "insight": (dreams.INSIGHT, (ONE,)),
     "sources of an insight": (dreams.SOURCES, (IDS,)),

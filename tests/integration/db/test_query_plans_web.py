@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from tests.integration.db.test_query_plans import BIG, SEED
+from tests.support.database.big_tables import BIG, SEED
 from tests.support.database.schemas import connected
 from tests.support.database.servers import Server
 from tests.support.database.templates import copied, make_once
@@ -43,7 +43,11 @@ FILTERS = {
         "since=2026-01-01",
         "until=2030-01-01",
         "as_of=2030-01-01",
+        "kind=goal",
+        "tag=nowhere",
+        "source=nowhere",
     ),
+    "/context": ("agent=agent+7&message=how+does+Falkenhorst+restart+server+7+after+a+deploy",),
 }
 REPLACED = "select id from agent_memory where user_id = $1::text::uuid and superseded_by is not null limit 1"
 ENDED = """

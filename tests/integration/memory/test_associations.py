@@ -215,8 +215,6 @@ async def test_a_near_neighbour_by_meaning_is_linked(
         "from generate_series(1, 60) n",
         agent, embedding(0, 0, 1), NOON,
     )  # fmt: skip
-    # Two batches may be indexed at once, and the later one first.
-    await until(served, IDLE)
     memory = await at(
         served, agent, "a lazy dog", 0, embedding=embedding(3 * cosine, 3 * (1 - cosine**2) ** 0.5)
     )
@@ -225,8 +223,6 @@ async def test_a_near_neighbour_by_meaning_is_linked(
 
 async def test_paraphrases_are_linked_by_the_daemons_own_embeddings(served: asyncpg.Connection) -> None:
     first = await remember(served, "car engine repair", agent_id="mechanic", created_at=NOON)
-    # A neighbour is found among those that have their embedding.
-    await until(served, IDLE)
     second = await remember(
         served, "automobile motor fixing", agent_id="mechanic", created_at=NOON + timedelta(days=3)
     )

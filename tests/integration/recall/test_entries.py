@@ -216,46 +216,65 @@ async def test_what_is_shared_and_what_is_not_counts_at_once(
 
 # --- Embeddings that are given.
 
-GIVEN, NEW = embedding(*[0.1] * 200), embedding(*[0.0] * 200, 1.0, 1.0)
+# Each of a direction of its own.
+GIVEN = {source: embedding(*[0.0] * 40 * n, *[0.1] * 40) for n, source in enumerate(TABLES)}
+NEW = {source: embedding(*[0.0] * (200 + 10 * n), *[1.0] * 10) for n, source in enumerate(TABLES)}
 
 
-@pytest.mark.parametrize("source", TABLES)
-async def test_a_given_embedding_is_kept_and_found(
-    connection: asyncpg.Connection, daemons: Daemons, source: str
-) -> None:
+async def test_a_given_embedding_is_kept_and_found(connection: asyncpg.Connection, daemons: Daemons) -> None:
     """Before and after indexing; a new one replaces it at once; with a new text it goes, unless it is given anew."""
     ids = await one_of_each(connection, "The heron nests.")
-    table, name = TABLES[source]
-    given = "dense_embedding" if source == "document" else "embedding"
-    key = ids[source]
-    put = f"update {table} set {given} = $1::text::vector where id = $2"
-    read = f"select {given} from {table} where id = $1"
-    await connection.execute(put, GIVEN, key)
-    kept = await connection.fetchval(read, key)
-    assert (await column(connection, MEANT, GIVEN))[:1] == [key]
-    daemon = await daemons.start()
-    await all_indexed(connection)
-    assert await connection.fetchval(read, key) == kept
-    assert (await column(connection, MEANT, GIVEN))[:1] == [key]
+    columns = {source: "dense_embedding" if source == "document" else "embedding" for source in TABLES}
+    one = pytest.approx(dict.fromkeys(ids, 1.0), abs=1e-3)
 
-    await connection.execute(put, NEW, key)
-    assert (await column(connection, MEANT, NEW))[:1] == [key]
-    await all_indexed(connection)
-    assert (await column(connection, MEANT, NEW))[:1] == [key]
-    near = "select similarity from recall('', query_embedding => $1::text::vector) where id = $2"
-    assert await connection.fetchval(near, NEW, key) == pytest.approx(1, abs=1e-3)
+    async def change(source: str, what: str, *values: str) -> None:
+        await connection.execute(f"update {TABLES[source][0]} set {what} where id = $1", ids[source], *values)
 
-    await connection.execute(f"update {table} set {name} = 'The otter swims.' where id = $1", key)
-    assert await connection.fetchval(read, key) is None
-    await all_indexed(connection)
-    assert await connection.fetchval(read, key) is None
-    assert (await connection.fetchval(near, NEW, key) or 0) < 0.9
+    async def stored() -> dict[str, object]:
+        return {
+            source: await connection.fetchval(
+                f"select {columns[source]} from {table} where id = $1", ids[source]
+            )
+            for source, (table, _) in TABLES.items()
+        }
 
-    both = f"update {table} set {name} = 'The walrus dives.', {given} = $1::text::vector where id = $2"
-    await connection.execute(both, GIVEN, key)
+    async def nearest(vectors: dict[str, str]) -> dict[str, object]:
+        return {source: (await column(connection, MEANT, vectors[source]))[0] for source in TABLES}
+
+    async def similarity(vectors: dict[str, str]) -> dict[str, float]:
+        near = "select similarity from recall('', query_embedding => $1::text::vector) where id = $2"
+        return {
+            source: await connection.fetchval(near, vectors[source], ids[source]) or 0.0 for source in ids
+        }
+
+    for source, given in columns.items():
+        await change(source, f"{given} = $2::text::vector", GIVEN[source])
+    kept = await stored()
+    assert await nearest(GIVEN) == ids
+    await daemons.start()
     await all_indexed(connection)
-    assert await connection.fetchval(near, GIVEN, key) == pytest.approx(1, abs=1e-3)
-    await daemon.stop()
+    assert await stored() == kept
+    assert await nearest(GIVEN) == ids
+
+    for source, given in columns.items():
+        await change(source, f"{given} = $2::text::vector", NEW[source])
+        assert (await column(connection, MEANT, NEW[source]))[0] == ids[source]
+    await all_indexed(connection)
+    assert await nearest(NEW) == ids
+    assert await similarity(NEW) == one
+
+    for source, (_, name) in TABLES.items():
+        await change(source, f"{name} = 'The otter swims.'")
+    assert set((await stored()).values()) == {None}
+    await all_indexed(connection)
+    assert set((await stored()).values()) == {None}
+    assert max((await similarity(NEW)).values()) < 0.9
+
+    for source, (_, name) in TABLES.items():
+        both = f"{name} = 'The walrus dives.', {columns[source]} = $2::text::vector"
+        await change(source, both, GIVEN[source])
+    await all_indexed(connection)
+    assert await similarity(GIVEN) == one
 
 
 async def test_no_embedding_is_written_into_a_users_row(
@@ -282,44 +301,43 @@ where datname = current_database() and cardinality(pg_blocking_pids(pid)) > 0
 """
 
 
-@pytest.mark.parametrize("source", TABLES)
-async def test_a_deleted_row_leaves_no_entry(
-    connection: asyncpg.Connection, daemons: Daemons, source: str
-) -> None:
+async def test_a_deleted_row_leaves_no_entry(connection: asyncpg.Connection, daemons: Daemons) -> None:
     ids = await one_of_each(connection, FILLER * 60 + "The heron nests.")
+    left = all_of(ids)
     await daemons.start()
     await all_indexed(connection)
-    await connection.execute(f"delete from {TABLES[source][0]} where id = $1", ids[source])
-    assert await connection.fetchval(PASSAGES, ids[source]) == 0
-    assert (await found(connection, "heron"))[source] == set()
-    await all_indexed(connection)
+    for source, key in ids.items():
+        assert await found(connection, "heron") == left
+        await connection.execute(f"delete from {TABLES[source][0]} where id = $1", key)
+        left[source] = set()
+        assert await connection.fetchval(PASSAGES, key) == 0
+        assert await found(connection, "heron") == left
+        await all_indexed(connection)
 
 
-@pytest.mark.parametrize("source", TABLES)
 async def test_a_row_deleted_while_the_daemon_writes_its_entries_leaves_none(
-    connection: asyncpg.Connection,
-    second: asyncpg.Connection,
-    third: asyncpg.Connection,
-    daemons: Daemons,
-    source: str,
+    connection: asyncpg.Connection, second: asyncpg.Connection, third: asyncpg.Connection, daemons: Daemons
 ) -> None:
     """The deletion waits for the daemon, or the daemon for it; in the end there is nothing."""
-    table, _ = TABLES[source]
-    ids = await one_of_each(connection, "The heron nests.")
-    await connection.execute("delete from memoryd.jobs where ref <> $1", ids[source])
     await connection.execute(HALT)
-    async with second.transaction():
-        await second.execute("select pg_advisory_xact_lock(42)")
-        await daemons.start(poll_seconds=0.2)
-        await until(connection, WAITING, 1)
-        deleting = asyncio.create_task(third.execute(f"delete from {table} where id = $1", ids[source]))
-        await until(connection, WAITING, 2)
-    await deleting
-    await until(connection, IDLE)
-    assert await connection.fetchval(PASSAGES, ids[source]) == 0
-    assert (await found(connection, "heron"))[source] == set()
-    assert await miscounted(connection) == []
-    assert await connection.fetchval("select count(*) from memoryd.dead_letters") == 0
+    await daemons.start(poll_seconds=0.2)
+    for source, (table, _) in TABLES.items():
+        async with second.transaction():
+            await second.execute("select pg_advisory_xact_lock(42)")
+            async with connection.transaction():
+                ids = await one_of_each(connection, "The heron nests.")
+                await connection.execute("delete from memoryd.jobs where ref <> $1", ids[source])
+            await until(connection, WAITING, 1)
+            deleting = asyncio.create_task(third.execute(f"delete from {table} where id = $1", ids[source]))
+            await until(connection, WAITING, 2)
+        await deleting
+        await until(connection, IDLE)
+        assert await connection.fetchval(PASSAGES, ids[source]) == 0
+        assert (await found(connection, "heron"))[source] == set()
+        assert await miscounted(connection) == []
+        assert await connection.fetchval("select count(*) from memoryd.dead_letters") == 0
+        for other, _ in TABLES.values():
+            await connection.execute(f"delete from {other}")
 
 
 @pytest.mark.parametrize(

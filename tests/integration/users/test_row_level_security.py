@@ -119,37 +119,47 @@ async def test_functions_that_act_as_their_owner_are_safe(scratch: asyncpg.Conne
     assert len(functions) > 10
 
 
-@pytest.mark.parametrize("table", [*READABLE, "memory_associations"])
 async def test_a_user_sees_their_own_rows(
-    scratch: asyncpg.Connection, rows: dict[UUID | None, dict[str, UUID]], table: str
+    scratch: asyncpg.Connection, rows: dict[UUID | None, dict[str, UUID]], subtests: pytest.Subtests
 ) -> None:
-    for user in (ANN, BOB):
-        async with acting_as(scratch, user):
-            seen = set(await column(scratch, f"select id from {table}"))
-        assert rows[user][table] in seen
-        assert not seen & {rows[somebody][table] for somebody in rows if somebody != user}
+    for table in (*READABLE, "memory_associations"):
+        for user in (ANN, BOB):
+            with subtests.test(table, user=user):
+                async with acting_as(scratch, user):
+                    seen = set(await column(scratch, f"select id from {table}"))
+                assert rows[user][table] in seen
+                assert not seen & {rows[somebody][table] for somebody in rows if somebody != user}
 
 
-@pytest.mark.parametrize("claims", NAMELESS)
 async def test_without_valid_claims_no_rows_are_visible(
-    scratch: asyncpg.Connection, rows: dict[UUID | None, dict[str, UUID]], claims: str | None
+    scratch: asyncpg.Connection, rows: dict[UUID | None, dict[str, UUID]], subtests: pytest.Subtests
 ) -> None:
-    async with acting_as(scratch, None, claims=claims):
+    assert rows
+    for claims in NAMELESS:
+        with subtests.test(claims=claims):
+            await nothing_is_visible(scratch, claims)
+
+
+async def nothing_is_visible(connection: asyncpg.Connection, claims: str | None) -> None:
+    """Nor may anything be written."""
+    async with acting_as(connection, None, claims=claims):
         for table in (*READABLE, "memory_associations", "shared_memory"):
-            assert await scratch.fetchval(f"select count(*) from {table}") == 0
+            assert await connection.fetchval(f"select count(*) from {table}") == 0
         for agent in (None, "alice", "_shared"):
             for user in (None, ANN):
-                assert await scratch.fetch("select * from recall('secret recipe', $1, $2)", agent, user) == []
-    async with acting_as(scratch, None, claims=claims):
-        assert await scratch.fetchval("select build_context('alice', 'secret recipe')") == ""
+                assert (
+                    await connection.fetch("select * from recall('secret recipe', $1, $2)", agent, user) == []
+                )
+    async with acting_as(connection, None, claims=claims):
+        assert await connection.fetchval("select build_context('alice', 'secret recipe')") == ""
     for statement in (
         "insert into agent_memory (agent_id, user_id, content) values ('alice', $1, 'forged')",
         "insert into agent_commands (agent_id, user_id, message) values ('alice', $1, 'forged')",
         "insert into memory_requests (kind, user_id, query) values ('recall', $1, 'forged')",
     ):
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
-            async with acting_as(scratch, None, claims=claims):
-                await scratch.execute(statement, ANN)
+            async with acting_as(connection, None, claims=claims):
+                await connection.execute(statement, ANN)
 
 
 async def test_the_older_form_of_claims_works_too(
@@ -250,45 +260,46 @@ async def test_a_user_inserts_commands_but_does_not_write_their_outcome(scratch:
                 await ask(scratch, "my own task", user_id=ANN, **columns)
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "update agent_commands set status = 'completed'",
-        "delete from agent_commands",
-        "delete from agent_memory",
-        "delete from conversation_messages",
-        "delete from memory_settings",
-        "select * from claim_command('alice')",
-        "select complete_command(gen_random_uuid(), 'x')",
-        "select cleanup_expired_memory()",
-        "insert into memory_requests (kind, user_id) values ('dream', '00000000-0000-0000-0000-000000000001')",
-        "update memory_requests set result = '{}'",
-        "update memory_queries set retrieved_memory_ids = '{}'",
-        "update memory_queries set useful = true",
-        "select from memory_queries for update",
-        "delete from memory_queries",
-        "insert into dream_insights (insight, source_memories, category, confidence) values ('x', '{}', 'pattern', 1)",
-        "delete from dream_insights",
-        "select * from dream_sessions",
-        "update agents set enabled = false",
-        "insert into agents (agent_id) values ('mallory')",
-        "insert into memory_associations (memory_id, related_memory_id) select id, id from agent_memory",
-        "update memory_associations set strength = 1",
-        "truncate agent_memory",
-        "select * from memoryd.jobs",
-        "select * from memoryd.settings",
-        "insert into memoryd.jobs (topic) values ('capture')",
-        "select memoryd.wake('capture')",
-        "select memoryd.register_agents('{mallory}')",
-        "select memoryd.claim_lanes('capture', 1, 1, '1 hour')",
-    ],
+NOT_FOR_USERS = (
+    "update agent_commands set status = 'completed'",
+    "delete from agent_commands",
+    "delete from agent_memory",
+    "delete from conversation_messages",
+    "delete from memory_settings",
+    "select * from claim_command('alice')",
+    "select complete_command(gen_random_uuid(), 'x')",
+    "select cleanup_expired_memory()",
+    "insert into memory_requests (kind, user_id) values ('dream', '00000000-0000-0000-0000-000000000001')",
+    "update memory_requests set result = '{}'",
+    "update memory_queries set retrieved_memory_ids = '{}'",
+    "update memory_queries set useful = true",
+    "select from memory_queries for update",
+    "delete from memory_queries",
+    "insert into dream_insights (insight, source_memories, category, confidence) values ('x', '{}', 'pattern', 1)",
+    "delete from dream_insights",
+    "select * from dream_sessions",
+    "update agents set enabled = false",
+    "insert into agents (agent_id) values ('mallory')",
+    "insert into memory_associations (memory_id, related_memory_id) select id, id from agent_memory",
+    "update memory_associations set strength = 1",
+    "truncate agent_memory",
+    "select * from memoryd.jobs",
+    "select * from memoryd.settings",
+    "insert into memoryd.jobs (topic) values ('capture')",
+    "select memoryd.wake('capture')",
+    "select memoryd.register_agents('{mallory}')",
+    "select memoryd.claim_lanes('capture', 1, 1, '1 hour')",
 )
+
+
 async def test_statements_that_no_user_may_run_are_refused(
-    scratch: asyncpg.Connection, rows: dict[UUID | None, dict[str, UUID]], statement: str
+    scratch: asyncpg.Connection, rows: dict[UUID | None, dict[str, UUID]], subtests: pytest.Subtests
 ) -> None:
-    with pytest.raises(asyncpg.InsufficientPrivilegeError):
-        async with acting_as(scratch, ANN):
-            await scratch.execute(statement)
+    assert rows
+    for statement in NOT_FOR_USERS:
+        with subtests.test(statement), pytest.raises(asyncpg.InsufficientPrivilegeError):
+            async with acting_as(scratch, ANN):
+                await scratch.execute(statement)
 
 
 async def test_a_link_is_visible_only_to_a_user_who_sees_both_ends(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from uuid import UUID
 
 import asyncpg
@@ -48,6 +49,8 @@ RUNS = (
     f"javascript:{MARK}//%0a%3Cscript%3E${{{MARK}}}",
 )  # fmt: skip
 PAYLOADS = tuple(before + run for before in BREAKS for run in RUNS)
+FEW = (*PAYLOADS[:5], *PAYLOADS[-3:])
+"""For a database in which each page has a row, and none has many."""
 USER = UUID("00000000-0000-4000-8000-0000000005e0")
 
 # t: the payload, n: its number from 0; name: as much of it as the name of an agent may have.
@@ -124,12 +127,23 @@ insert into agent_execution_logs (id, session_id, user_id, agent_id, step_name, 
 select pg_temp.id('step', n), pg_temp.id('run', n), '%(user)s', name, t, t, 'error', json, json, t, t from hostile;
 """
 
+PLAIN = """
+insert into agent_memory (agent_id, kind, content, created_at)
+select 'plain', 'note', 'plain ' || n, now() - make_interval(days => n) from generate_series(1, 50) n
+"""
+
 
 def id_of(what: str, n: int = 0) -> UUID:
     """The id of the row of payload `n` in a table: memory, session, message, document, chunk, knowledge, dream and so on."""
     return UUID(hashlib.md5(f"{what} {n}".encode(), usedforsecurity=False).hexdigest())
 
 
-async def write_hostile_rows(connection: asyncpg.Connection) -> None:
+async def write_hostile_rows(connection: asyncpg.Connection, payloads: Sequence[str] = PAYLOADS) -> None:
     """A row for each payload in each table that people see, with the payload in each of its texts."""
-    await connection.execute(SEED % {"payloads": json.dumps(PAYLOADS), "user": USER})
+    await connection.execute(SEED % {"payloads": json.dumps(payloads), "user": USER})
+
+
+async def write_few_rows(connection: asyncpg.Connection) -> None:
+    """Hostile rows, few of them, and plain ones by which the list of memories goes on to a second page."""
+    await write_hostile_rows(connection, FEW)
+    await connection.execute(PLAIN)

@@ -16,6 +16,9 @@ from tests.support.repository import ROOT
 
 SECONDS = 20
 
+CONCLUDED = "The sender now waits up to 300 seconds between two tries, with jitter; tenacity is a new dependency of it."
+OF = "select kind, content, metadata, ttl_hours, source from agent_memory where agent_id = $1 order by kind, content"
+
 
 @dataclass(frozen=True, slots=True)
 class CodingAgent:
@@ -79,7 +82,7 @@ class CodingAgent:
         """What a hook answers; it ends with 0 and complains of nothing."""
         process = await self.start(event, given, close=True, **environment)
         out, err = await asyncio.wait_for(process.communicate(), SECONDS)
-        assert (process.returncode, err) == (0, b"")
+        assert (process.returncode, err) == (0, b""), (process.returncode, err)
         return out
 
     async def tell(self, event: str, **given: Any) -> Any:

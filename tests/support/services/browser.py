@@ -26,6 +26,9 @@ OPTIONS = (
 )  # fmt: skip
 TELEPHONE = 360
 SECONDS = 60
+"""Until what is waited for must be there."""
+OFTEN = 0.02
+"""Seconds between two looks: the browser, which answers them, does nothing else meanwhile."""
 
 
 def programs() -> tuple[str, str] | None:
@@ -51,6 +54,20 @@ class Browser:
         """Visits a server by the URL that it printed."""
         self.address = reader.address
         self.driver.get(reader.sign_in + "&next=/memories")
+        # The page that signs in leads on by itself.
+        self.until("return location.pathname === '/memories' && document.readyState === 'complete'")
+
+    @contextmanager
+    def another_tab(self) -> Iterator[None]:
+        """Meanwhile another tab is looked at, which is closed at the end."""
+        first = self.driver.current_window_handle
+        self.driver.switch_to.new_window("tab")
+        other = self.driver.current_window_handle
+        yield
+        # chromedriver's own close() gives up after 20 seconds.
+        self.driver.switch_to.window(first)
+        self.tell("Target.closeTarget", targetId=other)
+        WebDriverWait(self.driver, SECONDS, OFTEN).until(lambda driver: driver.window_handles == [first])
 
     def look(self, *, width: int = 1280, dark: bool = False) -> None:
         """How wide the window is, and whether the reader likes it dark."""
@@ -59,6 +76,9 @@ class Browser:
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.tell("Emulation.setEmulatedMedia", features=[scheme])
+        self.until(
+            f"return innerWidth === {width} && matchMedia('(prefers-color-scheme: dark)').matches === {str(dark).lower()}"
+        )
 
     def tell(self, command: str, **arguments: object) -> dict[str, Any]:
         """A command of the DevTools protocol, and its answer."""
@@ -84,7 +104,7 @@ class Browser:
 
     def until(self, script: str) -> None:
         """Waits until a script within the page returns something."""
-        WebDriverWait(self.driver, SECONDS).until(lambda _driver: self.run(script))
+        WebDriverWait(self.driver, SECONDS, OFTEN).until(lambda _driver: self.run(script))
 
     def press(self, selector: str) -> None:
         """Clicks on what leads to another page, and waits for that."""
@@ -94,7 +114,7 @@ class Browser:
 
     def until_it_has(self, part: str, *, lacks: str) -> None:
         """Waits until the page has this in its source and that no more: also where scripts may not run."""
-        WebDriverWait(self.driver, SECONDS).until(
+        WebDriverWait(self.driver, SECONDS, OFTEN).until(
             lambda driver: part in driver.page_source and lacks not in driver.page_source
         )
 
@@ -124,6 +144,8 @@ def opened(browser: str, driver: str, folder: Path) -> Iterator[Browser]:
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     chrome = Chrome(options=options, service=Service(driver))
     try:
+        # A script may fetch hundreds of pages, on a machine that does much else.
+        chrome.set_script_timeout(600)
         yield Browser(chrome)
     finally:
         chrome.quit()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
 import json
 import re
@@ -21,12 +22,16 @@ CSRF = re.compile(r'name="csrf" value="([0-9a-f]{64})"')
 class Reader:
     """Somebody who is signed in, and reads and sends as a browser does."""
 
-    def __init__(self, address: str, sign_in: str, http: httpx2.AsyncClient) -> None:
+    def __init__(
+        self, address: str, sign_in: str, http: httpx2.AsyncClient, errors: asyncio.StreamReader
+    ) -> None:
         self.address = address
         self.sign_in = sign_in
         """The URL that the command has printed; empty where it prints none."""
         self.http = http
-        self.log: list[dict[str, object]] = []
+        self.log: list[dict[str, Any]] = []
+        """Since it listens; whole once it has ended."""
+        self._errors = errors
 
     async def get(self, path: str, *, status: int = 200, **headers: str) -> str:
         """A page, as HTML."""
@@ -37,6 +42,12 @@ class Reader:
     async def read(self, path: str, *, status: int = 200) -> str:
         """What a page says: its main part, without tags."""
         return text_of(await self.get(path, status=status))
+
+    async def read_done(self, path: str, work: str, *, lacks: str) -> str:
+        """What a page says once it has nothing more of what it says while it works: it is read again at each end of `work`."""
+        while lacks in (said := await self.read(path)):
+            self.log += await logged(self._errors, "web_work_done", work=work)
+        return said
 
     async def send(self, path: str, form: dict[str, str], *, on: str | None = None) -> httpx2.Response:
         """Sends a form that stands on page `on` (unless given: `path`), with the hidden token of that page."""
@@ -51,22 +62,28 @@ def text_of(page: str) -> str:
     return " ".join(html.unescape(TAG.sub(" ", main)).split())
 
 
+async def logged(errors: asyncio.StreamReader, event: str, **fields: object) -> list[dict[str, Any]]:
+    """Waits for such a line on the stderr of a server; all lines up to it."""
+    lines: list[dict[str, Any]] = [{}]
+    while not {"event": event, **fields}.items() <= lines[-1].items():
+        said = await errors.readline()
+        assert said, "memoryd web has ended"
+        lines.append(json.loads(said))
+    return lines[1:]
+
+
 @asynccontextmanager
 async def served(url: str, folder: Path, *options: str, **settings: Any) -> AsyncIterator[Reader]:
     """`memoryd web` with these options on a database, and a reader who has signed in by the URL that it printed."""
     process = await Commands(url, folder).start("web", "--port", "0", *options, **settings)
     assert process.stderr is not None
     assert process.stdout is not None
-    line: dict[str, str] = {}
-    while line.get("event") != "web_listening":
-        said = await process.stderr.readline()
-        assert said, "memoryd web has ended"
-        line = json.loads(said)
+    *_, line = await logged(process.stderr, "web_listening")
     sign_in = ""
     if line["sign_in"] == "token":
         sign_in = (await process.stdout.readline()).decode().removeprefix("Open ").strip()
     async with httpx2.AsyncClient(base_url=line["url"], timeout=60) as http:
-        reader = Reader(line["url"], sign_in, http)
+        reader = Reader(line["url"], sign_in, http, process.stderr)
         if sign_in:
             assert (await http.get(sign_in)).status_code == 200
         yield reader
@@ -74,4 +91,4 @@ async def served(url: str, folder: Path, *options: str, **settings: Any) -> Asyn
     assert await process.wait() == 0
     rest = (await process.stderr.read()).decode()
     assert "Traceback" not in rest, rest
-    reader.log.extend(json.loads(each) for each in rest.splitlines())
+    reader.log += map(json.loads, rest.splitlines())

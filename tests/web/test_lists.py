@@ -1,0 +1,74 @@
+"""Lists that look for what no index has: a page looks through so many rows, says so, and leads to those before them."""
+
+from __future__ import annotations
+
+import html
+import re
+from urllib.parse import urljoin
+
+import asyncpg
+import pytest
+
+from daemon.web import lists
+from daemon.web.pages import trail
+from daemon.web.render import number
+from tests.support.services.web_pages import Reader, text_of
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+# $1 rows, of which the oldest is another one; triggers rest meanwhile.
+ROWS = {
+    "/memories?kind=goal": """
+insert into agent_memory (agent_id, content, ttl_hours, kind, created_at)
+select 'alice', 'row ' || n, null, case when n = $1::integer then 'goal' else 'note' end, now() - make_interval(mins => n)
+from generate_series(1, $1::integer) n
+""",
+    "/conversations?channel=fax": """
+insert into conversation_sessions (title, channel, created_at)
+select 'row ' || n, case when n = $1::integer then 'fax' else 'web' end, now() - make_interval(mins => n)
+from generate_series(1, $1::integer) n
+""",
+    "/trail?category=incident": """
+with made as (
+    insert into memory_anchors (agent_id, category, payload, content_hash, created_at)
+    select 'alice', case when n = $1::integer then 'incident' else 'decision' end, jsonb_build_object('content', 'row ' || n),
+           sha256(n::text::bytea), now() - make_interval(mins => n)
+    from generate_series(1, $1::integer) n
+    returning id, created_at
+)
+insert into memoryd.trail_leaves (anchor_id, leaf, chained) select m.id, '', false from made m order by m.created_at
+""",
+}  # fmt: skip
+BEGINNING = "2000-01-01T00:00:00Z,00000000-0000-0000-0000-000000000000"
+NEXT = re.compile(r'rel="next" href="([^"]+)"')
+
+
+@pytest.mark.parametrize("path", ROWS)
+async def test_a_page_ends_after_so_many_rows_and_says_so(
+    pages: Reader, db: asyncpg.Connection, path: str
+) -> None:
+    looked_at = trail.LOOKED_AT if "trail" in path else lists.LOOKED_AT
+    async with db.transaction():
+        await db.execute("set local session_replication_role = replica")
+        await db.execute(ROWS[path], looked_at + 1)
+    first = await pages.get(path)
+    assert (
+        f"0 of the {text_of(number(looked_at))} rows that were looked through fit; there are older ones."
+        in text_of(first)
+    )
+    assert "that fits" not in text_of(first)
+    further = NEXT.search(first)
+    assert further is not None
+    second = await pages.get(urljoin(path, html.unescape(further[1])))
+    assert f"row {looked_at + 1}" in text_of(second)
+    assert "looked through" not in text_of(second)
+    assert NEXT.search(second) is None
+
+
+@pytest.mark.parametrize("path", ROWS)
+async def test_a_page_that_looked_through_all_rows_says_that_nothing_fits(pages: Reader, path: str) -> None:
+    said = await pages.read(
+        path.partition("=")[0] + "=nowhere&before=" + ("5" if "trail" in path else BEGINNING)
+    )
+    assert "that fits" in said
+    assert "looked through" not in said
