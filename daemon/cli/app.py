@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable
+from functools import cache
 from io import TextIOWrapper
 
 import typer
@@ -119,6 +121,12 @@ def _options(
         os.environ["MEMORYD_DATABASE"] = database
 
 
+@cache
+def command_tree() -> Callable[[], object]:
+    """All commands, read from the signatures of their functions once a process."""
+    return typer.main.get_command(app)
+
+
 def main() -> None:
     """Entry point."""
     # A script's background jobs begin with SIGINT ignored. Then asyncio would cancel nothing, at SIGTERM neither: embedded.py.
@@ -127,4 +135,4 @@ def main() -> None:
         if isinstance(stream, TextIOWrapper):
             # What agents wrote may hold anything; a terminal that cannot show it is no reason to fail.
             stream.reconfigure(errors="replace")
-    app()
+    command_tree()()

@@ -13,7 +13,12 @@ from typing import Any
 
 from dotenv import dotenv_values
 from pydantic import ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    DotEnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
 
 from daemon.settings.process import Database, Executor, Http, Log, Mcp, Queue
 from daemon.settings.remembering import (
@@ -56,6 +61,17 @@ class Settings(
         frozen=True,
         populate_by_name=True,
     )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        *sources: PydanticBaseSettingsSource,
+        **named: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """All but that of a file that is not there: it would look for each setting in nothing."""
+        given = super().settings_customise_sources(settings_cls, *sources, **named)
+        return tuple(one for one in given if not isinstance(one, DotEnvSettingsSource) or one.env_vars)
 
 
 SECTIONS = (

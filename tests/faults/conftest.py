@@ -16,13 +16,16 @@ from daemon.db.migrator import migrate
 from daemon.embedded.server import EmbeddedPostgres
 from tests.conftest import RUN, fill_template
 from tests.support.database.many import Many, many_databases
-from tests.support.database.schemas import EMBEDDER
+from tests.support.database.schemas import EMBEDDER, connected
 from tests.support.database.servers import Server, wanted
 from tests.support.database.templates import make_once, repeatedly
 from tests.support.folders import quiet_port, server_folder
 from tests.support.processes.daemons import Daemons
 from tests.support.rows import DIMENSIONS
 from tests.support.services.remote import Remote, remote_embedder
+
+OWN_TEMPLATE = "memoryd_test_template"
+"""On the server of the tests that break it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +50,21 @@ def own_server(server: Server) -> Iterator[EmbeddedPostgres]:
 
 
 @pytest.fixture
-async def own_postgres(own_server: EmbeddedPostgres) -> AsyncIterator[OwnPostgres]:
-    """The server, up, with a database in it."""
+async def own_postgres(own_server: EmbeddedPostgres, server: Server) -> AsyncIterator[OwnPostgres]:
+    """The server, up, with a migrated database in it."""
     own_server.start()
+    here = Server(own_server.socket_url, server.programs)
+    await make_once(here, OWN_TEMPLATE, migrated)
     name = f"memoryd_test_{uuid.uuid4().hex[:12]}"
-    admin = await asyncpg.connect(own_server.socket_url)
-    await admin.execute(f"create database {name}")
-    await admin.close()
-    url = own_server.socket_url.replace("/memoryd?", f"/{name}?")
-    connection = await asyncpg.connect(url)
-    await migrate(connection, dimensions=DIMENSIONS, embedder=EMBEDDER)
-    await connection.close()
-    yield OwnPostgres(own_server, url)
+    async with connected(here.admin_url) as admin:
+        await admin.execute(f"create database {name} template {OWN_TEMPLATE} strategy file_copy")
+    yield OwnPostgres(own_server, here.url_of(name))
     own_server.start()
+
+
+async def migrated(connection: asyncpg.Connection) -> None:
+    """Fills the database."""
+    await migrate(connection, dimensions=DIMENSIONS, embedder=EMBEDDER)
 
 
 @pytest.fixture

@@ -108,7 +108,7 @@ async def test_a_start_that_waits_for_its_database_can_be_ended(
 
 async def test_a_database_that_comes_up_is_waited_for(own_postgres: OwnPostgres, daemons: Daemons) -> None:
     await asyncio.to_thread(own_postgres.server.stop)
-    daemon = await daemons.start(whole=True, url=own_postgres.url, start_seconds=60, wait=False)
+    daemon = await daemons.start(url=own_postgres.url, start_seconds=60, wait=False)
     await daemon.event("database_awaited")
     await asyncio.to_thread(own_postgres.server.start)
     await daemon.event("daemon_started")
@@ -223,7 +223,7 @@ async def test_daemons_that_start_at_once_migrate_an_empty_database_once(
     daemons = Daemons(empty_url, tmp_path)
     try:
         started = await asyncio.gather(
-            *(daemons.start(whole=True, heartbeat_seconds=1, pool_size=3) for _ in range(MANY))
+            *(daemons.start(heartbeat_seconds=1, pool_size=3) for _ in range(MANY))
         )
         connection = await asyncpg.connect(empty_url)
         ledger = await connection.fetch(

@@ -202,7 +202,7 @@ async def test_each_command_has_its_own_folder_which_is_deleted_afterwards(
     program.write_text(
         "pwd; stat -c %a . 2>/dev/null || echo 700; ls -A; mkdir -p work/deep; echo left > work/deep/file\n"
     )
-    daemon = await daemons.start(whole=True, executor_command=f"sh {program}")
+    daemon = await daemons.start(executor_command=f"sh {program}")
     first, second = await said(connection), await said(connection, "bob")
     assert first[0] != second[0]
     assert first[1:] == second[1:] == ["700"]
@@ -214,7 +214,7 @@ async def test_a_configured_folder_is_kept(
     daemons: Daemons, connection: asyncpg.Connection, tmp_path: Path
 ) -> None:
     (tmp_path / "work").mkdir()
-    await daemons.start(whole=True, executor_command="touch made", executor_dir=tmp_path / "work")
+    await daemons.start(executor_command="touch made", executor_dir=tmp_path / "work")
     assert await said(connection) == []
     assert (tmp_path / "work" / "made").exists()
 
@@ -235,7 +235,7 @@ async def test_a_configured_folder_is_kept(
 async def test_an_unsafe_executor_setting_is_refused_with_advice(
     daemons: Daemons, settings: dict[str, Any], words: str
 ) -> None:
-    daemon = await daemons.start(whole=True, executor_command="cat", wait=False, **settings)
+    daemon = await daemons.start(executor_command="cat", wait=False, **settings)
     assert await daemon.process.wait() == 1
     assert words in daemon.text()
     assert not daemon.events("daemon_started")
@@ -246,7 +246,7 @@ async def test_the_program_does_not_run_as_the_databases_user(folder: Path) -> N
     data = folder / "data" / "pg"
     data.mkdir(parents=True)
     os.chown(data, pwd.getpwnam(STRANGER).pw_uid, -1)
-    ended = await Commands(None, folder, whole=True)("run", executor_command="cat", executor_user=STRANGER)
+    ended = await Commands(None, folder)("run", executor_command="cat", executor_user=STRANGER)
     assert ended.code == 1
     assert "the embedded Postgres runs as that user" in ended.err
 
@@ -265,7 +265,7 @@ async def test_a_program_dies_with_the_daemon_that_started_it(
 ) -> None:
     """Its command is run again by another daemon: two programs must not work on it at once."""
     settings: dict[str, Any] = {} if user is None else {"executor_user": user}
-    daemon = await daemons.start(whole=True, executor_command="sleep 600", **settings)
+    daemon = await daemons.start(executor_command="sleep 600", **settings)
     await connection.execute("insert into agent_commands (agent_id, message) values ('alice', 'sleep')")
     await until(connection, "select exists (select from agent_commands where status = 'running')")
     parent = psutil.Process(daemon.process.pid)

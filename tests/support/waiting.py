@@ -7,15 +7,19 @@ from typing import Any
 
 import asyncpg
 
-POLL_SECONDS = 0.01
+POLL_SECONDS, MOST_SECONDS = 0.01, 0.05
+PART = 0.1
+"""Of the time that it has waited: what is awaited for long is asked for less often, and is seen a tenth later at most."""
 
 
 async def until(connection: asyncpg.Connection, sql: str, *args: object, timeout: float = 90.0) -> Any:
     """The first value of the query once it is neither null nor false."""
     try:
         async with asyncio.timeout(timeout):
+            begun = asyncio.get_running_loop().time()
             while not (value := await connection.fetchval(sql, *args)):
-                await asyncio.sleep(POLL_SECONDS)
+                waited = asyncio.get_running_loop().time() - begun
+                await asyncio.sleep(min(max(waited * PART, POLL_SECONDS), MOST_SECONDS))
                 if connection.is_in_transaction():
                     # Within one pg_stat_activity shows what it showed first.
                     await connection.execute("select pg_stat_clear_snapshot()")

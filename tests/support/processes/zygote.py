@@ -9,19 +9,21 @@ three streams. The answer is a line with the process's id, and one with its exit
 
 from __future__ import annotations
 
+import atexit
 import gc
 import importlib
 import io
 import json
 import os
-import pkgutil
 import select
 import signal
 import socket
 import struct
 import sys
 import tempfile
+import threading
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import daemon
@@ -29,19 +31,25 @@ import handlers
 import memory
 import providers
 from daemon.__main__ import main
+from daemon.cli.app import command_tree
 from providers.local_embedder import LocalEmbedder
+from tests.support.repository import ROOT
 
 STREAMS = 3
+RARE = "evm"
+"""It takes as long to import as all else, so the first command with a setting of that name waits for it."""
 READY = b"ready\n"
 
 
 def import_all() -> None:
-    """What any command imports, and the files of the local embedder."""
+    """What any command imports, reads from its functions, and the files of the local embedder."""
     for package in (daemon, handlers, memory, providers):
-        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            if not module.name.endswith("__main__"):
-                importlib.import_module(module.name)
+        for file in Path(package.__path__[0]).rglob("*.py"):
+            names = file.relative_to(ROOT).with_suffix("").parts
+            if "__main__" not in names and RARE not in names:
+                importlib.import_module(".".join(name for name in names if name != "__init__"))
     LocalEmbedder()
+    command_tree()
     gc.freeze()  # a collection in a child would copy the memory that they share
 
 
@@ -66,6 +74,8 @@ def serve(path: str) -> None:
         if listener.fileno() in ready:
             asked, _ = listener.accept()
             message, streams = _request(asked)
+            if any(name.startswith(f"MEMORYD_{RARE.upper()}") for name in message["environment"]):
+                importlib.import_module(f"providers.ledgers.{RARE}.ledger")
             process = os.fork()
             if process == 0:
                 for one in (asked, listener, *running.values()):
@@ -118,7 +128,28 @@ def _tell_ended(running: dict[int, socket.socket]) -> None:
                 asked.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
 
 
+def run() -> None:
+    """A command, to the end of its process.
+
+    It ends as the interpreter does, threads joined, files removed and streams flushed, but no module is unloaded: that would
+    copy most of the memory that is shared, and takes longer than many a command.
+    """
+    code: object = None
+    try:
+        main()
+    except SystemExit as ended:
+        code = ended.code
+    if isinstance(code, int | None):
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
+        with suppress(OSError):  # the interpreter itself says that a stream is broken
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit((code or 0) & 0xFF)
+    sys.exit(code)  # type: ignore[arg-type]
+
+
 if __name__ == "__main__":
     import_all()
     serve(sys.argv[1])
-    main()
+    run()
