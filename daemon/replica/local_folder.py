@@ -107,20 +107,27 @@ class LocalFolder:
 
     def write(self, path: str, content: bytes, *, replaces: bytes | None) -> None:
         """See `Folder`."""
-        with self._opened_parent(path, make=True) as (folder, name):
-            temporary = f"{TEMPORARY}{uuid.uuid4().hex}"
-            try:
-                left = _create(folder, temporary, content)
-                if replaces is None:
-                    _put_new(folder, temporary, name)
-                else:
-                    _require(folder, name, replaces)
-                    os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-                self._own.remember(path, left)
-                os.fsync(folder)
-            finally:
-                with contextlib.suppress(OSError):
-                    os.unlink(temporary, dir_fd=folder)
+        try:
+            # Another folder may be in the root's place: for a file that is to be replaced nothing is made in that one.
+            with self._opened_parent(path, make=replaces is None) as (folder, name):
+                self._write(folder, name, path, content, replaces)
+        except FileNotFoundError:
+            raise Changed from None
+
+    def _write(self, folder: int, name: str, path: str, content: bytes, replaces: bytes | None) -> None:
+        temporary = f"{TEMPORARY}{uuid.uuid4().hex}"
+        try:
+            left = _create(folder, temporary, content)
+            if replaces is None:
+                _put_new(folder, temporary, name)
+            else:
+                _require(folder, name, replaces)
+                os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+            self._own.remember(path, left)
+            os.fsync(folder)
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary, dir_fd=folder)
 
     def remove(self, path: str, *, replaces: bytes, for_good: bool = False) -> None:
         """See `Folder`."""

@@ -127,6 +127,9 @@ def test_a_file_that_is_another_one_by_now_is_left_alone(place: OnePlace) -> Non
         with pytest.raises(Changed):
             folder.remove(name, replaces=digest("mine"))
     assert listed(place) == {"One.md": "a person's", "Three.md": "mine"}
+    with pytest.raises(Changed):
+        folder.write("gone/One.md", b"new", replaces=digest("mine"))
+    assert folder.list().folders == set()
 
 
 def test_hidden_files_are_not_listed(place: OnePlace) -> None:
