@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tarfile
 import tomllib
 from collections import Counter
 from collections.abc import Iterable
@@ -96,7 +95,7 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Installation:
 
 
 def install(project: Path, folder: Path, target: Path) -> None:
-    """Installs the wheel that the unpacked sdist makes, without what it needs."""
+    """Installs the wheel that the sdist makes, without what it needs."""
 
     def run(*arguments: str | Path, cwd: Path) -> None:
         ended = subprocess.run([sys.executable, "-m", *arguments], cwd=cwd, check=False, capture_output=True)
@@ -104,13 +103,15 @@ def install(project: Path, folder: Path, target: Path) -> None:
 
     run("hatchling", "build", "-t", "sdist", "-d", folder, cwd=project)
     [sdist] = folder.glob("*.tar.gz")
-    with tarfile.open(sdist) as archive:
-        archive.extractall(folder / "source", filter="data")
-    [source] = (folder / "source").iterdir()
-    run("hatchling", "build", "-t", "wheel", "-d", folder, cwd=source)
-    [wheel] = folder.glob("*.whl")
-    quick = ("--quiet", "--disable-pip-version-check", "--no-index", "--no-deps", "--no-compile")
-    run("pip", "install", *quick, "--target", target, wheel, cwd=folder)
+    quick = (
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-index",
+        "--no-deps",
+        "--no-compile",
+        "--no-build-isolation",
+    )
+    run("pip", "install", *quick, "--target", target, sdist, cwd=folder)
 
 
 def linked(packages: Path, requirements: Iterable[str]) -> Path:
