@@ -19,6 +19,7 @@ import hypothesis
 import pytest
 import structlog
 
+from daemon.cli.proxies import reach_this_machine_directly
 from daemon.db.migrator import migrate
 from daemon.db.pool import Database
 from daemon.embedded.server import EmbeddedPostgres
@@ -41,6 +42,9 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("repeatable")
 
+# The servers that tests start are on this machine.
+reach_this_machine_directly(os.environ)
+
 RUN = pytest.StashKey[Run]()
 
 
@@ -62,6 +66,24 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     """Ends the run once all its processes have ended."""
     if RUN in config.stash and not hasattr(config, "workerinput"):
         config.stash[RUN].end()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_node_collection_finished(node: Any, ids: list[str]) -> None:
+    """A server that cannot start is told once, before the first test; the processes of the run find those that did."""
+    for name in wanted():
+        if any(f"[{name}" in each for each in ids):
+            with ExitStack() as stack:
+                _start(node.config, name, stack)
+
+
+def _start(config: pytest.Config, name: str, stack: ExitStack) -> Server:
+    try:
+        return repeatedly(name, lambda: stack.enter_context(config.stash[RUN].server(name)))
+    except Exception as error:
+        if hasattr(config, "workerinput"):
+            raise
+        pytest.exit(f"No test can have its database, since {name} does not start: {error}", returncode=1)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -124,9 +146,8 @@ def _server_of(item: pytest.Item) -> object:
 @pytest.fixture(scope="session", params=wanted())
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     """The server that all tests share."""
-    run = request.config.stash[RUN]
     with ExitStack() as stack:
-        yield repeatedly(request.param, lambda: stack.enter_context(run.server(request.param)))
+        yield _start(request.config, request.param, stack)
 
 
 @pytest.fixture(scope="session")

@@ -94,6 +94,7 @@ class Run:
             with PostgresContainer("pgvector/pgvector:pg18", driver=None) as container:
                 yield Server(container.get_connection_url(), find_programs())
         elif name == GIVEN:
+            asyncio.run(_answers(_choice()))
             yield Server(_choice(), find_programs())
         else:
             postgres = self._embedded(name)
@@ -117,11 +118,18 @@ class Run:
         return self.folder / name.replace(" ", "-")
 
     async def _drop_templates(self) -> None:
-        admin = await asyncpg.connect(_choice())
+        try:
+            admin = await asyncpg.connect(_choice())
+        except (OSError, asyncpg.PostgresError):
+            return  # a server that is not there has none
         made = "select datname from pg_database where starts_with(datname, $1)"
         for (name,) in await admin.fetch(made, self.template):
             await admin.execute(f"drop database {name}")
         await admin.close()
+
+
+async def _answers(url: str) -> None:
+    await (await asyncpg.connect(url)).close()
 
 
 def _choice() -> str:

@@ -81,6 +81,6 @@ def repeatedly(what: str, work: Callable[[], Result]) -> Result:
     for _ in range(TIMES - 1):
         try:
             return work()
-        except Exception:
-            logging.getLogger(__name__).exception("%s failed and is tried again", what)
+        except Exception as error:  # noqa: BLE001 - the last one is raised
+            logging.getLogger(__name__).warning("%s failed and is tried again: %s", what, error)
     return work()
