@@ -1,10 +1,11 @@
-""".ci/run: all checks and tests, and on the oldest Python of the machine what depends on the Python."""
+"""What a run of all tests says: on the oldest Python of the machine, too, and where no test can have its database."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -91,3 +92,16 @@ def test_an_oldest_python_that_makes_no_environment_is_told(machine: Machine) ->
     assert (code, said.splitlines()[-1]) == (0, SUMMARY)
     assert "Nothing is tried on Python 3.11.0" in said
     assert [line for line in log if line.startswith("pytest")] == []
+
+
+@pytest.mark.parametrize("processes", [(), ("--numprocesses=2",)])
+def test_a_server_that_does_not_start_is_told_once(processes: tuple[str, ...]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *processes, "tests/integration/db/test_ownership.py"],
+        cwd=ROOT, env=os.environ | {"MEMORYD_TEST_POSTGRES": "postgresql://nobody@127.0.0.1:9/nothing"},
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stdout.count("No test can have its database") == 1
+    assert "ERROR" not in done.stdout
+    assert "Traceback" not in done.stdout
