@@ -97,10 +97,15 @@ $(VENV)/pyvenv.cfg: $(UNFIT)
 		exit 1; \
 	fi; \
 	rm -rf "$(VENV)"; \
-	"$$python" -m venv "$(VENV)" >/dev/null 2>&1 && exit 0; \
+	said=$$("$$python" -m venv "$(VENV)" 2>&1) && exit 0; \
 	rm -rf "$(VENV)"; \
 	"$$python" -m virtualenv --quiet "$(VENV)" >/dev/null 2>&1 && exit 0; \
 	rm -rf "$(VENV)"; \
+	reason=$$(echo "$$said" | sed -n 's/^Error: //p'); \
+	if [ -n "$$reason" ]; then \
+		echo "$$python cannot make a virtual environment ($$reason): choose another place (make VENV=...)." >&2; \
+		exit 1; \
+	fi; \
 	echo "$$python cannot make a virtual environment: install its venv module" \
 		"(on Debian or Ubuntu: apt-get install python3-venv), then run make again." >&2; \
 	exit 1

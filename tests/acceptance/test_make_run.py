@@ -114,3 +114,11 @@ async def test_it_runs_without_releases_that_are_gone_and_says_what_a_machine_la
     assert code != 0
     assert said[-2].startswith("The package index does not answer"), said
     assert [line for line in said if "Traceback" in line] == []
+
+
+async def test_a_place_where_no_environment_can_be_made_is_told(checkout: Checkout) -> None:
+    code, said = await checkout.make("/dev/null/venv/.ready-to-run", VENV="/dev/null/venv")
+    assert code != 0
+    assert len(said) == 2, said
+    assert "Not a directory" in said[0]
+    assert "make VENV=" in said[0]
