@@ -1,6 +1,6 @@
 """A real Postgres for every test that needs one: a fresh, migrated database each, and real daemons on it.
 
-Each such test runs on every server that `tests/support/database/servers.py` names.
+All of it belongs to a plain owner (tests/support/database/owners.py), and tests and daemons connect as this owner. Each such test runs on every server that `tests/support/database/servers.py` names.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import asyncpg
 import hypothesis
@@ -25,7 +26,7 @@ from daemon.embedded.server import EmbeddedPostgres
 from tests.support.database import data_folders
 from tests.support.database.schemas import EMBEDDER, connected
 from tests.support.database.servers import Run, Server, wanted
-from tests.support.database.templates import EMPTY, copied, make_once, repeatedly
+from tests.support.database.templates import BARE, PGVECTOR, copied, make_once, repeatedly
 from tests.support.database.tokens import leave_tokens_out, put_tokens_in
 from tests.support.folders import server_folder
 from tests.support.processes.daemons import DaemonProcess, Daemons
@@ -130,11 +131,26 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
+def empty(server: Server, pytestconfig: pytest.Config) -> str:
+    """A database to copy in which an administrator has made pgvector, and nobody anything else."""
+    return make_templates(server, pytestconfig.stash[RUN])[0]
+
+
+@pytest.fixture(scope="session")
 def template(server: Server, pytestconfig: pytest.Config) -> str:
     """A migrated database to copy."""
-    name = pytestconfig.stash[RUN].template
-    repeatedly(name, lambda: asyncio.run(make_once(server, name, fill_template)))
-    return name
+    return make_templates(server, pytestconfig.stash[RUN])[1]
+
+
+def make_templates(server: Server, run: Run) -> tuple[str, str]:
+    """The two, by their names."""
+
+    async def make() -> None:
+        await make_once(server, run.empty, lambda one: one.execute(PGVECTOR), source=BARE, by_admin=True)
+        await make_once(server, run.template, fill_template, source=run.empty)
+
+    repeatedly(run.template, lambda: asyncio.run(make()))
+    return run.empty, run.template
 
 
 async def fill_template(connection: asyncpg.Connection) -> None:
@@ -143,9 +159,9 @@ async def fill_template(connection: asyncpg.Connection) -> None:
 
 
 @pytest.fixture
-async def empty_url(server: Server) -> AsyncIterator[str]:
-    """A database with nothing in it."""
-    async with copied(server, EMPTY) as url:
+async def empty_url(server: Server, empty: str) -> AsyncIterator[str]:
+    """A database with pgvector and nothing else in it."""
+    async with copied(server, empty) as url:
         yield url
 
 
@@ -164,6 +180,13 @@ async def database_url(request: pytest.FixtureRequest, server: Server, template:
 async def connection(database_url: str) -> AsyncIterator[asyncpg.Connection]:
     """A connection to the migrated database, as its owner."""
     async with connected(database_url) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def admin(server: Server, database_url: str) -> AsyncIterator[asyncpg.Connection]:
+    """A superuser's connection to the same database, for tests that say what they need it for."""
+    async with connected(server.admin_url_of(urlsplit(database_url).path[1:])) as opened:
         yield opened
 
 

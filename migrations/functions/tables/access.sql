@@ -312,13 +312,16 @@ create policy admin_read on public.agent_execution_logs for select to memoryd_ad
 
 -- public.memory_anchors
 -- An anchor is visible to those who see its memory. A read is logged for the memory's user. Of an erased
--- one (category null) no signature speaks for the agent and the hashes: a service changes and makes none.
+-- one (category null) no signature speaks for the agent and the hashes: a service changes and makes none. The
+-- owner, who is a member of the service, does: an erasure, a deletion and an import write such rows.
 create policy service on public.memory_anchors to memoryd_service
-    using (true) with check (category is not null and payload is distinct from '{"erased": true}');
+    using (true)
+    with check (category is not null and payload is distinct from '{"erased": true}'
+                or (select memoryd.runs_as_owner()));
 create policy erased_stays on public.memory_anchors as restrictive for update to memoryd_service
-    using (category is not null);
+    using (category is not null or (select memoryd.runs_as_owner()));
 create policy erased_is_kept on public.memory_anchors as restrictive for delete to memoryd_service
-    using (category is not null);
+    using (category is not null or (select memoryd.runs_as_owner()));
 grant select on public.memory_anchors to memoryd_user;
 create policy own_read on public.memory_anchors for select to memoryd_user
     using (exists (select from public.agent_memory m where m.id = memory_id));
