@@ -36,6 +36,22 @@ begin
 end
 $$;
 
+-- The owner answers as end users and, in `memoryd web`, as support: it may become both, and inherits nothing
+-- of theirs. Where it may not grant that, doctor and migrate say what an administrator runs.
+do $$
+declare
+    each text;
+begin
+    foreach each in array array['memoryd_user', 'memoryd_admin'] loop
+        if not pg_has_role(current_user, each, 'set') then
+            execute format('grant %I to %I with inherit false, set true', each, current_user);
+        end if;
+    end loop;
+exception when insufficient_privilege then
+    null;
+end
+$$;
+
 -- End users: functions that answer from the caller's own rows, or change only these.
 grant execute on function
     public."agent-memory-read", public."agent-memory-write",
