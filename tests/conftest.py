@@ -1,6 +1,7 @@
 """A real Postgres for every test that needs one: a fresh, migrated database each, and real daemons on it.
 
-All of it belongs to a plain owner (tests/support/database/owners.py), and tests and daemons connect as this owner. Each such test runs on every server that `tests/support/database/servers.py` names.
+All of it belongs to a plain owner (tests/support/database/owners.py), and tests and daemons connect as this owner. Each such
+test runs on every server that `tests/support/database/servers.py` names.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
@@ -15,9 +15,10 @@ import pytest_asyncio
 from daemon.adopt.adoption import Adoption
 from daemon.db import migrator
 from daemon.db.plan import MigrationError
+from tests.support.database.owners import as_role
 from tests.support.database.schemas import EMBEDDER, connected
 from tests.support.database.servers import Server
-from tests.support.database.templates import EMPTY, copied
+from tests.support.database.templates import copied
 from tests.support.processes.commands import Commands, Finished
 from tests.support.rows import DIMENSIONS
 from tests.support.waiting import until
@@ -59,9 +60,10 @@ class Adopted:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def adopted(server: Server, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Adopted]:
-    async with copied(server, EMPTY) as url, connected(url) as connection:
-        await connection.execute("create extension vector")
+async def adopted(
+    server: Server, empty: str, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Adopted]:
+    async with copied(server, empty) as url, connected(url) as connection:
         await build(connection, "assistant")
         memoryd = Commands(url, tmp_path_factory.mktemp("adopt"))
         tables = await connection.fetchval(IN_PUBLIC)
@@ -226,18 +228,17 @@ async def test_a_second_run_adds_nothing_and_says_so(adopted: Adopted) -> None:
 
 
 async def test_an_owner_adopts_a_bridge_and_what_is_like_no_design_only_by_name(
-    server: Server, monkeypatch: pytest.MonkeyPatch
+    server: Server, empty: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with copied(server, EMPTY) as url, connected(url) as admin:
+    async with copied(server, empty) as url, connected(server.admin_url_of(urlsplit(url).path[1:])) as admin:
         parts = urlsplit(url)
         role = f"owner_of_{parts.path[-8:]}"
         await admin.execute(
-            f"create extension vector; create role {role} login; grant memoryd_service to {role};"
+            f"create role {role} login; grant memoryd_service to {role};"
             f'grant create on schema public to {role}; alter database "{parts.path[1:]}" owner to {role}'
         )
         try:
-            mine = urlunsplit(parts._replace(netloc=f"{role}@{parts.netloc.rpartition('@')[2]}"))
-            async with connected(mine) as owner:
+            async with connected(as_role(url, role)) as owner:
                 await build(owner, "bridge")
                 await owner.execute(
                     "alter table agent_memory enable row level security, force row level security"

@@ -18,7 +18,7 @@ from daemon.health.check import Check, Facts
 from daemon.health.checks import check_size
 from daemon.health.status import Size
 from daemon.settings import Settings
-from tests.support.database.logins import closed
+from tests.support.database.logins import GONE, closed
 from tests.support.processes.commands import Commands, Finished
 from tests.support.processes.daemons import DaemonProcess
 
@@ -128,7 +128,7 @@ async def stranger_of(url: str, tmp_path: Path) -> AsyncIterator[tuple[str, Comm
         host = parts.netloc.rpartition("@")[2]
         yield role, Commands(urlunsplit(parts._replace(netloc=f"{role}:x@{host}")), tmp_path)
     finally:
-        await connection.execute(f"drop owned by {role}; drop role {role}")
+        await connection.execute(GONE.format(role))
         await connection.close()
 
 

@@ -24,7 +24,7 @@ from tests.support.processes.daemons import Daemons
 from tests.support.rows import DIMENSIONS
 from tests.support.services.remote import Remote, remote_embedder
 
-OWN_EMPTY, OWN_TEMPLATE = "memoryd_test_empty", "memoryd_test_template"
+OWN_EMPTY, OWN_TEMPLATE = "memoryd_empty", "memoryd_test_template"
 """On the server of the tests that break it."""
 
 

@@ -204,6 +204,7 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "memoryd.caller_id": ("select memoryd.caller_id()",),
         "memoryd.caller_is_privileged": ("select memoryd.caller_is_privileged()",),
+        "memoryd.runs_as_owner": ("select memoryd.runs_as_owner()",),
         "memoryd.current_caller": ("select memoryd.current_caller()",),
         "memoryd.caller_is_service": ("select memoryd.caller_is_service()",),
         "memoryd.caller_role": ("select memoryd.caller_role()",),

@@ -73,7 +73,9 @@ async def copied(server: Server, source: str) -> AsyncIterator[str]:
     name = f"memoryd_test_{uuid.uuid4().hex[:12]}"
     admin = await asyncpg.connect(server.admin_url)
     try:
-        await admin.execute(f"create database {name} template {source} strategy file_copy owner {server.owner}")
+        await admin.execute(
+            f"create database {name} template {source} strategy file_copy owner {server.owner}"
+        )
         yield server.url_of(name)
         await admin.execute(f"drop database if exists {name} with (force)")
     finally:
