@@ -78,8 +78,9 @@ grant execute on function
     memoryd.time_fits, memoryd.text_fits, memoryd.list_fits, memoryd.json_fits, memoryd.is_whole,
     memoryd.one_line, memoryd.nfkc, memoryd.looks_like, memoryd.styled_letters,
     memoryd.caller_id, memoryd.caller_role, memoryd.caller_is_service, memoryd.caller_is_privileged,
-    memoryd.current_caller, memoryd.runs_as_owner, memoryd.memory_is_off, memoryd.audit_read, memoryd.ms_since,
-    memoryd.current_project, memoryd.in_project, memoryd.drawn_in_project, memoryd.is_current
+    memoryd.current_caller, memoryd.runs_as_owner, memoryd.memory_is_off, memoryd.audit_read,
+    memoryd.ms_since, memoryd.current_project, memoryd.in_project, memoryd.drawn_in_project,
+    memoryd.is_current
     to memoryd_service, memoryd_user, memoryd_admin;
 
 -- What the policies for end users call.

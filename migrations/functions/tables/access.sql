@@ -15,10 +15,10 @@
 -- They delete by forget(). The policies limit DELETE to their own rows all the same, in case the right is
 -- granted later.
 --
--- The tables' owner passes every policy (runs_as_owner()): its SECURITY DEFINER functions write what no client
--- may. Row-level security is forced, so it needs policies, unless it is a superuser. As a member of the
--- service it has those; a rule that the service has, and a restrictive one, which also holds a member of
--- memoryd_user, lets it pass by name.
+-- The tables' owner passes every policy: its SECURITY DEFINER functions write what no client may. Row-level
+-- security is forced, so it needs policies, unless it is a superuser. It has those of the service, whose
+-- member it is. Where these have a condition, and where one is restrictive (it may be a member of
+-- memoryd_user, too), runs_as_owner() lets it pass.
 
 -- What is the same for all tables. Clients have no rights but those that are granted in this file: Supabase
 -- grants its clients everything by default, also TRUNCATE, which no policy stops.
@@ -287,7 +287,8 @@ grant select on public.user_memory_access to memoryd_user;
 
 -- public.shared_knowledge
 -- What the team of agents knows is not for end users. A caller who names an organisation has what is of it;
--- the daemon, which names none, has all, and so has the owner: its functions compare organisations themselves.
+-- the daemon, which names none, has all, and so has the owner: its functions compare organisations
+-- themselves.
 create policy service on public.shared_knowledge to memoryd_service
     using ((select memoryd.runs_as_owner())
            or (select memoryd.caller_org()) is null or org_id = (select memoryd.caller_org()))

@@ -372,19 +372,16 @@ async def test_a_rolled_back_admin_read_is_in_the_servers_log(
         "set local role memoryd_service",
     ],
 )
-async def test_an_admin_writes_nothing(admin: asyncpg.Connection, statement: str) -> None:
-    transaction = admin.transaction()
-    await transaction.start()
-    await remember(admin, "x", user_id=ANN)
+async def test_an_admin_writes_nothing(admin_scratch: asyncpg.Connection, statement: str) -> None:
+    """Only a superuser may be another login for a while."""
+    await remember(admin_scratch, "x", user_id=ANN)
     grantee = f"admin_{uuid4().hex[:8]}"
-    # Only a superuser may be another login for a while.
-    await admin.execute(
+    await admin_scratch.execute(
         f"create role {grantee}; grant memoryd_admin to {grantee}; set local session authorization {grantee}"
     )
     with pytest.raises(asyncpg.InsufficientPrivilegeError):
-        async with admin.transaction():
-            await admin.execute(statement)
-    await transaction.rollback()
+        async with admin_scratch.transaction():
+            await admin_scratch.execute(statement)
 
 
 async def test_an_admins_recall_is_audited(connection: asyncpg.Connection) -> None:

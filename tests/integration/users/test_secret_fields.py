@@ -114,7 +114,7 @@ async def test_every_column_is_guarded(scratch: asyncpg.Connection) -> None:
         await is_refused(scratch, f"update {table} set {column} = $1", json.dumps({"access_token": SECRET}))
 
 
-async def test_each_way_in_is_guarded(scratch: asyncpg.Connection) -> None:
+async def test_each_way_in_is_guarded(scratch: asyncpg.Connection, admin_scratch: asyncpg.Connection) -> None:
     plain = json.dumps({"api_key": SECRET})
     await is_refused(
         scratch,
@@ -122,12 +122,15 @@ async def test_each_way_in_is_guarded(scratch: asyncpg.Connection) -> None:
         "values (gen_random_uuid(), 'user', 'hi', $1)",
         plain,
     )
+    # By COPY, too, which Postgres refuses to those whom a policy holds.
+    await write_settings(admin_scratch, load_settings(secret_fields="api_key"))
     with pytest.raises(REFUSED) as raised:
-        async with scratch.transaction():
-            await scratch.copy_records_to_table(
+        async with admin_scratch.transaction():
+            await admin_scratch.copy_records_to_table(
                 "agent_memory", records=[("a", "b", plain)], columns=["agent_id", "content", "metadata"]
             )
     assert SECRET not in str(raised.value)
+    await admin_scratch.execute("rollback; begin")
     export = await scratch.fetchval("select export_user_memory($1)", ANN)
     row = {
         "id": str(uuid4()),
