@@ -206,9 +206,8 @@ async def lock_tables(connection: asyncpg.Connection, *, all_tables: bool) -> No
 
 
 def lacking_rights(what: str, error: asyncpg.PostgresError) -> MigrationError:
+    """Of a right that the look before had not found missing (daemon/db/administrator.py)."""
     return MigrationError(
         f"{what} needs rights that this role lacks ({error.args[0]}). "
-        "memoryd's owner must be able to create schemas and, once, the roles memoryd_service, memoryd_user and "
-        "memoryd_admin (or an administrator creates them: create role memoryd_service nologin; create role "
-        "memoryd_user nologin; create role memoryd_admin nologin; grant memoryd_service to the owner)."
+        "memoryd doctor says what an administrator runs, if it is that; else connect as the tables' owner."
     )

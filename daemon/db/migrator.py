@@ -20,6 +20,7 @@ from typing import Protocol
 
 import asyncpg
 
+from daemon.db.administrator import PART, Lacking, read_lacking, say_lacking
 from daemon.db.apply import (
     IN_THE_WAY,
     LOCK_MILLISECONDS,
@@ -124,8 +125,12 @@ async def migrate(  # noqa: PLR0913 - what it is to do, one each
         ledger = await read_ledger(connection)
         if not ledger:
             await _check_clear(connection, files)
-        return plan(files, ledger, await read_applied(connection))
+        upgrade = plan(files, ledger, await read_applied(connection))
+        return replace(upgrade, left=_left_to_administrator(await read_lacking(connection)))
     await _check_server(connection)
+    lacking = await read_lacking(connection)
+    if lacking.needed and not await read_ledger(connection):
+        raise MigrationError(say_lacking(lacking, await connection.fetchval("select current_database()")))
     until = time.monotonic() + PATIENCE_SECONDS
     conflicts, tries = Conflicts(), 0
     while True:
@@ -156,7 +161,12 @@ async def migrate(  # noqa: PLR0913 - what it is to do, one each
         await _validate_checks(connection)
         await build_late_indexes(connection)
         await check_dimensions(connection, dimensions=dimensions, embedder=embedder)
-        return replace(done, left=await join(connection, admin_roles))
+        left = await join(connection, admin_roles)
+        return replace(done, left=left + _left_to_administrator(await read_lacking(connection)))
+
+
+def _left_to_administrator(lacking: Lacking) -> tuple[tuple[str, str], ...]:
+    return tuple((PART, statement) for statement in lacking.statements)
 
 
 async def _upgrade(
@@ -319,12 +329,8 @@ async def _ensure_extension(connection: asyncpg.Connection) -> str:
         try:
             async with connection.transaction():
                 await connection.execute(f"create extension vector with schema {target}")
-        except asyncpg.InsufficientPrivilegeError:
-            role = await connection.fetchval("select current_user")
-            raise MigrationError(
-                f'The role "{role}" may not create extension vector. '
-                f"Ask an administrator to run once, in this database: create extension vector with schema {target}"
-            ) from None
+        except asyncpg.InsufficientPrivilegeError as error:
+            raise lacking_rights("The extension vector", error) from None
         except (asyncpg.UndefinedFileError, asyncpg.FeatureNotSupportedError):
             raise MigrationError(
                 "This Postgres has no pgvector. Install it (Debian: postgresql-18-pgvector; managed services have it "

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version as package_version
 
+from daemon.db.administrator import PART, block_of
 from daemon.db.functions import AppliedFile
 from daemon.db.migration_files import FunctionFile, Migration, MigrationFiles, load_files
 
@@ -101,7 +102,13 @@ def describe(upgrade: Upgrade, *, does: str) -> list[str]:
     lines += [f"{does} the removal of functions/{name}" for name in upgrade.gone]
     lines += [f"{does} the tokens of local/wordllama-256"] * upgrade.tokens
     lines += [f"dropped {one}" for one in upgrade.dropped]
-    lines += [f"left to a role with more rights ({part}): {statement};" for part, statement in upgrade.left]
+    lines += [
+        f"left to a role with more rights ({part}): {statement};"
+        for part, statement in upgrade.left
+        if part != PART
+    ]
+    if statements := [statement for part, statement in upgrade.left if part == PART]:
+        lines += ["An administrator runs, in this database:", block_of(statements)]
     return lines
 
 

@@ -7,38 +7,47 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from daemon.health.check import Check, Facts, quoted
+from daemon.db.administrator import Lacking
+from daemon.health.check import BELOW, Check, Facts, quoted
+
+ROLES = ("memoryd_service", "memoryd_user", "memoryd_admin")
 
 
 def check_roles(server: Facts) -> list[Check]:
-    """Our two roles, and whether the one that asks may be memoryd."""
-    me, missing = server["role"], {"memoryd_service", "memoryd_user"} - set(server["roles"])
+    """Our roles, and whether the one that asks may be memoryd."""
+    me, missing = server["role"], [name for name in ROLES if name not in server["roles"]]
     if missing:
-        names = " and ".join(sorted(missing))
-        advice = "; ".join(f"create role {name} nologin" for name in sorted(missing))
+        names = " and ".join(missing)
         if not server["has_schema"] and server["creates_roles"]:
             return [
                 Check(
                     "roles", "warning", f"There is no role {names} yet.", "memoryd migrate creates the roles."
                 )
             ]
-        return [
-            Check(
-                "roles",
-                "problem",
-                f"There is no role {names}.",
-                f"An administrator runs: {advice}, and their grants.",
-            )
-        ]
-    checks = [Check("roles", "ok", f"memoryd_service and memoryd_user exist; {me} works as memoryd_service.")]
+        advice = "Run: memoryd migrate --repair" if server["creates_roles"] else BELOW
+        return [Check("roles", "problem", f"There is no role {names}.", advice)]
+    checks = [Check("roles", "ok", f"memoryd's three roles exist; {me} works as memoryd_service.")]
+    owner = server["owner"]
     if not server["member"]:
         advice = f"An administrator runs: grant memoryd_service to {quoted(me)}"
+        if owner is None or owner["mine"]:
+            advice = BELOW if server["lacks"] else "Run: memoryd migrate"
         checks = [Check("roles", "problem", f"{me} is not a member of memoryd_service.", advice)]
-    owner = server["owner"]
     if owner is not None and not owner["mine"]:
         found = f"Schema memoryd belongs to {owner['name']}, and this is {me}."
         checks.append(Check("owner", "problem", found, f"Give DATABASE_URL the user {owner['name']}."))
     return checks
+
+
+def check_administrator(server: Facts, lacking: Lacking) -> Check:
+    """Rights that only an administrator gives: the same block as `memoryd migrate` names."""
+    if not lacking:
+        return Check("administrator", "ok", "This role lacks nothing that an administrator gives.")
+    found = f"{server['role']} lacks rights for memory requests of users, or for memoryd web."
+    if lacking.needed:
+        found = f"{server['role']} lacks rights that memoryd needs."
+    advice = f"In database {server['database']} an administrator runs once:\n{lacking.block}"
+    return Check("administrator", "problem", found, advice)
 
 
 def check_row_security(server: Facts) -> Check:

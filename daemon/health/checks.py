@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from daemon.db.catalog import OF_TABLES
 from daemon.db.migrator import OLDEST_POSTGRES
 from daemon.db.models import Model, Models, is_like
-from daemon.health.check import Check, Facts, quoted, split_advice
+from daemon.health.check import BELOW, Check, Facts, split_advice
 from daemon.health.status import Size, Status
 from daemon.settings import Settings
 
@@ -63,10 +63,7 @@ def check_vector(server: Facts) -> Check:
         return Check("pgvector", "problem", "This Postgres has no pgvector.", advice)
     if vector is None:
         found = f"pgvector {available} is there, but not created in this database."
-        create = "An administrator runs, in this database: create extension vector"
-        return Check(
-            "pgvector", "problem", found, "Run: memoryd migrate" if server["vector_mine"] else create
-        )
+        return Check("pgvector", "problem", found, "Run: memoryd migrate" if server["vector_mine"] else BELOW)
     if _version(vector["version"]) < OLDEST_VECTOR:
         found = f"pgvector {vector['version']} is older than {'.'.join(map(str, OLDEST_VECTOR))}."
         return Check("pgvector", "problem", found, "Install a newer one, then: alter extension vector update")
@@ -210,8 +207,7 @@ def _how_to_migrate(server: Facts) -> str:
     if server["vector"] is None and server["vector_available"] is None:
         return "Install pgvector first, as said above. Then run: memoryd migrate"
     if server["lacks"]:
-        grants = "; ".join(f"{grant} to {quoted(server['role'])}" for grant in server["lacks"])
-        return f"An administrator runs: {grants}. Then run: memoryd migrate"
+        return "An administrator runs what stands under administrator, above. Then run: memoryd migrate"
     return "Run: memoryd migrate"
 
 

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable
 
 import asyncpg
 
+from daemon.db.administrator import read_lacking
 from daemon.db.catalog import changed_since
 from daemon.db.functions import read_applied
 from daemon.db.migration_files import load_files, load_migrations, tables_of
@@ -44,21 +45,11 @@ select json_build_object(
     'vector', (select json_build_object('version', e.extversion, 'schema', n.nspname)
                from pg_extension e join pg_namespace n on n.oid = e.extnamespace where e.extname = 'vector'),
     'vector_available', (select default_version from pg_available_extensions where name = 'vector'),
-    -- Without one of these rights memoryd migrate stops.
-    'vector_mine', (select r.rolsuper or (v.trusted and has_database_privilege(current_database(), 'create'))
-                    from pg_roles r
-                    join pg_available_extensions a on a.name = 'vector'
-                    join pg_available_extension_versions v on v.name = a.name and v.version = a.default_version
-                    where r.rolname = current_user),
-    'lacks', (select coalesce(json_agg('grant create on ' || what order by what), '[]')
-              from (select 'database ' || quote_ident(current_database()) as what
-                    where not has_database_privilege(current_database(), 'create')
-                    union all
-                    select 'schema public' where not has_schema_privilege('public', 'create')) lacks),
     'creates_roles', (select rolsuper or rolcreaterole from pg_roles where rolname = current_user),
     'role', current_user,
+    'database', current_database(),
     'roles', (select coalesce(json_agg(rolname), '[]')
-              from pg_roles where rolname in ('memoryd_service', 'memoryd_user')),
+              from pg_roles where rolname in ('memoryd_service', 'memoryd_user', 'memoryd_admin')),
     'member', (select pg_has_role(current_user, oid, 'usage')
                from pg_roles where rolname = 'memoryd_service'),
     'owner', (select json_build_object('name', pg_get_userbyid(nspowner),
@@ -167,9 +158,12 @@ async def examine(
         standby = None if server["standby"] is None else Standby(**server["standby"])
         if standby is not None:
             yield check_standby(standby)
+        lacking = await read_lacking(connection)
+        server = {**server, "lacks": lacking.statements, "vector_mine": not lacking.has("create extension")}
         yield checks.check_vector(server)
         for check in access_checks.check_roles(server):
             yield check
+        yield access_checks.check_administrator(server, lacking)
         status, memory, trouble = await _read_schema(connection, server, settings)
         if memory is not None:
             yield access_checks.check_row_security(server)
