@@ -21,7 +21,7 @@ from tests.support.content.finished import all_done
 from tests.support.database.logins import login_url
 from tests.support.database.schemas import connected
 from tests.support.database.servers import Server
-from tests.support.database.templates import copied
+from tests.support.database.templates import BARE, copied
 from tests.support.folders import server_folder
 from tests.support.processes.commands import Commands
 from tests.support.processes.daemons import Daemons
@@ -225,6 +225,20 @@ async def test_a_spoiled_file_restores_nothing(backup: Path, emptied: str, tmp_p
     restored = await fresh(emptied)
     assert not await restored.fetchval(HAS_SCHEMA)
     await restored.close()
+
+
+async def test_an_owner_who_lacks_rights_is_told_what_an_administrator_runs(
+    server: Server, backup: Path, tmp_path: Path
+) -> None:
+    async with copied(server, BARE) as url:
+        done = await Commands(url, tmp_path)("restore", str(backup))
+        assert (done.code, "create extension if not exists vector with schema public;\n" in done.err) == (
+            1,
+            True,
+        )
+        restored = await fresh(url)
+        assert not await restored.fetchval(HAS_SCHEMA)
+        await restored.close()
 
 
 async def test_what_is_there_is_not_written_over(memoryd: Commands, backup: Path, tmp_path: Path) -> None:
