@@ -211,7 +211,7 @@ LEFT: dict[str, tuple[list[str], list[str], list[str]]] = {
 def pasted(server: Server, url: str, block: str) -> subprocess.CompletedProcess[bytes]:
     """The block in psql."""
     psql = server.programs.bin / "psql"
-    arguments = [psql, "--set=ON_ERROR_STOP=1", "--quiet", url]
+    arguments = [str(psql), "--set=ON_ERROR_STOP=1", "--quiet", url]
     return subprocess.run(arguments, input=block.encode(), capture_output=True, check=False)
 
 
