@@ -75,7 +75,7 @@ grant execute on function
 -- The functions of recall that run with the caller's rights, and the few that do not and check who calls.
 grant execute on function
     memoryd.source_names, memoryd.source_names_for_users, memoryd.states_of, memoryd.scope_of,
-    memoryd.kind_weight, memoryd.memory_weight, memoryd.recency,
+    memoryd.kind_weight, memoryd.memory_weight, memoryd.recency, memoryd.kin_of,
     memoryd.dimensions, memoryd.searched_dimensions, memoryd.comparable,
     memoryd.asks_unowned, memoryd.group_scope, memoryd.message_scope, memoryd.find,
     memoryd.linked_to, memoryd.is_asked_for,
@@ -105,12 +105,12 @@ grant execute on function
     memoryd.how_to_phrases, memoryd.small_talk_phrases, memoryd.pattern_phrases, memoryd.phrases_of,
     memoryd.pattern_scopes, memoryd.plain, memoryd.is_small_talk,
     memoryd.known_names, memoryd.patterns_of, memoryd.words_of,
-    memoryd.trust_classes, memoryd.trust_of_source, memoryd.claimed_trust, memoryd.least_trusted,
+    memoryd.trust_of_source, memoryd.claimed_trust, memoryd.least_trusted,
     memoryd.trust_of_memory, memoryd.trust_of_insight, memoryd.trust_of_knowledge,
     memoryd.trust_of_passage, memoryd.origin_mark,
     memoryd.quoted, memoryd.named, memoryd.passage_line, memoryd.says_same, memoryd.repeats,
-    memoryd.choose_lines, memoryd.gather_lines, memoryd.context_space, memoryd.may_ask_about,
-    memoryd.said_key,
+    memoryd.single_lines, memoryd.choose_lines, memoryd.gather_lines, memoryd.context_space,
+    memoryd.may_ask_about, memoryd.said_key,
     memoryd.context_part, memoryd.log_context, memoryd.explain_lines,
     memoryd.named_knowledge
     to memoryd_service, memoryd_user;
