@@ -76,9 +76,11 @@ begin
     opened.access := case when not (opened.reader).privileged
                           then memoryd.access_of((opened.reader).user_id, here) end;
     -- A filter, or a project, may exclude many of the nearest. Without one, 100 find no more among the best
-    -- twenty than 60 do (`python -m benchmarks.search.evidence`). The count is twice what is shown.
-    opened.reach := case when p_request.filter = '{}' and here is null
-                         then least(4000, greatest(60, p_request.count / 2)) else 4000 end;
+    -- twenty than 60 do (`python -m benchmarks.search.evidence`). The count is twice what is shown; of a
+    -- context it is what is shown of three kinds.
+    opened.reach := case when p_request.filter <> '{}' or here is not null then 4000
+                         when p_request.by_kind then 60
+                         else least(4000, greatest(60, p_request.count / 2)) end;
     return opened;
 end
 $$;
@@ -307,8 +309,9 @@ begin
                       and (r.left_out is null or not p_request.relevant_only)
               order by r.relevance desc limit 20) t
     ), links as materialized (
-        select l.id, l.strength, p_request.by_kind is true and l.strength >= 0.4 and memoryd.kin_of(
-                   'memory', (select m.kind from public.agent_memory m where m.id = l.id)) = 'is known' as brings
+        select l.id, l.strength, p_request.by_kind is true and l.strength >= 0.4 and (
+                   select memoryd.kin_of('memory', m.kind) = 'is known' from public.agent_memory m
+                   where m.id = l.id) as brings
         from best_memories b cross join lateral memoryd.linked_to(b.ids) l
     ), linked as (
         select array_agg(l.id) as ids from links l
