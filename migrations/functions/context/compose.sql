@@ -169,8 +169,8 @@ $$;
 
 -- Which of these lines, the best first, stand in the context: those that do not say what another says, at
 -- most three insights and ten of each other source, as many as p_space characters have room for. First comes
--- the best of each kind (memoryd.kin_of). Each further line of a kind counts a tenth less: so none crowds
--- out the others.
+-- the best of each kind (memoryd.kin_of). Each further line of a source and kind counts a tenth less: so
+-- none crowds out the others.
 create or replace function memoryd.choose_lines(p_lines memoryd.context_line[], p_space integer)
 returns setof memoryd.context_line
 language plpgsql stable
@@ -179,13 +179,13 @@ as $$
 begin
     return query
     with kinds as (
-        select l.*, row_number() over (
-                   partition by l.source, memoryd.kin_of(l.source, l.kind), l.why is null order by l.nth) - 1
-                   as further
+        select l.*, row_number() over (partition by k.kin, l.why is null order by l.nth) as in_kin,
+               row_number() over (partition by l.source, k.kin, l.why is null order by l.nth) - 1 as further
         from memoryd.single_lines(p_lines) with ordinality
              as l(source, kind, id, scope, score, created_at, trust, content, line, why, nth)
+        cross join lateral (select memoryd.kin_of(l.source, l.kind) as kin) k
     ), places as (
-        select k.*, row_number() over (partition by k.why is null order by k.further > 0,
+        select k.*, row_number() over (partition by k.why is null order by k.in_kin > 1,
                                        k.score * 0.9 ^ k.further desc, k.nth) as place
         from kinds k
     ), ranked as (
