@@ -272,7 +272,7 @@ language sql immutable parallel safe
 return coalesce(case when p_added then 0.2 * p_strength else greatest(0, 0.2 * p_strength - p_score) end, 0);
 
 -- The best rows for a request, with their contents: what memoryd.find() has found, and what is linked to the
--- best memories of it. by_kind: a link also makes a row belong that is known and fits less than others do.
+-- best memories of it. by_kind: a link to what happened brings what is known, however little it fits.
 create or replace function memoryd.best_rows(p_request memoryd.search_request)
 returns setof memoryd.search_result
 language plpgsql stable
@@ -299,53 +299,52 @@ begin
         select h.source, h.id, h.similarity, h.created_at, h.lexical, h.dense, h.prior, h.named, h.timed,
                h.session, coalesce(k.part, h.relevance) as relevance, h.weight, h.shares,
                case when k.part >= 0.25 then null else h.left_out end as left_out
-        from found h
-        left join memoryd.keyword_parts(
+        from found h left join memoryd.keyword_parts(
             array(select f.source from found f), array(select f.id from found f), asked_keywords) k
             using (source, id)
     ), best_memories as (
         select array_agg(t.id) as ids
         from (select r.id from ranked r where r.source = 'memory' and r.relevance > 0.3
-                      and (r.left_out is null or not p_request.relevant_only)
+                  and (r.left_out is null or not p_request.relevant_only)
               order by r.relevance desc limit 20) t
     ), links as materialized (
-        select l.id, l.strength, p_request.by_kind is true and l.strength >= 0.4 and (
-                   select memoryd.kin_of('memory', m.kind) = 'is known' from public.agent_memory m
-                   where m.id = l.id) as brings
-        from best_memories b cross join lateral memoryd.linked_to(b.ids) l
+        select l.id, l.strength from best_memories b cross join lateral memoryd.linked_to(b.ids) l
+    ), brought as materialized (
+        select m.id
+        from best_memories b cross join lateral memoryd.linked_to(array(
+            select h.id from public.agent_memory h where p_request.by_kind and h.id = any(b.ids)
+                and memoryd.kin_of('memory', h.kind) = 'happened')) l
+        join public.agent_memory m on m.id = l.id and memoryd.kin_of('memory', m.kind) = 'is known'
+        where l.strength >= 0.4
     ), linked as (
         select array_agg(l.id) as ids from links l
         where l.id not in (select r.id from ranked r where r.source = 'memory')
     ), scored as (
-        select r.*, l.brings, memoryd.association(l.strength, r.relevance * r.weight, by_words_alone)
-                   as association
+        select r.*, memoryd.association(l.strength, r.relevance * r.weight, by_words_alone) as association
         from ranked r left join links l on l.id = r.id and r.source = 'memory'
         union all
-        select m.source, m.id, m.similarity, m.created_at, 0, 0, 0, 0, 0, 0, m.relevance, m.weight,
-               0, case when l.strength < 0.5 then 'linked too loosely' end, false, 0.2 * l.strength
-        from linked g
-        cross join lateral memoryd.linked_rows(p_request, g.ids, asked_keywords, memoryd.asks_unowned(
-            caller, p_request.agent, p_request.about)) m
+        select m.source, m.id, m.similarity, m.created_at, 0, 0, 0, 0, 0, 0, m.relevance, m.weight, 0,
+               case when l.strength < 0.5 then 'linked too loosely' end, 0.2 * l.strength
+        from linked g cross join lateral memoryd.linked_rows(
+            p_request, g.ids, asked_keywords,
+            memoryd.asks_unowned(caller, p_request.agent, p_request.about)) m
         join links l on l.id = m.id
         where g.ids is not null
     ), summed as (
         select s.*, r.recency, s.relevance * s.weight + r.recency + s.association as total,
-               case when s.brings is not true then s.left_out end as why
-        from scored s
-        cross join lateral (select memoryd.recency(s.created_at) * case
+               case when s.id not in (select o.id from brought o) then s.left_out end as why
+        from scored s cross join lateral (select memoryd.recency(s.created_at) * case
             when by_words_alone then 1 else s.relevance * s.weight end as recency offset 0) r
         where s.relevance > 0 or s.association > 0
     ), best as materialized (
         select s.*, greatest(s.total, case when s.shares = 2 then
                    max(s.total) filter (where s.shares = 0) over () end) as rank
-        from summed s
-        order by p_request.by_kind is true and s.why is null desc, rank desc, s.shares desc,
+        from summed s order by p_request.by_kind is true and s.why is null desc, rank desc, s.shares desc,
                  s.created_at desc, s.id limit p_request.count
     )
     select b.source, b.id, s.content, least(1, b.rank), b.similarity, s.metadata, b.created_at, b.lexical,
-           b.dense, b.prior, b.named, b.timed, b.session, b.relevance,
-           b.weight + coalesce((b.rank - b.total) / nullif(b.relevance, 0), 0), b.recency, b.association,
-           b.shares, b.why
+           b.dense, b.prior, b.named, b.timed, b.session, b.relevance, b.weight + coalesce(
+               (b.rank - b.total) / nullif(b.relevance, 0), 0), b.recency, b.association, b.shares, b.why
     from best b
     join memoryd.show_rows(caller, array(select b.source from best b order by b.id),
                            array(select b.id from best b order by b.id)) s using (source, id)
