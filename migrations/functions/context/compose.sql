@@ -32,11 +32,11 @@ $$;
 
 -- Which of these rows repeat one that stands before them. Two that are known do where their embeddings are
 -- nearly the same, and they have the same words in the same order, but for inflections and words without a
--- meaning of their own. (Embeddings alone do not tell "Ann owes Bob" from "Bob owes Ann".) Two that happened
--- (p_happened) do where one has all words of the other, and hardly any more; numbers do not count here. Rows
--- in scopes that are not the caller's are not compared.
+-- meaning of their own. (Embeddings alone do not tell "Ann owes Bob" from "Bob owes Ann".) Of what happened
+-- (p_kinds; null: it is known) outcomes do where they have the same words but for numbers, and errors also
+-- where one has some more. Rows in scopes that are not the caller's are not compared.
 create or replace function memoryd.repeats(
-    p_sources text[], p_ids uuid[], p_scopes bigint[], p_happened boolean[])
+    p_sources text[], p_ids uuid[], p_scopes bigint[], p_kinds text[])
 returns table (id uuid, of uuid)
 language plpgsql stable security definer
 set search_path = pg_catalog, public, :vector_schema, pg_temp
@@ -54,9 +54,9 @@ declare
 begin
     return query
     with read as materialized (
-        select g.nth, g.id, g.happened, e.embedding, e.lexemes
-        from unnest(p_sources, p_ids, p_scopes, p_happened) with ordinality
-             as g(source, id, scope, happened, nth)
+        select g.nth, g.id, g.kind, e.embedding, e.lexemes
+        from unnest(p_sources, p_ids, p_scopes, p_kinds) with ordinality
+             as g(source, id, scope, kind, nth)
         cross join lateral (
             select t.embedding, t.lexemes from memoryd.entries t
             where t.scope = g.scope and t.id = g.id and t.source = g.source and t.passage = 0
@@ -66,23 +66,25 @@ begin
     ), pairs as materialized (
         select l.nth, e.nth as before
         from read e
-        join read l on l.nth > e.nth and l.happened = e.happened
-            and e.embedding <=> l.embedding < case when l.happened then 0.3 else 0.1 end
+        join read l on l.nth > e.nth and l.kind is not distinct from e.kind
+            and e.embedding <=> l.embedding < case when l.kind is null then 0.1 else 0.3 end
     ), ordered as materialized (
-        select r.nth, r.id, r.happened, string_agg(u.lexeme, ' ' order by p) as words,
+        select r.nth, r.id, r.kind, string_agg(u.lexeme, ' ' order by p) as words,
                array_agg(distinct u.lexeme) filter (where u.lexeme ~ '[[:alpha:]]') as named
         from read r
         cross join lateral unnest(r.lexemes) u
         cross join lateral unnest(u.positions) p
         where r.nth in (select p.nth from pairs p union all select p.before from pairs p)
-        group by r.nth, r.id, r.happened
+        group by r.nth, r.id, r.kind
     )
     select distinct on (l.id) l.id, e.id
     from pairs p
     join ordered l on l.nth = p.nth
     join ordered e on e.nth = p.before
-    where case when not l.happened then e.words = l.words
-               when cardinality(l.named) <= cardinality(e.named)
+    where case when l.kind is null then e.words = l.words
+               when l.named = e.named then true
+               when l.kind <> 'error' then false
+               when cardinality(l.named) < cardinality(e.named)
                    then l.named <@ e.named and cardinality(l.named) > 0.6 * cardinality(e.named)
                else e.named <@ l.named and cardinality(e.named) > 0.6 * cardinality(l.named) end
     order by l.id, p.before;
@@ -114,11 +116,11 @@ begin
         select r.id, r.of
         from (select array_agg(t.source order by t.turn) as sources, array_agg(t.id order by t.turn) as ids,
                      array_agg(t.scope order by t.turn) as scopes,
-                     array_agg(t.happened order by t.turn) as happened
+                     array_agg(case when t.happened then t.kind end order by t.turn) as kinds
               from turns t
               -- Observations are told again: a similar one says that it was seen again.
               where t.source <> 'insight' and (t.source <> 'memory' or t.kind <> 'observation')) c
-        cross join lateral memoryd.repeats(c.sources, c.ids, c.scopes, c.happened) r
+        cross join lateral memoryd.repeats(c.sources, c.ids, c.scopes, c.kinds) r
     ), said as materialized (
         -- The offset keeps texts from being compared that are no pair.
         select t.*, coalesce(

@@ -279,11 +279,11 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "memoryd.repeats": tuple(
             "select r.* from (select array_agg(i::uuid) as ids, "
             f"array_agg('{source}'::text) as sources, array_agg(({scope})::bigint) as scopes, "
-            f"array_agg({happened}) as happened from unnest(<{table}>) i) g "
-            "cross join lateral memoryd.repeats(g.sources, g.ids, g.scopes, g.happened) r order by 1, 2"
+            f"array_agg({kind}::text) as kinds from unnest(<{table}>) i) g "
+            "cross join lateral memoryd.repeats(g.sources, g.ids, g.scopes, g.kinds) r order by 1, 2"
             for source, table in SOURCES.items()
             for scope in _EACH_SCOPE
-            for happened in YES_NO
+            for kind in ("null", "'error'")
         ),
         "memoryd.context_space": ("select memoryd.context_space(null)", "select memoryd.context_space(100)"),
         "memoryd.may_ask_about": tuple(
