@@ -186,18 +186,18 @@ begin
         from memoryd.single_lines(p_lines) with ordinality
              as l(source, kind, id, scope, score, created_at, trust, content, line, why, nth)
         cross join lateral (select memoryd.kin_of(l.source, l.kind) as kin) k
-    ), places as (
+    ), ordered as (
         select k.*, row_number() over (partition by k.why is null order by k.in_kin > 1,
-                                       k.score * 0.9 ^ k.further desc, k.nth) as place
+                                       k.score * 0.9 ^ k.further desc, k.nth) as in_all
         from kinds k
     ), ranked as (
         select p.*, coalesce(p.why, case
-                   when row_number() over (partition by p.source, p.why is null order by p.place)
+                   when row_number() over (partition by p.source, p.why is null order by p.in_all)
                         > case p.source when 'insight' then 3 else 10 end
                        then 'others are more relevant' end) as now_out
-        from places p
+        from ordered p
     ), sized as (
-        select r.*, sum(length(r.line) + 1) over (partition by r.now_out is null order by r.place) as used
+        select r.*, sum(length(r.line) + 1) over (partition by r.now_out is null order by r.in_all) as used
         from ranked r
     )
     select s.source, s.kind, s.id, s.scope, s.score, s.created_at, s.trust, s.content, s.line,
