@@ -46,7 +46,7 @@ returning 1
 """
 
 SWEEP_AUDIT = "select memoryd.sweep_audit($1)"
-EXPIRE_MEMORIES = "select public.cleanup_expired_memory($1)"
+EXPIRE_MEMORIES = "select public.cleanup_expired_memory($1::integer)"
 EXPIRE_CONVERSATIONS = "select messages, sessions from memoryd.expire_conversations($1, $2)"
 PURGE_DOCUMENTS = "select memoryd.purge_documents($1)"
 PURGE_ENTRIES = "select memoryd.purge_entries($1)"

@@ -18,6 +18,7 @@ from daemon.adopt.designs import DESIGNS, Design
 from daemon.adopt.survey import Survey, refuse, survey
 from daemon.db.errors import is_gone, is_outage
 from daemon.db.migration_files import MigrationFiles
+from daemon.db.obstacles import move_aside
 from daemon.db.plan import MigrationError
 from daemon.db.pool import quoted
 from handlers.shared.ports import AnyConnection
@@ -26,7 +27,6 @@ BATCH = 1000
 """Rows in one statement."""
 _PATIENCE_SECONDS = 7 * 86_400.0
 """However long a table is. Without a number the connection's own timeout would end a statement."""
-_MOVE = {"function": "routine"}
 # What an error quotes of a row: it is counted without.
 _OF_ROW = re.compile(
     r"'(?:[^']|'')*'|(?<=: )\".*\"$|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d+(?:[:.,+-]+\d+)*",
@@ -103,11 +103,7 @@ class Adoption:
         if not self.found.moved:
             return
         try:
-            await connection.execute(f"create schema if not exists {quoted(self.schema)}")
-            for one in self.found.moved:
-                await connection.execute(
-                    f"alter {_MOVE.get(one.kind, one.kind)} {one.identity} set schema {quoted(self.schema)}"
-                )
+            await move_aside(connection, self.found.moved, self.schema)
         except asyncpg.InsufficientPrivilegeError as error:
             raise MigrationError(
                 f"To move tables aside needs their owner ({error.args[0]}). Nothing was changed. Connect as the role that "

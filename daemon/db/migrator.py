@@ -31,6 +31,7 @@ from daemon.db.apply import (
     lock_tables,
 )
 from daemon.db.catalog import record_made
+from daemon.db.foreign import settle
 from daemon.db.functions import read_applied
 from daemon.db.joining import join
 from daemon.db.key_index import build_late_indexes
@@ -113,7 +114,8 @@ async def migrate(  # noqa: PLR0913 - what it is to do, one each
 ) -> Upgrade:
     """Brings the schema up to date; returns what was applied (with dry_run: what would be). Raises MigrationError.
 
-    `repair`: makes roles, row-level security, functions, views, triggers, policies and rights again, whatever became of them.
+    `repair`: makes roles, row-level security, functions, views, triggers, policies and rights again, whatever became of them,
+    and moves aside what others have put beside them (daemon/db/foreign.py).
     `adoption`: what is done, in the transaction of the first migration, with what stands in its way.
 
     `connection` must not be in a transaction; behind a transaction pooler the lock is taken by the upgrade's own transaction.
@@ -186,13 +188,14 @@ async def _upgrade(
         locked = bool(ledger and (upgrade.schema or repair))
         if locked:
             await lock_tables(connection, all_tables=True)
+        aside = await settle(connection, files, repair=repair, views=conflicts.views)
         for migration in upgrade.schema:
             await run.script(f"Migration {migration}", migration.sql)
             await connection.execute(_WRITE_LEDGER, migration.version, migration.name, migration.checksum)
         if repair and ledger:
             await _repair(run, files.schema)
         dropped = await apply_functions(
-            run, files.functions, applied, upgrade, conflicts=conflicts, locked=locked
+            run, files.functions, applied, upgrade, conflicts=conflicts, locked=locked, repair=repair
         )
         if not ledger:
             values = {
@@ -206,7 +209,7 @@ async def _upgrade(
         await record_made(
             connection, files.schema, await read_applied(connection), changes_tables=bool(upgrade.schema)
         )
-        return replace(upgrade, dropped=tuple(dropped))
+        return replace(upgrade, dropped=tuple(dropped), aside=aside)
 
 
 async def _repair(run: Run, schema: Sequence[Migration]) -> None:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 
 from daemon.db.catalog import OF_TABLES
+from daemon.db.foreign import Overload, Pasted, advise_on_overloads, say_overloads
 from daemon.db.migrator import OLDEST_POSTGRES
 from daemon.db.models import Model, Models, is_like
 from daemon.health.check import Check, Facts, quoted, split_advice
@@ -201,6 +202,23 @@ def check_schema(server: Facts, status: Status | None, trouble: str | None) -> C
     return Check(
         "schema", "ok", f"Up to date{'' if status is None else f', version {status.schema_version}'}."
     )
+
+
+def check_overloads(found: Sequence[Overload]) -> Check:
+    """Whether functions of others have names of memoryd's public ones."""
+    if not found:
+        return Check("overloads", "ok", "Every function of a name of memoryd's is memoryd's.")
+    return Check("overloads", "problem", say_overloads(found), advise_on_overloads(found))
+
+
+def check_pasted(found: Sequence[Pasted]) -> Check:
+    """Whether policies or triggers of a design stand on memoryd's tables."""
+    if not found:
+        return Check("pasted", "ok", "No policy or trigger of a design has an effect on memoryd's tables.")
+    names = "; ".join(one.thing for one in found)
+    mends = "; ".join(one.mend for one in found)
+    said = f"Of a design, beside memoryd's own, which do the same: {names}."
+    return Check("pasted", "warning", said, f"memoryd migrate --repair does this: {mends}")
 
 
 def _how_to_migrate(server: Facts) -> str:

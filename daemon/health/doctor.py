@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable
 import asyncpg
 
 from daemon.db.catalog import changed_since
+from daemon.db.foreign import read_overloads, read_pasted
 from daemon.db.functions import read_applied
 from daemon.db.migration_files import load_files, load_migrations, tables_of
 from daemon.db.migrator import read_ledger
@@ -177,6 +178,9 @@ async def examine(
             yield access_checks.check_rights(server)
             yield access_checks.check_joined([dict(row) for row in await connection.fetch(READ_LEFT)])
             yield access_checks.check_logins(json.loads(await connection.fetchval(READ_LOGINS)))
+        if server["has_schema"] and server["owner"]["mine"]:
+            yield checks.check_overloads(await read_overloads(connection))
+            yield checks.check_pasted(await read_pasted(connection))
         yield checks.check_schema(server, status, trouble)
         if memory is not None:
             async with connection.transaction(readonly=True):

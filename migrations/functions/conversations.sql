@@ -198,7 +198,7 @@ begin
     order by n.message_index;
 end
 $$;
-comment on function public.load_context is 'The newest messages of a session, oldest first.';
+comment on function public.load_context(uuid, integer) is 'The newest messages of a session, oldest first.';
 
 -- Deletes the messages of a session: an end user's own, or for the service all.
 create or replace function public.reset_session(session_id uuid) returns bigint
@@ -220,7 +220,7 @@ begin
     return gone;
 end
 $$;
-comment on function public.reset_session is
+comment on function public.reset_session(uuid) is
     'Deletes a session''s messages, of end users their own, and returns how many there were; '
     'the session itself stays.';
 

@@ -160,5 +160,5 @@ begin
     end if;
 end
 $$;
-comment on function memoryd.claim_lanes is
+comment on function memoryd.claim_lanes(text, integer, integer, interval, integer, integer) is
     'Leases lanes that have work and claims their first jobs, in order.';

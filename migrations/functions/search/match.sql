@@ -217,7 +217,7 @@ begin
         match_memory.filter_user_id, null, 'match_memory', found_rows::integer, memoryd.ms_since(began));
 end
 $$;
-comment on function public.match_memory is
+comment on function public.match_memory(vector, double precision, integer, text, uuid, text) is
     'A user''s memories nearest to an embedding or a text, most similar first; row-level security decides '
     'whose. With a remote embedder a text is compared by its words.';
 
@@ -271,6 +271,7 @@ begin
     limit search_shared_knowledge.match_count;
 end
 $$;
-comment on function public.search_shared_knowledge is
+comment on function public.search_shared_knowledge(vector, double precision, integer, text, text, text[],
+    boolean, text) is
     'What the team knows nearest to an embedding or a text, most similar first; archived entries only when '
     'asked for, and not by words. With a remote embedder a text is compared by its words.';

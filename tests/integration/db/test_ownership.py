@@ -17,6 +17,7 @@ from tests.support.access.acting import acting_as
 from tests.support.database.schemas import apply, connected, lives
 from tests.support.database.servers import Server
 from tests.support.folders import server_folder
+from tests.support.processes.commands import Commands
 from tests.support.processes.daemons import Daemons
 from tests.support.rows import column, remember
 
@@ -80,6 +81,31 @@ async def test_an_owner_that_may_create_roles_needs_no_superuser(without_roles: 
             await lives(connection)
     finally:
         await daemons.kill_all()
+
+
+async def test_a_function_of_another_role_is_left_to_its_owner(without_roles: Lone, tmp_path: Path) -> None:
+    lone = without_roles
+    await lone.run(
+        "create role owner login createrole", "create role other", "create database app owner owner"
+    )
+    await lone.run("create extension vector", database="app")
+    await apply(lone.url("app", "owner"))
+    await lone.run(
+        "create function recall(integer) returns integer language sql return 1",
+        "alter function recall(integer) owner to other",
+        database="app",
+    )
+    memoryd = Commands(lone.url("app", "owner"), tmp_path)
+    statement = 'alter routine recall(integer) set schema "memoryd_adopted"'
+    (wrong,) = [one for one in (await memoryd("doctor", "--json")).json if one["name"] == "overloads"]
+    assert wrong["verdict"] == "problem"
+    assert wrong["advice"].startswith("Their owner (other) or a superuser runs: ")
+    assert wrong["advice"].endswith(statement)
+    refused = await memoryd("migrate", "--repair")
+    assert refused.code == 1
+    assert statement in refused.err
+    await lone.run("create schema if not exists memoryd_adopted", statement, database="app")
+    assert (await memoryd("migrate", "--repair")).code == 0
 
 
 async def test_existing_roles_are_used_unchanged(without_roles: Lone) -> None:

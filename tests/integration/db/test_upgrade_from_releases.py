@@ -9,17 +9,15 @@ from __future__ import annotations
 import asyncio
 import gzip
 import re
-import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from daemon.backup.programs import find_program
 from tests.support.access.acting import ANN, acting_as
 from tests.support.content.finished import all_done, all_indexed
-from tests.support.database.release import REMEMBERED
+from tests.support.database.release import REMEMBERED, restore
 from tests.support.database.schemas import connected
 from tests.support.processes.commands import Commands
 from tests.support.processes.daemons import Daemons
@@ -50,13 +48,6 @@ def release(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     file = tmp_path / "release.backup"
     file.write_bytes(gzip.decompress(request.param.read_bytes()))
     return file
-
-
-def restore(file: Path, url: str, server: int) -> str:
-    """As that version made it, not upgraded: what pg_restore says."""
-    program = find_program("pg_restore", server)
-    ended = subprocess.run([program, f"--dbname={url}", "--no-owner", file], capture_output=True, check=False)
-    return ended.stderr.decode()
 
 
 @asynccontextmanager
