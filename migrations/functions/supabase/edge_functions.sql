@@ -38,7 +38,7 @@ $$;
 create or replace function public."agent-memory-read"(
     query text,
     memory_type text default null,
-    match_threshold double precision default 0.7,
+    match_threshold double precision default '-infinity',
     match_count integer default 5
 ) returns jsonb
 language plpgsql volatile
@@ -54,10 +54,10 @@ begin
             using errcode = 'invalid_parameter_value', hint = 'Say what to look for.';
     end if;
     perform memoryd.check_memory_type(memory_type, true);
-    if match_threshold is null or not match_threshold between -1 and 1 then
+    if match_threshold is null or not (match_threshold between -1 and 1 or match_threshold = '-infinity') then
         raise exception 'match_threshold is %', coalesce(match_threshold::text, 'null')
             using errcode = 'invalid_parameter_value',
-                  hint = 'Give a similarity from -1 to 1, or leave it out for 0.7.';
+                  hint = 'Give a similarity from -1 to 1, or leave it out for the model''s own.';
     end if;
     if match_count is null or not match_count between 0 and 1000 then
         raise exception 'match_count is %', coalesce(match_count::text, 'null')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from uuid import UUID
 
 import asyncpg
@@ -270,3 +271,20 @@ async def test_users_do_not_see_the_access_of_others(scratch: asyncpg.Connection
         await admit(scratch, user, user_role="admin")
     async with acting_as(scratch, ANN):
         assert await column(scratch, "select user_id from user_memory_access") == [ANN]
+
+
+@pytest.mark.parametrize(
+    "sparse", ['{"indices": [4, 9], "values": [0.5, 0.1]}', '{"plum": 1.5}', "[0, 0.5]", None]
+)
+async def test_a_sparse_embedding_is_kept_as_it_is_given(
+    scratch: asyncpg.Connection, sparse: str | None
+) -> None:
+    document = await insert(scratch, "documents", {"title": "Fruit"})
+    async with acting_as(scratch, None, role="memoryd_service"):
+        chunk = await scratch.fetchval(
+            "insert into memory_chunks (document_id, chunk_text, sparse_embedding) values ($1, 'Plums are ripe.', $2::jsonb) "
+            "returning id",
+            document, sparse,
+        )  # fmt: skip
+        kept = await scratch.fetchval("select sparse_embedding from memory_chunks where id = $1", chunk)
+    assert (None if kept is None else json.loads(kept)) == (None if sparse is None else json.loads(sparse))
