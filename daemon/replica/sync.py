@@ -173,6 +173,8 @@ class Sync:
         match _action(state, document, row, said):
             case Action.NOTHING | Action.NOTE | Action.WRITE as action if row and row.row is Row.THERE:
                 await self._write(state, row, action, results, said)
+            case Action.TAKE | Action.TAKE_BOTH if row and row.is_of_chunks:
+                state.report.left_out[path] = LeftOut.CHUNKS
             case Action.TAKE | Action.TAKE_BOTH as action if row and file and said:
                 lost, text = action is Action.TAKE_BOTH, said.text(row.title)
                 results.edits.append(_edit(path, row, said, file, state, lost=lost))

@@ -130,6 +130,15 @@ create or replace trigger stamp_updated_at before update on public.memory_associ
 -- public.memory_chunks
 create or replace trigger assign_owner before insert or update of document_id, user_id on public.memory_chunks
     for each row execute function memoryd.assign_chunk_owner();
+create or replace trigger note_chunks_insert after insert on public.memory_chunks
+    referencing new table as changed_rows
+    for each statement execute function memoryd.note_chunks();
+create or replace trigger note_chunks_update after update on public.memory_chunks
+    referencing new table as changed_rows
+    for each statement execute function memoryd.note_chunks();
+create or replace trigger note_chunks_delete after delete on public.memory_chunks
+    referencing old table as changed_rows
+    for each statement execute function memoryd.note_chunks();
 
 -- public.memory_queries
 create or replace trigger keep_own_retrieved before insert on public.memory_queries
