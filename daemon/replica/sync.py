@@ -173,8 +173,6 @@ class Sync:
         match _action(state, document, row, said):
             case Action.NOTHING | Action.NOTE | Action.WRITE as action if row and row.row is Row.THERE:
                 await self._write(state, row, action, results, said)
-            case Action.TAKE | Action.TAKE_BOTH if row and row.is_of_chunks:
-                state.report.left_out[path] = LeftOut.CHUNKS
             case Action.TAKE | Action.TAKE_BOTH as action if row and file and said:
                 lost, text = action is Action.TAKE_BOTH, said.text(row.title)
                 results.edits.append(_edit(path, row, said, file, state, lost=lost))
@@ -272,6 +270,9 @@ def _action(state: PassState, document: UUID, row: Document | None, said: Found 
     )
     if action is Action.BURY and state.is_unseen(base):
         return Action.WRITE
+    if row is not None and row.is_of_chunks and action in (Action.TAKE, Action.TAKE_BOTH):
+        state.report.left_out[path] = LeftOut.CHUNKS
+        return Action.LEAVE
     if action is not Action.TAKE or base is None or said is None or ours is None or theirs == ours.digest():
         return action
     is_lost = is_old(said.began, base=base.base, before=base.began, row=ours)
