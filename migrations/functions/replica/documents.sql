@@ -34,8 +34,8 @@ begin
 end
 $$;
 
--- The text of a document whose chunks its writer brings, as its file has it: the chunks in order. Null without
--- chunks, and where it were longer than a document's text may be.
+-- The text of a document whose chunks its writer brings, as its file has it: the chunks in order. Null
+-- without chunks, and where it were longer than a document's text may be.
 create or replace function memoryd.text_of_chunks(p_document uuid) returns text
 language sql stable
 set search_path = pg_catalog, pg_temp
