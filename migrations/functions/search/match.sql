@@ -1,6 +1,7 @@
 -- Search by nearness alone: match_memory() and search_shared_knowledge(). A row is as near as its nearest
--- passage. They take the embedding, or (query) the text to embed; where the database cannot embed it, since
--- its embeddings are a remote model's, a row is as near as it has words of the text.
+-- passage: by the cosine to an embedding that is given, by the calibrated similarity to a text (query) that
+-- is embedded here. Where the database cannot embed it, since its embeddings are a remote model's, a row is
+-- as near as it has words of the text.
 
 -- Refuses arguments that neither of the two can work with.
 create or replace function memoryd.check_match(
@@ -72,8 +73,11 @@ declare
     sought constant halfvec := l2_normalize(p_embedding)::halfvec;
     code_sought constant bit varying := memoryd.signs_of(sought);
     reach constant bigint := greatest(2000, 20::bigint * p_count);
-    scale constant record := memoryd.calibration();
+    scale record := memoryd.calibration();
 begin
+    if p_query is null then
+        select 0::double precision as background, 1::double precision as unit into scale;
+    end if;
     if not caller.privileged
        and (caller.user_id is null or p_scope <> memoryd.scope_of(caller.user_id, null)) then
         return;

@@ -293,9 +293,9 @@ create policy admin_read on public.shared_knowledge for select to memoryd_admin
 grant
     select,
     insert (user_id, agent_id, status, current_step, progress_percentage, total_steps, completed_steps,
-            error_message, session_data),
+            error_message, session_data, completed_at),
     update (status, current_step, progress_percentage, total_steps, completed_steps, error_message,
-            session_data)
+            session_data, completed_at)
     on public.agent_sessions to memoryd_user;
 create policy own_insert on public.agent_sessions for insert to memoryd_user
     with check (user_id = (select memoryd.caller_id()) or memoryd.refuse_ownerless(user_id));

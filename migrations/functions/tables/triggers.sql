@@ -205,6 +205,30 @@ begin
 end
 $$;
 
+-- Metadata of what is shared. A document is shared by its chunks, too.
+do $$
+declare
+    each record;
+begin
+    for each in
+        select * from (values
+            ('documents', 'new.metadata <> ''{}'''),
+            ('memory_chunks', 'new.access_level is not null'),
+            ('conversation_messages', 'new.access_level is not null and new.metadata <> ''{}''')
+        ) as t(name, shared)
+    loop
+        execute format($s$
+            create or replace trigger check_sharing_insert before insert on public.%1$I
+                for each row when (%2$s) execute function memoryd.check_sharing();
+            create or replace trigger check_sharing_update before update on public.%1$I
+                for each row when (%2$s and (new.metadata, new.access_level, new.visibility_tags)
+                                   is distinct from (old.metadata, old.access_level, old.visibility_tags))
+                execute function memoryd.check_sharing()
+            $s$, each.name, each.shared);
+    end loop;
+end
+$$;
+
 -- Secret fields. Rows of the audit trail have none.
 do $$
 declare
