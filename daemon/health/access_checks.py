@@ -107,3 +107,15 @@ def check_logins(logins: Sequence[str]) -> Check:
         "insert into memoryd.logins (login, user_id) values ('<login>', '<user_id>')"
     )
     return Check("logins", "problem", f"These logins are whichever user they say they are: {names}.", advice)
+
+
+def check_shared(fields: Mapping[str, int]) -> Check:
+    """Whether rows are shared with more readers than their metadata say: by field, how many."""
+    if not fields:
+        return Check("shared rows", "ok", "Metadata of shared rows name no limit that has no effect.")
+    found = ", ".join(f"metadata.{field} of {rows}" for field, rows in fields.items())
+    advice = (
+        "Set access_level, visibility_tags and metadata.project of these rows to what the fields say, and take the fields out "
+        "(docs/documents.md). The rows: select * from memoryd.shared_past_limits()"
+    )
+    return Check("shared rows", "problem", f"Shared rows name limits that keep nobody out: {found}.", advice)

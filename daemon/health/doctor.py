@@ -118,6 +118,8 @@ A_CENTURY = 100 * 365 * 86400.0
 
 READ_LEFT = "select part, statement from memoryd.parts_to_join()"
 
+READ_SHARED = "select field, count(*) as rows from memoryd.shared_past_limits() group by field order by field"
+
 READ_MEMORY = """
 select json_build_object(
     'without_embedding', (select count(*) from memoryd.unindexed)
@@ -177,6 +179,8 @@ async def examine(
             yield access_checks.check_rights(server)
             yield access_checks.check_joined([dict(row) for row in await connection.fetch(READ_LEFT)])
             yield access_checks.check_logins(json.loads(await connection.fetchval(READ_LOGINS)))
+            shared = await connection.fetch(READ_SHARED)
+            yield access_checks.check_shared({row["field"]: row["rows"] for row in shared})
         yield checks.check_schema(server, status, trouble)
         if memory is not None:
             async with connection.transaction(readonly=True):

@@ -156,6 +156,10 @@ begin
               where c.document_id = new.id and c.access_level is not null) then
         return new;
     end if;
+    if coalesce(of_document, '{}') in ('{}', jsonb_build_object('project', of_document -> 'project'))
+       and new.metadata in ('{}', jsonb_build_object('project', new.metadata -> 'project')) then
+        return new;
+    end if;
     select i.* into ignored
     from unnest(array[new.metadata, of_document]) with ordinality as m(metadata, nth)
     cross join lateral memoryd.ignored_limit(
@@ -185,4 +189,32 @@ begin
     end if;
     return new;
 end
+$$;
+
+-- Rows that were shared, before there was this check, with a field that was meant to limit who may read them.
+-- Most chunks have no metadata but the project, so they cost a look.
+create or replace function memoryd.shared_past_limits()
+returns table (table_name text, id uuid, field text)
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select r.table_name, r.id, i.field
+    from (
+        select 'documents' as table_name, d.id, d.metadata, d.metadata -> 'project' as project,
+               d.access_level, d.visibility_tags
+        from public.documents d where d.access_level is not null
+        union all
+        select 'memory_chunks', c.id, c.metadata, c.metadata -> 'project', c.access_level, c.visibility_tags
+        from public.memory_chunks c where c.access_level is not null
+        union all
+        select 'memory_chunks', c.id, d.metadata, c.metadata -> 'project', c.access_level, c.visibility_tags
+        from public.memory_chunks c
+        join public.documents d on d.id = c.document_id and d.access_level is null
+        where c.access_level is not null
+        union all
+        select 'conversation_messages', m.id, m.metadata, m.metadata -> 'project', m.access_level,
+               m.visibility_tags
+        from public.conversation_messages m where m.access_level is not null) r
+    cross join lateral memoryd.ignored_limit(r.metadata, r.project, r.access_level, r.visibility_tags) i
+    where r.metadata not in ('{}', jsonb_build_object('project', r.metadata -> 'project')) and i.certain
 $$;

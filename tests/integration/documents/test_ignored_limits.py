@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from uuid import UUID, uuid4
 
 import asyncpg
@@ -10,6 +11,7 @@ import pytest
 
 from tests.support.access.acting import ANN, acting_as
 from tests.support.access.refusals import refused
+from tests.support.processes.commands import Commands
 from tests.support.rows import column, insert
 
 SHARED = ("documents", "memory_chunks", "conversation_messages")
@@ -106,6 +108,8 @@ async def test_what_says_no_less_than_the_columns_is_shared(scratch: asyncpg.Con
         await row(scratch, table, metadata)
         private = await row(scratch, table, metadata, level=None)
         await scratch.execute(f"update {table} set access_level = 1 where id = $1", private)
+    for odd in ("[1]", "5", '"context"', '["context"]'):
+        await row(scratch, table, json.loads(odd))
     # It says less as soon as the columns say more.
     wider = await row(scratch, table, {"access_level": 1, "visibility_tags": ["employee"]})
     await refuses(scratch, f"update {table} set access_level = 0 where id = $1", wider)
@@ -160,6 +164,30 @@ async def test_what_an_import_brings_stays_private(scratch: asyncpg.Connection) 
         await row(scratch, table, {"context": "board"})
         assert await column(scratch, f"select access_level from {table}") == [None]
         await scratch.execute("delete from documents")
+
+
+async def test_the_doctor_counts_what_was_shared_before(
+    connection: asyncpg.Connection, database_url: str, tmp_path: Path
+) -> None:
+    async def verdict() -> tuple[str, str]:
+        checks = (await Commands(database_url, tmp_path)("doctor", "--json")).json
+        (found,) = [one for one in checks if one["name"] == "shared rows"]
+        return found["verdict"], found["found"]
+
+    for table in SHARED:
+        await row(connection, table, {"project": "garden", "page": 4})
+    assert (await verdict())[0] == "ok"
+    for table in SHARED:
+        await connection.execute(f"alter table {table} disable trigger check_sharing_insert")
+        await row(connection, table, {"context": "board"})
+    document = await insert(
+        connection, "documents", {"title": "Plans", "metadata": '{"allowed_roles": ["admin"]}'}
+    )
+    chunk = {"document_id": document, "chunk_text": "plans", "access_level": 1}
+    await insert(connection, "memory_chunks", chunk)
+    said = await verdict()
+    assert said[0] == "problem"
+    assert "metadata.allowed_roles of 1, metadata.context of 3." in said[1]
 
 
 async def test_a_row_that_was_shared_before_can_still_be_written(scratch: asyncpg.Connection) -> None:

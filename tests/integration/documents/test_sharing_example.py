@@ -16,7 +16,7 @@ async def test_each_role_finds_what_the_document_says(
     connection: asyncpg.Connection, daemons: Daemons
 ) -> None:
     text = (ROOT / "docs" / "documents.md").read_text("utf-8").partition("## Who may read them")[2]
-    (example, _) = re.findall(r"```sql\n(.*?)```", text, re.DOTALL)
+    (example,) = re.findall(r"```sql\n(.*?)```", text, re.DOTALL)
     written, _, asked = example.partition("set local role")
     await connection.execute(written)
     await daemons.start()
