@@ -115,7 +115,7 @@ grant execute on function
     memoryd.named_knowledge
     to memoryd_service, memoryd_user;
 grant execute on function
-    memoryd.anchor, memoryd.check_lease, memoryd.begin_lease, memoryd.end_lease
+    memoryd.anchor, memoryd.check_lease, memoryd.begin_lease, memoryd.end_lease, memoryd.ignored_limit
     to memoryd_service;
 grant execute on function
     memoryd.word_runs, memoryd.team_names, memoryd.names_of, memoryd.capital_runs, memoryd.common_words,
