@@ -36,6 +36,7 @@ from daemon.db.joining import join
 from daemon.db.key_index import build_late_indexes
 from daemon.db.migration_files import Migration, MigrationFiles, load_files
 from daemon.db.models import NO_INSTRUCTIONS, Model, is_like, read_models, refuse_model
+from daemon.db.names import postgres_names, put_back, set_aside
 from daemon.db.obstacles import read_obstacles, say_obstacles
 from daemon.db.plan import MigrationError, Upgrade, plan, schema_trouble
 from daemon.db.pool import FIND_VECTOR_SCHEMA, quoted, search_path
@@ -169,13 +170,15 @@ async def _upgrade(
     adoption: Adoption | None,
 ) -> Upgrade:
     async with _locked_ledger(connection) as vector_schema:
-        applied = await read_applied(connection)
-        ledger = await read_ledger(connection)
+        async with postgres_names(connection):
+            applied = await read_applied(connection)
+            ledger = await read_ledger(connection)
         upgrade = plan(files, ledger, applied)
         if repair and ledger:
             upgrade = replace(upgrade, functions=files.functions)
         if not upgrade:
             return upgrade
+        aside, moved = await set_aside(connection)
         run = Run(connection, {"dimensions": str(model.dimensions), "vector_schema": quoted(vector_schema)})
         await connection.execute(f"set local search_path = {search_path(vector_schema)}")
         await connection.execute(f"set local lock_timeout = {LOCK_MILLISECONDS}")
@@ -206,6 +209,7 @@ async def _upgrade(
         await record_made(
             connection, files.schema, await read_applied(connection), changes_tables=bool(upgrade.schema)
         )
+        await put_back(connection, aside, moved)
         return replace(upgrade, dropped=tuple(dropped))
 
 

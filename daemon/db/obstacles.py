@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from daemon.db.migration_files import MigrationFiles
+from daemon.db.names import postgres_names
 from handlers.shared.ports import AnyConnection
 
 _RELATION = re.compile(r"^create (?:or replace )?(?:table|view) public\.(\w+)", re.MULTILINE)
@@ -45,14 +46,20 @@ class Obstacle:
     kind: str
     name: str
     identity: str
-    """Its name as SQL has it; of a function with its types."""
+    """Its name as SQL has it, with its schema; of a function with its types."""
     belongs_to: str | None
     """Of an index: its table."""
+
+    @property
+    def shown(self) -> str:
+        """Its name, without the schema that all of them are in."""
+        return self.identity.replace("public.", "")
 
 
 async def read_obstacles(connection: AnyConnection, files: MigrationFiles) -> list[Obstacle]:
     """What stands in the way of memoryd, in a database that does not have it."""
-    return [Obstacle(**row) for row in await connection.fetch(_READ, *_names(files))]
+    async with postgres_names(connection):
+        return [Obstacle(**row) for row in await connection.fetch(_READ, *_names(files))]
 
 
 def say_obstacles(found: Sequence[Obstacle]) -> str:

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from daemon.db.names import Lookalike
 from daemon.health.check import Check, Facts, quoted
+
+MOST_NAMED = 5
 
 
 def check_roles(server: Facts) -> list[Check]:
@@ -54,8 +57,17 @@ def check_row_security(server: Facts) -> Check:
     )
 
 
-def check_schemas(server: Facts) -> Check:
-    """Whether end users may put functions before ours, in a schema that the owner's functions look into."""
+def check_schemas(server: Facts, lookalikes: Sequence[Lookalike]) -> Check:
+    """Whether end users may put functions before ours, in a schema that the owner's functions look into, or others have."""
+    if lookalikes:
+        named = ", ".join(one.name for one in lookalikes[:MOST_NAMED])
+        first = f"{lookalikes[0].kind} {lookalikes[0].name}"
+        return Check(
+            "schemas",
+            "problem",
+            f"memoryd's statements may call what other roles have made ({len(lookalikes)}) for Postgres' own: {named}.",
+            f"See what it does. Then drop it, or move it into a schema of its own: alter {first} set schema ...",
+        )
     if not server["open_schemas"]:
         return Check("schemas", "ok", "End users create nothing where memoryd's functions look.")
     names = ", ".join(quoted(name) for name in server["open_schemas"])

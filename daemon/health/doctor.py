@@ -16,6 +16,7 @@ from daemon.db.functions import read_applied
 from daemon.db.migration_files import load_files, load_migrations, tables_of
 from daemon.db.migrator import read_ledger
 from daemon.db.models import Model, Models, model_of, read_models
+from daemon.db.names import postgres_names, read_lookalikes
 from daemon.db.obstacles import read_obstacles, say_obstacles
 from daemon.db.plan import schema_trouble
 from daemon.db.pool import connect
@@ -162,7 +163,9 @@ async def examine(
     # As behind a pooler: that works everywhere.
     connection = await connect(url, pooled=True)
     try:
-        server: Facts = json.loads(await connection.fetchval(READ_SERVER, tables_of(load_migrations())))
+        async with postgres_names(connection):
+            found = await connection.fetchval(READ_SERVER, tables_of(load_migrations()))
+        server: Facts = json.loads(found)
         yield checks.check_postgres(server)
         standby = None if server["standby"] is None else Standby(**server["standby"])
         if standby is not None:
@@ -173,15 +176,20 @@ async def examine(
         status, memory, trouble = await _read_schema(connection, server, settings)
         if memory is not None:
             yield access_checks.check_row_security(server)
-            yield access_checks.check_schemas(server)
+            yield access_checks.check_schemas(server, await read_lookalikes(connection))
             yield access_checks.check_rights(server)
-            yield access_checks.check_joined([dict(row) for row in await connection.fetch(READ_LEFT)])
-            yield access_checks.check_logins(json.loads(await connection.fetchval(READ_LOGINS)))
+            async with postgres_names(connection):
+                left = [dict(row) for row in await connection.fetch(READ_LEFT)]
+                logins = json.loads(await connection.fetchval(READ_LOGINS))
+            yield access_checks.check_joined(left)
+            yield access_checks.check_logins(logins)
         yield checks.check_schema(server, status, trouble)
         if memory is not None:
             async with connection.transaction(readonly=True):
-                yield checks.check_objects(await changed_since(connection))
-        models = Models() if memory is None else await read_models(connection)
+                changed = await changed_since(connection)
+            yield checks.check_objects(changed)
+        async with postgres_names(connection):
+            models = Models() if memory is None else await read_models(connection)
         for check in await _ask_embedder(settings, models, build_embedder):
             yield check
         yield await _ask_language_model(build_language_model)
@@ -213,9 +221,12 @@ async def _check_work(
     yield checks.check_parts(status)
     yield checks.check_queue(status, memory)
     yield checks.check_commands(memory)
-    yield checks.check_dreams(overdue=await connection.fetchval(DUE, *MISSED.arguments))
-    yield await check_replica(connection, settings)
-    yield await check_trail(connection, settings)
+    async with postgres_names(connection):
+        overdue = await connection.fetchval(DUE, *MISSED.arguments)
+        replica, trail = await check_replica(connection, settings), await check_trail(connection, settings)
+    yield checks.check_dreams(overdue=overdue)
+    yield replica
+    yield trail
 
 
 async def _read_schema(
@@ -227,12 +238,14 @@ async def _read_schema(
         return None, None, say_obstacles(found) if found else None
     if not server["owner"]["mine"]:
         return None, None, None
-    trouble = schema_trouble(await read_ledger(connection), await read_applied(connection))
+    async with postgres_names(connection):
+        trouble = schema_trouble(await read_ledger(connection), await read_applied(connection))
     if trouble is not None:
         return None, None, trouble
     try:
-        status = await read_status(connection, heartbeat_seconds=settings.heartbeat_seconds)
-        return status, json.loads(await connection.fetchval(READ_MEMORY)), None
+        async with postgres_names(connection):
+            status = await read_status(connection, heartbeat_seconds=settings.heartbeat_seconds)
+            return status, json.loads(await connection.fetchval(READ_MEMORY)), None
     except (
         asyncpg.UndefinedTableError,
         asyncpg.UndefinedColumnError,
