@@ -8,14 +8,14 @@
 FROM python:3.12-slim AS build
 
 WORKDIR /src
-COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY pyproject.toml constraints.txt install.py README.md LICENSE ./
 COPY daemon daemon
 COPY handlers handlers
 COPY memory memory
 COPY migrations migrations
 COPY providers providers
 RUN python -m venv /opt/memoryd \
-    && /opt/memoryd/bin/python -m pip install --no-cache-dir --disable-pip-version-check --constraint constraints.txt '.[documents,web]'
+    && /opt/memoryd/bin/python install.py constraints.txt '.[documents,web]' --no-cache-dir
 
 
 FROM python:3.12-slim

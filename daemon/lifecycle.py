@@ -25,7 +25,7 @@ from daemon.claims import keep_claims
 from daemon.db.errors import DATABASE_FAULTS, is_gone
 from daemon.db.migrator import check_schema
 from daemon.db.models import model_to_use, read_models
-from daemon.db.pool import IS_STANDBY, MAX_IDLE_OF_DAEMON, Database, host_of, patiently
+from daemon.db.pool import IS_STANDBY, MAX_IDLE_OF_DAEMON, Database, patiently
 from daemon.db.pooler import is_pooled
 from daemon.db.told_settings import write_settings
 from daemon.embedded.supervisor import Supervisor
@@ -42,7 +42,8 @@ from daemon.queue.take_over import TakeOver
 from daemon.queue.worker import Worker
 from daemon.replica.keeper import Replica
 from daemon.settings import Settings
-from daemon.signals import give_back, heed_signals
+from daemon.settings.databases import address_of
+from daemon.signals import give_back, heed_no_more, heed_signals
 from daemon.turns import Shared, Turns
 from handlers.dream.dreamer import Dreamer
 from handlers.shared.embedding import Embedding
@@ -169,10 +170,13 @@ class Daemon:
             self._log.info(
                 "daemon_started",
                 daemon=str(self._id),
-                database=host_of(self._url) if self._one_of_many is None else self._one_of_many.name,
+                database=address_of(self._url) if self._one_of_many is None else self._one_of_many.name,
                 wake_up=heartbeat.wake_up,
                 embedder=self._embedder.name,
                 executor=self._executor is not None,
+                heartbeat_seconds=settings.heartbeat_seconds,
+                dream_idle_hours=settings.dream_idle_hours,
+                cleanup_seconds=settings.cleanup_seconds,
                 # Which features are on: not where folders are.
                 facts=settings.facts,
                 language_model=self._model.name if self._model is not None else None,
@@ -198,6 +202,8 @@ class Daemon:
             await self._embedder.close()
             for ledger in self._ledgers:
                 await ledger.close()
+        if not self.demoted:
+            heed_no_more(heeded)
         self._log.info("daemon_stopped", daemon=str(self._id))
 
     def wake(self, topics: Sequence[str] | None = None) -> None:

@@ -225,8 +225,8 @@ def build_schedule(
         conversation_minutes=settings.conversation_retention_minutes,
     )
 
-    async def build() -> None:
-        await build_dense_indexes(database, logger, turn=build_turn)
+    async def build() -> int:
+        return await build_dense_indexes(database, logger, turn=build_turn)
 
     schedule = Schedule(database=database, daemon_id=daemon_id, logger=logger)
     schedule.add(Tick("expire_memories", settings.cleanup_seconds, upkeep.expire_memories))

@@ -46,7 +46,7 @@ returning 1
 """
 
 SWEEP_AUDIT = "select memoryd.sweep_audit($1)"
-EXPIRE_MEMORIES = "select public.cleanup_expired_memory($1)"
+EXPIRE_MEMORIES = "select public.cleanup_expired_memory($1::integer)"
 EXPIRE_CONVERSATIONS = "select messages, sessions from memoryd.expire_conversations($1, $2)"
 PURGE_DOCUMENTS = "select memoryd.purge_documents($1)"
 PURGE_ENTRIES = "select memoryd.purge_entries($1)"
@@ -163,7 +163,8 @@ class Tick:
 
     name: str
     every_seconds: float
-    run: Callable[[], Awaitable[None]]
+    run: Callable[[], Awaitable[int | None]]
+    """Says how much it found to do; None where it looks for nothing."""
 
 
 class Schedule:
@@ -219,10 +220,10 @@ class Schedule:
 
     async def _run(self, tick: Tick) -> None:
         try:
-            if await self._database.fetchval(
-                TAKE_TICK, tick.name, float(int(tick.every_seconds)), self._daemon_id
-            ):
-                await tick.run()
+            seconds = float(int(tick.every_seconds))
+            taken = await self._database.fetchval(TAKE_TICK, tick.name, seconds, self._daemon_id)
+            if taken and await tick.run() == 0:
+                self._log.debug("tick_found_nothing", tick=tick.name)
         except DATABASE_FAULTS as error:
             # The next tick does what this one could not.
             if not (is_gone(error) or await self._database.reconnect_after_failover(error)):
@@ -255,12 +256,13 @@ class Upkeep:
         self._previous_embeddings_days = previous_embeddings_days
         self._conversation_minutes = conversation_minutes
 
-    async def expire_memories(self) -> None:
+    async def expire_memories(self) -> int:
         """Deletes expired memories, in transactions of bounded size."""
         if total := await self._in_batches(EXPIRE_MEMORIES, CLEANUP_ROWS):
             self._log.info("memories_expired", memories=total)
+        return total
 
-    async def expire_conversations(self) -> None:
+    async def expire_conversations(self) -> int:
         """Deletes messages past their retention, and sessions as old that are empty; transactions of bounded size."""
         messages = sessions = 0
         while True:
@@ -273,60 +275,68 @@ class Upkeep:
                 break
         if messages or sessions:
             self._log.info("conversations_expired", messages=messages, sessions=sessions)
+        return int(messages + sessions)
 
-    async def archive_knowledge(self) -> None:
+    async def archive_knowledge(self) -> int:
         """Archives learning entries of low confidence that were not used in their time, and what was resolved long ago."""
         if total := await self._in_batches(COUNT_RETRIEVED, RETRIEVALS):
             self._log.info("knowledge_uses_counted", retrievals=total)
-        archived = await self._database.fetchval(ARCHIVE_KNOWLEDGE)
+        archived = int(await self._database.fetchval(ARCHIVE_KNOWLEDGE) or 0)
         if archived:
             self._log.info("knowledge_archived", entries=archived)
+        return total + archived
 
-    async def expire_answers(self) -> None:
+    async def expire_answers(self) -> int:
         """Deletes the results of exports and erasures after an hour, in transactions of bounded size."""
         if total := await self._in_batches(EXPIRE_ANSWERS, ANSWERS):
             self._log.info("answers_expired", requests=total)
+        return total
 
-    async def remove_outdated(self) -> None:
+    async def remove_outdated(self) -> int:
         """Removes from stored contexts and answers what they show of rows that were deleted, replaced or reworded."""
-        texts = 0
+        marks = texts = 0
         while True:
             [taken] = await self._database.fetch(REMOVE_OUTDATED, MARKS)
+            marks += taken["marks"]
             texts += taken["texts"]
             if taken["marks"] < MARKS:
                 break
         if texts:
             self._log.info("outdated_texts_cut", texts=texts)
+        return int(marks)
 
-    async def fail_overdue_commands(self) -> None:
+    async def fail_overdue_commands(self) -> int:
         """Fails commands that their executor never completed; the failure is remembered like any other."""
-        failed = await self._database.fetchval(FAIL_OVERDUE, self._command_timeout_hours)
+        failed = int(await self._database.fetchval(FAIL_OVERDUE, self._command_timeout_hours))
         if failed:
             self._log.warning("commands_overdue", commands=failed, hours=self._command_timeout_hours)
+        return failed
 
-    async def purge_documents(self) -> None:
+    async def purge_documents(self) -> int:
         """Deletes for good what people deleted in the replica, when it can be restored no more."""
-        purged = await self._database.fetchval(PURGE_DOCUMENTS, DELETED_DAYS)
+        purged = int(await self._database.fetchval(PURGE_DOCUMENTS, DELETED_DAYS))
         if purged:
             self._log.info("documents_purged", documents=purged)
-        entries = await self._database.fetchval(PURGE_ENTRIES, DELETED_DAYS)
+        entries = int(await self._database.fetchval(PURGE_ENTRIES, DELETED_DAYS))
         if entries:
             self._log.info("entries_purged", entries=entries)
+        return purged + entries
 
-    async def sweep(self) -> None:
+    async def sweep(self) -> int:
         """Deletes logs of retrievals, answered requests, dead letters, kept embeddings and leases past their time.
 
         What history keeps of them is written before.
         """
         await keep_history(self._database, query_log_days=self._query_log_days)
-        row = await self._database.fetchrow(SWEEP, self._query_log_days, DEAD_LETTER_DAYS, EMBEDDING_DAYS)
-        if row is not None and any(row.values()):
+        [row] = await self._database.fetch(SWEEP, self._query_log_days, DEAD_LETTER_DAYS, EMBEDDING_DAYS)
+        if any(row.values()):
             self._log.info("old_rows_swept", **dict(row))
-        logged = await self._database.fetchval(SWEEP_AUDIT, self._audit_days)
+        logged = int(await self._database.fetchval(SWEEP_AUDIT, self._audit_days) or 0)
         if logged:
             self._log.info("audit_swept", rows=logged)
+        return int(sum(row.values())) + logged
 
-    async def prune_history(self) -> None:
+    async def prune_history(self) -> int:
         """Deletes commands, runs and dreams that are long over, in transactions of bounded size."""
         total: Counter[str] = Counter()
         while True:
@@ -336,16 +346,18 @@ class Upkeep:
                 break
         if any(total.values()):
             self._log.info("history_pruned", **total)
+        return total.total()
 
-    async def drop_previous_embeddings(self) -> None:
+    async def drop_previous_embeddings(self) -> int:
         """Deletes the embeddings of the model before, when they have been kept for long."""
         try:
             dropped = await generations.drop_outdated(self._database, days=self._previous_embeddings_days)
         except MigrationError as error:
             self._log.info("previous_embeddings_kept", reason=str(error))
-            return
+            return 1
         if dropped:
             self._log.info("previous_embeddings_dropped", days=self._previous_embeddings_days)
+        return int(dropped)
 
     async def _in_batches(self, sql: str, rows: int) -> int:
         """Does `rows` rows in each transaction, until there are fewer. Returns the number of all."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -64,6 +64,12 @@ def signals_heeded(
         yield
     finally:
         give_back(before)
+
+
+def heed_no_more(heeded: Iterable[signal.Signals]) -> None:
+    """From now on these signals change nothing: what they ask for is done, and a process that ends so has ended in order."""
+    for number in heeded:
+        signal.signal(number, lambda _number, _frame: None)
 
 
 def give_back(before: Mapping[signal.Signals, Any]) -> None:

@@ -24,11 +24,25 @@ BEFORE = """\
 
 Written from `daemon/settings` by `python -m docs.describe_settings`.
 
-memoryd reads its settings from the environment, or from a `.env` file in the working directory. The file is read only if it
-belongs to the user that memoryd runs as, or to root: a file of another user could name a program for memoryd to run. A wrong
-value stops memoryd with the variable, the value and what is allowed. A misspelt name is logged (`setting_unknown`).
-Units are in the names. An empty value counts as none: the default holds. [`.env.example`](../.env.example) is the same list, to
-copy and change.
+memoryd reads its settings from the environment, or from a `.env` file in the working directory. `MEMORYD_ENV_FILE`, in the
+environment, names another file instead. A wrong value stops memoryd with the variable, the value and what is allowed. A
+misspelt name is logged (`setting_unknown`). Units are in the names. An empty value counts as none: the default holds.
+[`.env.example`](../.env.example) is the same list, to copy and change.
+
+The working directory may be somebody else's checkout. So these rules hold:
+
+- **Commands of coding agents and MCP clients** (`memoryd mcp`, `memoryd hook`, `memoryd hooks`) read no `.env`. The environment
+  names the database, or the file of `MEMORYD_ENV_FILE` does. `memoryd mcp` wants whole paths for that file and a data folder.
+- **All other commands** read `.env`, as a deployment's folder has it. Run them in your own folder, or name the database in
+  the environment.
+- **Where the environment names a database** (`DATABASE_URL`, `MEMORYD_DATABASE_URL`, `MEMORYD_DATABASE_URLS` or
+  `MEMORYD_DATA_DIR`), no file names another one.
+- **A secret of the environment is never sent to an address from `.env`.** Where `OPENAI_API_KEY` stands in the environment
+  and `MEMORYD_OPENAI_BASE_URL` in `.env`, the command ends and says so. It is the same with the secrets and addresses of
+  IPFS, Pinata, the chain and Google Drive, and with `PGPASSWORD` and a URL of a database that has no password. The headers
+  for a collector of traces go to no collector that only `.env` names. Set both in one place, or name the file:
+  `MEMORYD_ENV_FILE=.env`.
+- **A `.env` of another user** than the one that memoryd runs as, or root, is not read: it could name a program to run.
 """
 
 AFTER = """\

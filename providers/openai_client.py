@@ -40,7 +40,8 @@ ABOUT_SETTINGS = {
 def connect(*, base_url: str | None, api_key: str | None, timeout_seconds: float) -> AsyncOpenAI:
     """Answer a client that never retries by itself: the circuit decides when to ask again.
 
-    An empty key is fine with a `base_url`, since local servers want none. Raises ValueError without both.
+    An empty key is fine with a `base_url`, since local servers want none. Raises ValueError without both, and
+    where the environment names a proxy that does not speak HTTP.
     """
     # Here and not above: with a local embedder this import would cost 18 MB and a third of a second for nothing.
     from openai import AsyncOpenAI
@@ -50,13 +51,20 @@ def connect(*, base_url: str | None, api_key: str | None, timeout_seconds: float
         raise ValueError(
             "OpenAI needs a key: set MEMORYD_OPENAI_API_KEY, or MEMORYD_OPENAI_BASE_URL for a local server"
         )
-    # Both are always given, or the environment's OPENAI_API_KEY would go to whatever server that is.
-    return AsyncOpenAI(
-        api_key=key or "none",
-        base_url=base_url or DEFAULT_BASE_URL,
-        timeout=timeout_seconds,
-        max_retries=0,
-    )
+    try:
+        # Both are always given, or the environment's OPENAI_API_KEY would go to whatever server that is.
+        return AsyncOpenAI(
+            api_key=key or "none",
+            base_url=base_url or DEFAULT_BASE_URL,
+            timeout=timeout_seconds,
+            max_retries=0,
+        )
+    except (ImportError, ValueError):
+        # What it says may have the proxy's password in it.
+        raise ValueError(
+            "ALL_PROXY, HTTPS_PROXY or HTTP_PROXY names a proxy that models cannot be asked through: "
+            "give the address of an HTTP proxy, http://..., or start memoryd without that variable"
+        ) from None
 
 
 @asynccontextmanager

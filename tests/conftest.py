@@ -1,6 +1,7 @@
 """A real Postgres for every test that needs one: a fresh, migrated database each, and real daemons on it.
 
-Each such test runs on every server that `tests/support/database/servers.py` names.
+All of it belongs to a plain owner (tests/support/database/owners.py), and tests and daemons connect as this owner. Each such
+test runs on every server that `tests/support/database/servers.py` names.
 """
 
 from __future__ import annotations
@@ -13,19 +14,21 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import asyncpg
 import hypothesis
 import pytest
 import structlog
 
+from daemon.cli.proxies import reach_this_machine_directly
 from daemon.db.migrator import migrate
 from daemon.db.pool import Database
 from daemon.embedded.server import EmbeddedPostgres
 from tests.support.database import data_folders
 from tests.support.database.schemas import EMBEDDER, connected
 from tests.support.database.servers import Run, Server, wanted
-from tests.support.database.templates import EMPTY, copied, make_once, repeatedly
+from tests.support.database.templates import BARE, PGVECTOR, copied, make_once, repeatedly
 from tests.support.database.tokens import leave_tokens_out, put_tokens_in
 from tests.support.folders import server_folder
 from tests.support.processes.daemons import DaemonProcess, Daemons
@@ -40,6 +43,9 @@ hypothesis.settings.register_profile(
     "repeatable", derandomize=True, deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("repeatable")
+
+# The servers that tests start are on this machine.
+reach_this_machine_directly(os.environ)
 
 RUN = pytest.StashKey[Run]()
 
@@ -62,6 +68,24 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     """Ends the run once all its processes have ended."""
     if RUN in config.stash and not hasattr(config, "workerinput"):
         config.stash[RUN].end()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_node_collection_finished(node: Any, ids: list[str]) -> None:
+    """A server that cannot start is told once, before the first test; the processes of the run find those that did."""
+    for name in wanted():
+        if any(f"[{name}" in each for each in ids):
+            with ExitStack() as stack:
+                _start(node.config, name, stack)
+
+
+def _start(config: pytest.Config, name: str, stack: ExitStack) -> Server:
+    try:
+        return repeatedly(name, lambda: stack.enter_context(config.stash[RUN].server(name)))
+    except Exception as error:
+        if hasattr(config, "workerinput"):
+            raise
+        pytest.exit(f"No test can have its database, since {name} does not start: {error}", returncode=1)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -100,17 +124,32 @@ What processes, programs, the network or the text of functions decide is tested 
 files, and in these the tests that are marked `first_server`."""
 
 
+SLOWEST = (
+    "acceptance/test_make_run.py", "faults/test_pages.py", "faults/test_demoted.py", "faults/test_many_databases.py",
+    "web/test_hostile_forms.py", "web/test_every_page.py", "web/test_hostile_texts.py", "integration/replica/test_sequences.py",
+    "faults/test_kill.py", "faults/test_listener.py", "faults/test_database_lost.py", "faults/test_reembed.py",
+    "faults/test_turns_of_databases.py", "faults/test_embedder_down.py", "acceptance/test_replica.py",
+    "security/test_erasure_in_flight.py", "security/test_lock_squatting.py", "acceptance/test_tested_releases.py",
+    "integration/rest/test_typescript_client.py", "integration/audit/test_find.py",
+)  # fmt: skip
+"""Tests that wait for seconds. One process takes them all, first of all; the others do the rest meanwhile."""
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out on further servers what would try the same twice."""
+    """Leaves out on further servers what would try the same twice, and puts the slowest files first."""
     again = [item for item in items if _server_of(item) in wanted()[1:] and _on_one_server(item)]
     config.hook.pytest_deselected(items=again)
     left_out = set(again)
     items[:] = [item for item in items if item not in left_out]
+    items.sort(key=lambda item: _place_of(item) not in SLOWEST)
 
 
 def _on_one_server(item: pytest.Item) -> bool:
-    inside = str(item.path.relative_to(Path(__file__).parent))
-    return inside not in ON_EVERY_SERVER or item.get_closest_marker("first_server") is not None
+    return _place_of(item) not in ON_EVERY_SERVER or item.get_closest_marker("first_server") is not None
+
+
+def _place_of(item: pytest.Item) -> str:
+    return str(item.path.relative_to(Path(__file__).parent))
 
 
 def _server_of(item: pytest.Item) -> object:
@@ -124,17 +163,31 @@ def _server_of(item: pytest.Item) -> object:
 @pytest.fixture(scope="session", params=wanted())
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     """The server that all tests share."""
-    run = request.config.stash[RUN]
     with ExitStack() as stack:
-        yield repeatedly(request.param, lambda: stack.enter_context(run.server(request.param)))
+        yield _start(request.config, request.param, stack)
+
+
+@pytest.fixture(scope="session")
+def empty(server: Server, pytestconfig: pytest.Config) -> str:
+    """A database to copy in which an administrator has made pgvector, and nobody anything else."""
+    return make_templates(server, pytestconfig.stash[RUN])[0]
 
 
 @pytest.fixture(scope="session")
 def template(server: Server, pytestconfig: pytest.Config) -> str:
     """A migrated database to copy."""
-    name = pytestconfig.stash[RUN].template
-    repeatedly(name, lambda: asyncio.run(make_once(server, name, fill_template)))
-    return name
+    return make_templates(server, pytestconfig.stash[RUN])[1]
+
+
+def make_templates(server: Server, run: Run) -> tuple[str, str]:
+    """The two, by their names."""
+
+    async def make() -> None:
+        await make_once(server, run.empty, lambda one: one.execute(PGVECTOR), source=BARE, by_admin=True)
+        await make_once(server, run.template, fill_template, source=run.empty)
+
+    repeatedly(run.template, lambda: asyncio.run(make()))
+    return run.empty, run.template
 
 
 async def fill_template(connection: asyncpg.Connection) -> None:
@@ -143,9 +196,9 @@ async def fill_template(connection: asyncpg.Connection) -> None:
 
 
 @pytest.fixture
-async def empty_url(server: Server) -> AsyncIterator[str]:
-    """A database with nothing in it."""
-    async with copied(server, EMPTY) as url:
+async def empty_url(server: Server, empty: str) -> AsyncIterator[str]:
+    """A database with pgvector and nothing else in it."""
+    async with copied(server, empty) as url:
         yield url
 
 
@@ -164,6 +217,13 @@ async def database_url(request: pytest.FixtureRequest, server: Server, template:
 async def connection(database_url: str) -> AsyncIterator[asyncpg.Connection]:
     """A connection to the migrated database, as its owner."""
     async with connected(database_url) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def admin(server: Server, database_url: str) -> AsyncIterator[asyncpg.Connection]:
+    """A superuser's connection to the same database, for tests that say what they need it for."""
+    async with connected(server.admin_url_of(urlsplit(database_url).path[1:])) as opened:
         yield opened
 
 

@@ -59,7 +59,9 @@ class Part:
 
 
 NO_MORE_WORDS = Edit(
-    "rank_passages", "coalesce(0.3 * m.more / nullif(max(m.more) over (), 0), 0)", "0::float8"
+    "rank_passages",
+    "coalesce(0.3 * m.more / nullif(max(m.more) over (partition by p.kin), 0), 0)",
+    "0::float8",
 )
 
 PARTS = (
@@ -67,7 +69,11 @@ PARTS = (
     Part(
         "lexical, from the sum",
         [
-            Edit("rank_passages", "coalesce(s.lexical / h.lexical, 0) as part", "0::float8 as part"),
+            Edit(
+                "rank_passages",
+                "coalesce(s.lexical / nullif(max(s.lexical) over w, 0), 0) as part",
+                "0::float8 as part",
+            ),
             NO_MORE_WORDS,
         ],
     ),
@@ -76,7 +82,9 @@ PARTS = (
         "dense, from the sum",
         [
             Edit(
-                "rank_passages", "coalesce(0.5 * s.near / h.near, 0) as dense_part", "0::float8 as dense_part"
+                "rank_passages",
+                "coalesce(0.5 * s.near / nullif(max(s.near) over w, 0), 0) as dense_part",
+                "0::float8 as dense_part",
             )
         ],
     ),
@@ -110,7 +118,7 @@ PARTS = (
     Part("roles alone", [Edit("rank_passages", "or p.role = asked_role then 0.5", "then 0.5")]),
     Part(
         "says little (prior)",
-        [Edit("rank_passages", "memoryd.prior(p.row_length, p.asks, p.near)", "0::float8")],
+        [Edit("rank_passages", "-2.5::float8 / (5 + p.row_length)", "0::float8")],
     ),
     Part(
         "session",

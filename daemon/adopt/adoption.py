@@ -17,16 +17,20 @@ from daemon.adopt.columns import Column, fill, map_columns, read_columns
 from daemon.adopt.designs import DESIGNS, Design
 from daemon.adopt.survey import Survey, refuse, survey
 from daemon.db.errors import is_gone, is_outage
+from daemon.db.foreign_rows import NotReadableError, stage
 from daemon.db.migration_files import MigrationFiles
+from daemon.db.names import postgres_names
+from daemon.db.obstacles import move_aside
 from daemon.db.plan import MigrationError
-from daemon.db.pool import quoted
+from daemon.db.pool import FIND_VECTOR_SCHEMA, quoted
 from handlers.shared.ports import AnyConnection
 
 BATCH = 1000
 """Rows in one statement."""
 _PATIENCE_SECONDS = 7 * 86_400.0
 """However long a table is. Without a number the connection's own timeout would end a statement."""
-_MOVE = {"function": "routine"}
+_ROWS = "memoryd_adopted_rows"
+"""A copy of the rows: what is computed of them is not computed of a table that another role has made."""
 # What an error quotes of a row: it is counted without.
 _OF_ROW = re.compile(
     r"'(?:[^']|'')*'|(?<=: )\".*\"$|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d+(?:[:.,+-]+\d+)*",
@@ -103,11 +107,7 @@ class Adoption:
         if not self.found.moved:
             return
         try:
-            await connection.execute(f"create schema if not exists {quoted(self.schema)}")
-            for one in self.found.moved:
-                await connection.execute(
-                    f"alter {_MOVE.get(one.kind, one.kind)} {one.identity} set schema {quoted(self.schema)}"
-                )
+            await move_aside(connection, self.found.moved, self.schema)
         except asyncpg.InsufficientPrivilegeError as error:
             raise MigrationError(
                 f"To move tables aside needs their owner ({error.args[0]}). Nothing was changed. Connect as the role that "
@@ -124,23 +124,40 @@ class Adoption:
         if not self.found.designs:
             return
         await connection.execute(_SETTINGS)
-        for name in self.found.designs:
-            self.taken.append(await self._take_table(connection, name, dimensions))
+        async with postgres_names(connection):
+            for name in self.found.designs:
+                try:
+                    self.taken.append(await self._take_table(connection, name, dimensions))
+                except NotReadableError as error:
+                    raise MigrationError(
+                        f"{error}, so its rows cannot be taken in. Nothing was changed."
+                    ) from None
         await connection.execute(_RESET)
 
     async def _take_table(self, connection: AnyConnection, name: str, dimensions: int) -> Taken:
-        design, table = DESIGNS[name], f"{quoted(self.schema)}.{quoted(name)}"
-        target = f"public.{design.target or name}"
-        given = await read_columns(connection, table)
-        mapped = map_columns(design, given, await read_columns(connection, target), dimensions=dimensions)
+        design, moved = DESIGNS[name], f"{quoted(self.schema)}.{quoted(name)}"
+        target, table = f"public.{design.target or name}", f"pg_temp.{_ROWS}"
         forced = await connection.fetchval(
-            "select relforcerowsecurity from pg_class where oid = to_regclass($1)", table
+            "select relforcerowsecurity from pg_class where oid = $1::regclass", moved
         )
         if forced:
             # Else its owner would see no row.
-            await connection.execute(f"alter table {table} no force row level security")
+            await connection.execute(f"alter table {moved} no force row level security")
+        await stage(connection, moved, _ROWS, seconds=_PATIENCE_SECONDS)
+        if forced:
+            await connection.execute(f"alter table {moved} force row level security")
+        given = await read_columns(connection, table)
+        wanted = await read_columns(connection, target)
+        mapped = map_columns(
+            design,
+            given,
+            wanted,
+            dimensions=dimensions,
+            vector_schema=await connection.fetchval(FIND_VECTOR_SCHEMA),
+        )
         taken = await _queue(connection, Taken(name), table, design, given)
-        taken.kept, taken.lost = mapped.kept, mapped.lost
+        generated = (one for one in await read_columns(connection, moved) if one not in given)
+        taken.kept, taken.lost = mapped.kept, (*mapped.lost, *generated)
         if target == "public.conversation_messages":
             await connection.execute(
                 _SESSIONS.format(
@@ -164,9 +181,7 @@ class Adoption:
         for first in range(1, queued + 1, BATCH):
             last = min(first + BATCH - 1, queued)
             await _insert(connection, statement, first, last, taken)
-        if forced:
-            await connection.execute(f"alter table {table} force row level security")
-        await connection.execute("drop table pg_temp.memoryd_adopting")
+        await connection.execute(f"drop table pg_temp.memoryd_adopting, {table}")
         return taken
 
 

@@ -73,7 +73,12 @@ def fill(expression: str, given: Mapping[str, Column]) -> str:
 
 
 def map_columns(
-    design: Design, given: Mapping[str, Column], wanted: Mapping[str, Column], *, dimensions: int
+    design: Design,
+    given: Mapping[str, Column],
+    wanted: Mapping[str, Column],
+    *,
+    dimensions: int,
+    vector_schema: str,
 ) -> Mapped:
     """The expressions for one table."""
     values: dict[str, str] = {}
@@ -87,7 +92,7 @@ def map_columns(
             values[column.name] = fill(said, given)
             continue
         source = given.get(column.name)
-        expression = None if source is None else _cast(source, column, dimensions)
+        expression = None if source is None else _cast(source, column, dimensions, vector_schema)
         if source is None or expression is None:
             continue
         used.add(column.name)
@@ -111,7 +116,7 @@ def map_columns(
     )
 
 
-def _cast(source: Column, target: Column, dimensions: int) -> str | None:
+def _cast(source: Column, target: Column, dimensions: int, vector_schema: str) -> str | None:
     """The value of a column as the target's type; null where the type does not fit."""
     value = f"r.{quoted(source.name)}"
     if target.type == "vector":
@@ -121,7 +126,7 @@ def _cast(source: Column, target: Column, dimensions: int) -> str | None:
         return (
             value
             if source.modifier == dimensions
-            else f"case when vector_dims({value}) = {dimensions} then {value} end"
+            else f"case when {quoted(vector_schema)}.vector_dims({value}) = {dimensions} then {value} end"
         )
     if source.type == target.type:
         return value

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from daemon.adopt.columns import read_columns
 from daemon.adopt.designs import DESIGN_FUNCTIONS, DESIGNS, is_like
 from daemon.db.migration_files import MigrationFiles
+from daemon.db.names import postgres_names
 from daemon.db.obstacles import Obstacle, read_obstacles
 from daemon.db.plan import MigrationError
 from daemon.db.pool import quoted
@@ -64,6 +65,11 @@ async def survey(connection: AnyConnection, files: MigrationFiles, *, also: Coll
 
     Raises MigrationError where a name in `also` stands in nobody's way.
     """
+    async with postgres_names(connection):
+        return await _survey(connection, files, also)
+
+
+async def _survey(connection: AnyConnection, files: MigrationFiles, also: Collection[str]) -> Survey:
     found = await read_obstacles(connection, files)
     if unknown := sorted(set(also) - {one.name for one in found}):
         raise MigrationError(
@@ -93,7 +99,7 @@ async def survey(connection: AnyConnection, files: MigrationFiles, *, also: Coll
         moved=tuple(moved),
         designs=tuple(name for name in DESIGNS if name in like),
         unlike=tuple(unlike),
-        remarks=tuple(row["says"] for row in (*uses, *bodies)),
+        remarks=tuple(row["says"].replace("public.", "") for row in (*uses, *bodies)),
     )
 
 
@@ -104,11 +110,11 @@ async def _types(connection: AnyConnection, table: str) -> dict[str, str]:
 def refuse(unlike: Sequence[Obstacle]) -> str:
     """The sentence about what is like none of the designs."""
     first = unlike[0]
-    names = ", ".join(dict.fromkeys(f"{one.kind} {one.identity}" for one in unlike))
+    names = ", ".join(dict.fromkeys(f"{one.kind} {one.shown}" for one in unlike))
     if first.belongs_to is not None:
         return (
             f"In the way, and like none of the designs: {names}. Nothing was changed. Rename the index, which breaks "
-            f"nothing: alter index {first.identity} rename to {quoted(first.name + '_of_ours')}"
+            f"nothing: alter index {first.shown} rename to {quoted(first.name + '_of_ours')}"
         )
     return (
         f"In the way, and like none of the designs that memoryd knows: {names}. Nothing was changed. Your application "

@@ -25,7 +25,7 @@ KINDS = ("command", "message", "conversation", "memory", "insight", "document", 
 WITHOUT_A_SOURCE = {"command", "insight", "knowledge"}
 """forget() does not know them: a service deletes them, an end user has no right to."""
 LOCK = "select t.id from public.{table} t where t.id = any($1) order by t.id for update"
-FORGET = "select public.forget($1, $2)"
+FORGET = "select public.forget($1::uuid[], $2::text)"
 DELETE = "delete from public.{table} t where t.id = any($1)"
 MAY_CLEAN = "select has_function_privilege('memoryd.remove_outdated(integer)', 'execute')"
 CLEAN = "select * from memoryd.remove_outdated(null)"

@@ -29,7 +29,7 @@ TABLES = (
     "shared_knowledge",
 )
 LOCK = "select t.id from public.{table} t where t.id = any($1) order by t.id for update"
-FORGET = "select public.forget($1, 'memory')"
+FORGET = "select public.forget($1::uuid[], 'memory'::text)"
 SUPERSEDE = """
 update public.agent_memory m
 set superseded_by = n.newer

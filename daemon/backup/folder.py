@@ -54,14 +54,14 @@ class BackupFolder:
         """How often to look: a backup that failed, or that a stop of the daemon cut off, is soon made after all."""
         return min(600.0, max(1.0, self._every.total_seconds()))
 
-    async def tick(self) -> None:
-        """Writes a backup if the newest is old enough, then deletes those that are too many."""
+    async def tick(self) -> int:
+        """Writes a backup if the newest is old enough, then deletes those that are too many. Returns whether it was."""
         began = time.perf_counter()
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             there = backups_in(self._folder)
             if there and datetime.now(UTC) - there[-1][0] < self._every:
-                return
+                return 0
             target = name_in(self._folder)
             manifest = await make_backup(self._url, target, keys=self._keys)
             for _, old in backups_in(self._folder)[: -self._kept]:
@@ -69,7 +69,7 @@ class BackupFolder:
             self._remove_parts()
         except (BackupError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
             self._log.error("backup_failed", error=_reason(error))
-            return
+            return 1
         self._log.info(
             "backup_written",
             file=target.name,
@@ -77,6 +77,7 @@ class BackupFolder:
             bytes=manifest.bytes,
             ms=round((time.perf_counter() - began) * 1000),
         )
+        return 1
 
     def _remove_parts(self) -> None:
         """What backups left that were killed: nobody has them locked."""

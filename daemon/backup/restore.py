@@ -17,6 +17,7 @@ import asyncpg
 from daemon.backup.archive import BLOCK, BackupError, Contents, Manifest, Role
 from daemon.backup.catalog import differences, read_contents
 from daemon.backup.programs import ended, find_program, start
+from daemon.db.administrator import read_lacking, say_lacking
 from daemon.db.pool import connect, quoted
 
 _SERVER = """
@@ -48,6 +49,9 @@ async def restore_backup(
                 f"The backup is of PostgreSQL {made_on}, and this server is older ({major}): "
                 f"restore it into {made_on} or newer."
             )
+        lacking = await read_lacking(connection)
+        if lacking.needed:
+            raise BackupError(say_lacking(lacking, await connection.fetchval("select current_database()")))
         made = await _make_roles(connection, contents, known=set(server["roles"]))
         await connection.execute(f"create schema if not exists {quoted(contents.vector_schema)}")
     finally:

@@ -35,6 +35,7 @@ from daemon.cli.operations.run import run
 from daemon.cli.operations.status import status
 from daemon.cli.operations.url import url
 from daemon.cli.operations.web import web
+from daemon.cli.proxies import reach_this_machine_directly
 from daemon.cli.replay.command import replay
 from daemon.cli.replica.command import replica
 from daemon.cli.replica.conflicts import conflicts
@@ -135,4 +136,5 @@ def main() -> None:
         if isinstance(stream, TextIOWrapper):
             # What agents wrote may hold anything; a terminal that cannot show it is no reason to fail.
             stream.reconfigure(errors="replace")
+    reach_this_machine_directly(os.environ)
     command_tree()()

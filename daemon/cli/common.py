@@ -94,6 +94,19 @@ def settings_or_exit(
     return settings
 
 
+def settings_in_any_folder() -> Settings:
+    """The settings of a command that another program starts, in anybody's folder, of which nothing is believed.
+
+    Where no database is named, or only one within the folder, the program ends with a sentence, exit code 2.
+    """
+    from daemon.settings import fault_in_any_folder, no_folder_believed
+
+    with sentences(), no_folder_believed():
+        if (fault := fault_in_any_folder()) is not None:
+            raise Misuse(fault)
+        return settings_or_exit()
+
+
 def _chosen(settings: Settings, name: str, tell: Callable[[str], None]) -> Settings:
     """The settings of that one of several databases; another name ends the program with its sentence."""
     if settings.database_urls is None:

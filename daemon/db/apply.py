@@ -34,6 +34,10 @@ LOCK_GROWTH, MOST_LOCK_MILLISECONDS = 1.25, 900
 server would end a statement of a client."""
 LOCK_TRIES = 20
 """In one transaction. Then it is undone: what is replaced and not committed keeps others from changing it."""
+_REPAIR = (
+    "Nothing was changed. If somebody has put functions or views of their own beside memoryd's, run: "
+    "memoryd migrate --repair"
+)
 IN_THE_WAY = (asyncpg.QueryCanceledError, asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError)
 # In the order in which readers lock, or each would wait for the other. recall() begins with these three tables: whoever has
 # to wait there holds nothing else. Then views, and those above others before them: whoever reads a view locks it, then what is
@@ -72,6 +76,7 @@ class Run:
             asyncpg.AmbiguousFunctionError,
             asyncpg.DependentObjectsStillExistError,
             asyncpg.InvalidFunctionDefinitionError,
+            asyncpg.InvalidTableDefinitionError,
         ):
             raise
         except asyncpg.PostgresError as error:
@@ -86,6 +91,8 @@ class Conflicts:
     """Functions whose result or arguments were others, and those that use them; as `function schema.name(types)`."""
     attached: bool = False
     """Whether triggers, policies or views of ours use them: then these are dropped and made again too."""
+    views: bool = False
+    """Whether somebody has put views of other columns in place of ours: then they are moved aside first."""
 
     def add(self, error: asyncpg.PostgresError, applied: Mapping[str, AppliedFile]) -> bool:
         """Notes what the error names; False where that is nothing new."""
@@ -118,6 +125,7 @@ async def apply_functions(
     *,
     conflicts: Conflicts,
     locked: bool,
+    repair: bool = False,
 ) -> list[str]:
     """All files of functions in order; those of tables from the first that changed on. Then drops what is gone."""
     # Before the files, which take the rights to every table of schema memoryd from clients.
@@ -147,7 +155,12 @@ async def apply_functions(
         except (asyncpg.InvalidFunctionDefinitionError, asyncpg.AmbiguousFunctionError) as error:
             if conflicts.add(error, applied):
                 raise RestartUpgrade from None
-            raise MigrationError(f"functions/{file.name}.sql failed: {error}") from error
+            raise MigrationError(f"functions/{file.name}.sql failed: {error}. {_REPAIR}") from error
+        except asyncpg.InvalidTableDefinitionError as error:
+            if repair and not conflicts.views:
+                conflicts.views = True
+                raise RestartUpgrade from None
+            raise MigrationError(f"functions/{file.name}.sql failed: {error}. {_REPAIR}") from error
         # Of each file by itself: the rights to functions, in the last file, are written into all of them.
         made += await record(run.connection, file, version=version)
     return await drop_gone(run.connection, applied, now=files, made=made)
@@ -206,9 +219,8 @@ async def lock_tables(connection: asyncpg.Connection, *, all_tables: bool) -> No
 
 
 def lacking_rights(what: str, error: asyncpg.PostgresError) -> MigrationError:
+    """Of a right that the look before had not found missing (daemon/db/administrator.py)."""
     return MigrationError(
         f"{what} needs rights that this role lacks ({error.args[0]}). "
-        "memoryd's owner must be able to create schemas and, once, the roles memoryd_service, memoryd_user and "
-        "memoryd_admin (or an administrator creates them: create role memoryd_service nologin; create role "
-        "memoryd_user nologin; create role memoryd_admin nologin; grant memoryd_service to the owner)."
+        "memoryd doctor says what an administrator runs, if it is that; else connect as the tables' owner."
     )

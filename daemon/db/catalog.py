@@ -25,7 +25,7 @@ with relations as materialized (
     where n.nspname in ('public', 'memoryd') and c.relkind in ('r', 'v', 'i', 'S', 'c')
       and not exists (select from pg_depend d where d.objid = c.oid and d.deptype = 'e')
 ), functions as materialized (
-    select p.*, format('%I.%I', n.nspname, p.proname) as name,
+    select p.*,
            format('function %I.%I(%s)', n.nspname, p.proname, pg_get_function_identity_arguments(p.oid)) as thing
     from pg_proc p join pg_namespace n on n.oid = p.pronamespace
     where n.nspname in ('public', 'memoryd') and p.prokind in ('f', 'p')
@@ -44,7 +44,7 @@ with relations as materialized (
            coalesce(r.relacl, acldefault(case r.relkind when 'S' then 's'::"char" else 'r'::"char" end, r.relowner)) as acl
     from relations r where r.relkind in ('r', 'v', 'S')
     union all
-    select f.thing, f.name, f.proowner, coalesce(f.proacl, acldefault('f', f.proowner)) from functions f
+    select f.thing, f.oid::text, f.proowner, coalesce(f.proacl, acldefault('f', f.proowner)) from functions f
     union all
     select c.thing, c.of, c.relowner, c.attacl from columns c where c.attacl is not null
 )
@@ -85,7 +85,7 @@ select format('policy %I on %s', p.polname, r.name), r.name,
               pg_get_expr(p.polqual, p.polrelid, true), pg_get_expr(p.polwithcheck, p.polrelid, true))
 from relations r join pg_policy p on p.polrelid = r.oid
 union all
-select f.thing, f.name, pg_get_functiondef(f.oid) from functions f
+select f.thing, f.oid::text, pg_get_functiondef(f.oid) from functions f
 order by 1
 """
 
@@ -101,6 +101,12 @@ _RECORD = """
 insert into memoryd.made_objects (name, hash) select * from unnest($1::text[], $2::text[])
 """
 _NOTED = "select name, hash from memoryd.made_objects"
+_NOTED_FUNCTIONS = r"""
+select distinct substring(name from '^function public\.("[^"]+"|\w+)\(') from memoryd.made_objects
+where name like 'function public.%'
+"""
+# With their arguments: others may have functions of the same names.
+_FUNCTIONS = "select to_regprocedure(f.signature)::oid::text as oid from unnest($1::text[]) as f(signature)"
 
 OUR_ROLES = ("memoryd_service", "memoryd_user", "memoryd_admin", "public")
 OF_TABLES = ("table ", "column ", "constraint ", "index ")
@@ -114,7 +120,7 @@ _RIGHTS = re.compile(r"rights of (\S+) on (.+)")
 
 @dataclass(frozen=True, slots=True)
 class Thing:
-    """One thing that a database is made of. `of`: the table that it belongs to; of a function its name without arguments."""
+    """One thing that a database is made of. `of`: the table that it belongs to; of a function its number in this database."""
 
     name: str
     of: str
@@ -141,13 +147,26 @@ async def record_made(
 
     Unless the upgrade `changes_tables`, what was noted of tables stays: that somebody changed them is still to be told.
     """
-    made = {one.name: one.hash for one in _ours(await read_catalog(connection), schema, applied)}
+    objects = {one for file in applied.values() for one in file.objects}
+    signatures = [one.removeprefix("function ") for one in objects if one.startswith("function ")]
+    functions = {row["oid"] for row in await connection.fetch(_FUNCTIONS, signatures)}
+    made = {
+        one.name: one.hash
+        for one in _ours(await read_catalog(connection), schema, objects=objects, functions=functions)
+    }
     made[POSTGRES] = str(connection.get_server_version().major)
     noted = {row["name"]: row["hash"] for row in await connection.fetch(_NOTED)}
     if not changes_tables and noted.get(POSTGRES) == made[POSTGRES]:
         made |= {name: hash_ for name, hash_ in noted.items() if name.startswith(OF_TABLES)}
     await connection.execute("delete from memoryd.made_objects")
     await connection.execute(_RECORD, list(made), list(made.values()))
+
+
+async def made_functions(connection: AnyConnection) -> list[str]:
+    """The names of the functions of schema public that the last upgrade noted; none of a version that noted nothing."""
+    if await connection.fetchval("select to_regclass('memoryd.made_objects') is null"):
+        return []
+    return [name.strip('"') for (name,) in await connection.fetch(_NOTED_FUNCTIONS)]
 
 
 async def changed_since(connection: AnyConnection) -> list[str]:
@@ -171,12 +190,8 @@ async def changed_since(connection: AnyConnection) -> list[str]:
 
 
 def _ours(
-    things: Sequence[Thing], schema: Sequence[Migration], applied: Mapping[str, AppliedFile]
+    things: Sequence[Thing], schema: Sequence[Migration], *, objects: set[str], functions: set[str]
 ) -> list[Thing]:
-    objects = {one for file in applied.values() for one in file.objects}
-    functions = {
-        one.removeprefix("function ").partition("(")[0] for one in objects if one.startswith("function ")
-    }
     tables = {f"public.{name}" for name in tables_of(schema)}
     indexes = {name for migration in schema for name in _INDEX.findall(migration.sql)}
 

@@ -61,25 +61,26 @@ async def build_dense_indexes(
     *,
     min_rows: int = MIN_ROWS,
     turn: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
-) -> None:
+) -> int:
     """Builds the index where there are `min_rows` passages and more and none, or they have outgrown it.
 
     While much work waits the build is delayed, until there are `OVERDUE` times as many rows. `turn`: within it is built; who
     has nothing to build waits for none.
 
-    Raises what `DATABASE_FAULTS` names when the database is gone.
+    Returns how many are wanted. Raises what `DATABASE_FAULTS` names when the database is gone.
     """
     wanted = await database.fetch(WANTED, min_rows, OUTGROWN, OVERDUE)
     if not wanted or database.pooled:
-        return
+        return 0
     async with turn(), _build_lease(database) as leased:
         if not leased:
-            return
+            return len(wanted)
         connection = await connect(database.url, application="memoryd dense index")
         try:
             await _try_to_build(connection, wanted[0]["rows"], database.vector_schema, logger)
         finally:
             await connection.close()
+    return len(wanted)
 
 
 @asynccontextmanager

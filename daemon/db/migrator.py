@@ -20,6 +20,7 @@ from typing import Protocol
 
 import asyncpg
 
+from daemon.db.administrator import PART, Lacking, read_lacking, say_lacking
 from daemon.db.apply import (
     IN_THE_WAY,
     LOCK_MILLISECONDS,
@@ -31,11 +32,13 @@ from daemon.db.apply import (
     lock_tables,
 )
 from daemon.db.catalog import record_made
+from daemon.db.foreign import settle
 from daemon.db.functions import read_applied
 from daemon.db.joining import join
 from daemon.db.key_index import build_late_indexes
 from daemon.db.migration_files import Migration, MigrationFiles, load_files
 from daemon.db.models import NO_INSTRUCTIONS, Model, is_like, read_models, refuse_model
+from daemon.db.names import postgres_names, put_back, set_aside
 from daemon.db.obstacles import read_obstacles, say_obstacles
 from daemon.db.plan import MigrationError, Upgrade, plan, schema_trouble
 from daemon.db.pool import FIND_VECTOR_SCHEMA, quoted, search_path
@@ -113,7 +116,8 @@ async def migrate(  # noqa: PLR0913 - what it is to do, one each
 ) -> Upgrade:
     """Brings the schema up to date; returns what was applied (with dry_run: what would be). Raises MigrationError.
 
-    `repair`: makes roles, row-level security, functions, views, triggers, policies and rights again, whatever became of them.
+    `repair`: makes roles, row-level security, functions, views, triggers, policies and rights again, whatever became of them,
+    and moves aside what others have put beside them (daemon/db/foreign.py).
     `adoption`: what is done, in the transaction of the first migration, with what stands in its way.
 
     `connection` must not be in a transaction; behind a transaction pooler the lock is taken by the upgrade's own transaction.
@@ -124,8 +128,12 @@ async def migrate(  # noqa: PLR0913 - what it is to do, one each
         ledger = await read_ledger(connection)
         if not ledger:
             await _check_clear(connection, files)
-        return plan(files, ledger, await read_applied(connection))
+        upgrade = plan(files, ledger, await read_applied(connection))
+        return replace(upgrade, left=_left_to_administrator(await read_lacking(connection)))
     await _check_server(connection)
+    lacking = await read_lacking(connection)
+    if lacking.needed and not await read_ledger(connection):
+        raise MigrationError(say_lacking(lacking, await connection.fetchval("select current_database()")))
     until = time.monotonic() + PATIENCE_SECONDS
     conflicts, tries = Conflicts(), 0
     while True:
@@ -156,7 +164,12 @@ async def migrate(  # noqa: PLR0913 - what it is to do, one each
         await _validate_checks(connection)
         await build_late_indexes(connection)
         await check_dimensions(connection, dimensions=dimensions, embedder=embedder)
-        return replace(done, left=await join(connection, admin_roles))
+        left = await join(connection, admin_roles)
+        return replace(done, left=left + _left_to_administrator(await read_lacking(connection)))
+
+
+def _left_to_administrator(lacking: Lacking) -> tuple[tuple[str, str], ...]:
+    return tuple((PART, statement) for statement in lacking.statements)
 
 
 async def _upgrade(
@@ -169,13 +182,15 @@ async def _upgrade(
     adoption: Adoption | None,
 ) -> Upgrade:
     async with _locked_ledger(connection) as vector_schema:
-        applied = await read_applied(connection)
-        ledger = await read_ledger(connection)
+        async with postgres_names(connection):
+            applied = await read_applied(connection)
+            ledger = await read_ledger(connection)
         upgrade = plan(files, ledger, applied)
         if repair and ledger:
             upgrade = replace(upgrade, functions=files.functions)
         if not upgrade:
             return upgrade
+        moved = await set_aside(connection)
         run = Run(connection, {"dimensions": str(model.dimensions), "vector_schema": quoted(vector_schema)})
         await connection.execute(f"set local search_path = {search_path(vector_schema)}")
         await connection.execute(f"set local lock_timeout = {LOCK_MILLISECONDS}")
@@ -186,13 +201,14 @@ async def _upgrade(
         locked = bool(ledger and (upgrade.schema or repair))
         if locked:
             await lock_tables(connection, all_tables=True)
+        aside = await settle(connection, files, repair=repair, views=conflicts.views)
         for migration in upgrade.schema:
             await run.script(f"Migration {migration}", migration.sql)
             await connection.execute(_WRITE_LEDGER, migration.version, migration.name, migration.checksum)
         if repair and ledger:
             await _repair(run, files.schema)
         dropped = await apply_functions(
-            run, files.functions, applied, upgrade, conflicts=conflicts, locked=locked
+            run, files.functions, applied, upgrade, conflicts=conflicts, locked=locked, repair=repair
         )
         if not ledger:
             values = {
@@ -206,7 +222,8 @@ async def _upgrade(
         await record_made(
             connection, files.schema, await read_applied(connection), changes_tables=bool(upgrade.schema)
         )
-        return replace(upgrade, dropped=tuple(dropped))
+        await put_back(connection, *moved)
+        return replace(upgrade, dropped=tuple(dropped), aside=aside)
 
 
 async def _repair(run: Run, schema: Sequence[Migration]) -> None:
@@ -319,12 +336,8 @@ async def _ensure_extension(connection: asyncpg.Connection) -> str:
         try:
             async with connection.transaction():
                 await connection.execute(f"create extension vector with schema {target}")
-        except asyncpg.InsufficientPrivilegeError:
-            role = await connection.fetchval("select current_user")
-            raise MigrationError(
-                f'The role "{role}" may not create extension vector. '
-                f"Ask an administrator to run once, in this database: create extension vector with schema {target}"
-            ) from None
+        except asyncpg.InsufficientPrivilegeError as error:
+            raise lacking_rights("The extension vector", error) from None
         except (asyncpg.UndefinedFileError, asyncpg.FeatureNotSupportedError):
             raise MigrationError(
                 "This Postgres has no pgvector. Install it (Debian: postgresql-18-pgvector; managed services have it "

@@ -1,6 +1,6 @@
 """What stands in schema public under a name that the first migration would take.
 
-Promise: the names are read from the SQL files, so no second list can be wrong. Nothing is changed here.
+Promise: the names are read from the SQL files, so no second list can be wrong. Nothing is dropped here.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import cache
 
 from daemon.db.migration_files import MigrationFiles
+from daemon.db.names import postgres_names
+from daemon.db.pool import quoted
 from handlers.shared.ports import AnyConnection
 
 _RELATION = re.compile(r"^create (?:or replace )?(?:table|view) public\.(\w+)", re.MULTILINE)
@@ -36,6 +38,7 @@ where p.pronamespace = 'public'::regnamespace and p.proname = any($3)
   and not exists (select from pg_depend d where d.objid = p.oid and d.deptype = 'e')
 order by 1 desc, 2, 3
 """
+_MOVE = {"function": "routine"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +48,20 @@ class Obstacle:
     kind: str
     name: str
     identity: str
-    """Its name as SQL has it; of a function with its types."""
+    """Its name as SQL has it, with its schema; of a function with its types."""
     belongs_to: str | None
     """Of an index: its table."""
+
+    @property
+    def shown(self) -> str:
+        """Its name, without the schema that all of them are in."""
+        return self.identity.replace("public.", "")
 
 
 async def read_obstacles(connection: AnyConnection, files: MigrationFiles) -> list[Obstacle]:
     """What stands in the way of memoryd, in a database that does not have it."""
-    return [Obstacle(**row) for row in await connection.fetch(_READ, *_names(files))]
+    async with postgres_names(connection):
+        return [Obstacle(**row) for row in await connection.fetch(_READ, *_names(files))]
 
 
 def say_obstacles(found: Sequence[Obstacle]) -> str:
@@ -63,6 +72,24 @@ def say_obstacles(found: Sequence[Obstacle]) -> str:
         f"Schema public has objects of your application under names that memoryd needs: {shown}. Nothing was changed. "
         "See what could be moved aside, and which rows be taken in: memoryd adopt --dry-run"
     )
+
+
+async def move_aside(connection: AnyConnection, found: Sequence[Obstacle], schema: str) -> None:
+    """Moves all of it into the schema, which is made where it is missing."""
+    if found:
+        await connection.execute(f"create schema if not exists {quoted(schema)}")
+    for one in found:
+        await connection.execute(move_statement(one, schema))
+
+
+def move_statement(one: Obstacle, schema: str) -> str:
+    """The statement that moves it."""
+    return f"alter {_MOVE.get(one.kind, one.kind)} {one.identity} set schema {quoted(schema)}"
+
+
+def public_functions(files: MigrationFiles) -> Sequence[str]:
+    """The names of the functions of schema public."""
+    return _names(files)[2]
 
 
 @cache

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version as package_version
 
+from daemon.db.administrator import PART, block_of
 from daemon.db.functions import AppliedFile
 from daemon.db.migration_files import FunctionFile, Migration, MigrationFiles, load_files
 
@@ -29,6 +30,8 @@ class Upgrade:
     tokens: bool = False
     """Whether the local embedder's tokens were loaded (daemon/db/tokens.py)."""
     dropped: tuple[str, ...] = field(default=(), compare=False)
+    aside: tuple[str, ...] = field(default=(), compare=False)
+    """What a repair did with what others had put beside memoryd's own: one sentence each."""
     left: tuple[tuple[str, str], ...] = field(default=(), compare=False)
     """What needs more rights than the role has: what each is for, and the statement."""
 
@@ -101,7 +104,14 @@ def describe(upgrade: Upgrade, *, does: str) -> list[str]:
     lines += [f"{does} the removal of functions/{name}" for name in upgrade.gone]
     lines += [f"{does} the tokens of local/wordllama-256"] * upgrade.tokens
     lines += [f"dropped {one}" for one in upgrade.dropped]
-    lines += [f"left to a role with more rights ({part}): {statement};" for part, statement in upgrade.left]
+    lines += upgrade.aside
+    lines += [
+        f"left to a role with more rights ({part}): {statement};"
+        for part, statement in upgrade.left
+        if part != PART
+    ]
+    if statements := [statement for part, statement in upgrade.left if part == PART]:
+        lines += ["An administrator runs, in this database:", block_of(statements)]
     return lines
 
 

@@ -13,7 +13,6 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 import asyncpg
 import pgvector.asyncpg
@@ -41,6 +40,8 @@ MAX_IDLE_IN_TRANSACTION = "30s"
 """Longest time that the locks of a command stay whose machine is lost in the middle of a transaction."""
 MAX_IDLE_OF_DAEMON = "5s"
 """The same of a daemon, which never waits for anything else within a transaction: clients wait for its locks."""
+POSTGRES_NAMES = "pg_catalog, pg_temp"
+"""A search path in which nothing is found that a role has made: see daemon/db/names.py."""
 _CLOSED = (asyncpg.InvalidCatalogNameError, asyncpg.ObjectNotInPrerequisiteStateError)
 
 
@@ -263,9 +264,12 @@ async def _connect_again(*args: Any, **options: Any) -> asyncpg.Connection:
 async def connect(
     url: str, *, pooled: bool = False, application: str = "memoryd", timeout: float = 10.0
 ) -> asyncpg.Connection:
-    """One connection outside the pool. Raises ValueError when the URL cannot be read, else as asyncpg does."""
+    """One connection outside the pool. Raises ValueError when the URL cannot be read, else as asyncpg does.
+
+    Unless `pooled`, names without a schema are Postgres' own there.
+    """
     try:
-        return await asyncpg.connect(url, timeout=timeout, **_options(pooled, application, None))
+        return await asyncpg.connect(url, timeout=timeout, **_options(pooled, application, POSTGRES_NAMES))
     except ValueError as error:
         # A plain one quotes what it took for the port: of a password that contains a slash, its beginning.
         said = f" ({error})" if isinstance(error, asyncpg.ClientConfigurationError) else ""
@@ -285,19 +289,10 @@ def search_path(vector_schema: str) -> str:
     return "public" if vector_schema == "public" else f"public, {quoted(vector_schema)}"
 
 
-def host_of(url: str) -> str:
-    """Where a URL points, without user, password or parameters: fit for a log line."""
-    try:
-        parts = urlsplit(url)
-        return f"{parts.hostname or 'local'}{f':{parts.port}' if parts.port else ''}{parts.path}"
-    except ValueError:
-        return "?"
-
-
 def _options(
     pooled: bool,
     application: str,
-    path: str | None,
+    path: str,
     *,
     lock_timeout: str | None = None,
     max_idle: str = MAX_IDLE_IN_TRANSACTION,
@@ -312,9 +307,8 @@ def _options(
         # A statement after a lock must see what was written before the lock was got.
         "default_transaction_isolation": "read committed",
         "idle_in_transaction_session_timeout": max_idle,
+        "search_path": path,
     }
-    if path is not None:
-        options["server_settings"]["search_path"] = path
     if lock_timeout is not None:
         options["server_settings"]["lock_timeout"] = lock_timeout
     return options

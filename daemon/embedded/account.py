@@ -30,6 +30,8 @@ _MAKE_USER = (
     ("useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin"),
     ("adduser", "-S", "-D", "-H"),  # busybox
 )
+# Where these are, and the PATH that cron, su and systemd give does not always lead there.
+_OF_ADMINISTRATORS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,9 +155,17 @@ def _system_user(name: str = SYSTEM_USER) -> pwd.struct_passwd:
 def _answer(command: Sequence[str]) -> str | None:
     """What a program says to stderr; None where there is none of that name."""
     with suppress(OSError):
-        done = subprocess.run(command, check=False, capture_output=True, text=True, errors="replace")
+        done = subprocess.run(
+            command, env=with_administration(), check=False, capture_output=True, text=True, errors="replace"
+        )
         return done.stderr.strip()
     return None
+
+
+def with_administration() -> dict[str, str]:
+    """The environment, with a PATH that leads to the programs of administrators, too."""
+    path = os.environ.get("PATH") or os.defpath
+    return {**os.environ, "PATH": os.pathsep.join((path, *_OF_ADMINISTRATORS))}
 
 
 @contextmanager

@@ -7,38 +7,50 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from daemon.health.check import Check, Facts, quoted
+from daemon.db.administrator import Lacking
+from daemon.db.names import Lookalike
+from daemon.health.check import BELOW, Check, Facts, quoted
+
+ROLES = ("memoryd_service", "memoryd_user", "memoryd_admin")
+
+MOST_NAMED = 5
 
 
 def check_roles(server: Facts) -> list[Check]:
-    """Our two roles, and whether the one that asks may be memoryd."""
-    me, missing = server["role"], {"memoryd_service", "memoryd_user"} - set(server["roles"])
+    """Our roles, and whether the one that asks may be memoryd."""
+    me, missing = server["role"], [name for name in ROLES if name not in server["roles"]]
     if missing:
-        names = " and ".join(sorted(missing))
-        advice = "; ".join(f"create role {name} nologin" for name in sorted(missing))
+        names = " and ".join(missing)
         if not server["has_schema"] and server["creates_roles"]:
             return [
                 Check(
                     "roles", "warning", f"There is no role {names} yet.", "memoryd migrate creates the roles."
                 )
             ]
-        return [
-            Check(
-                "roles",
-                "problem",
-                f"There is no role {names}.",
-                f"An administrator runs: {advice}, and their grants.",
-            )
-        ]
-    checks = [Check("roles", "ok", f"memoryd_service and memoryd_user exist; {me} works as memoryd_service.")]
+        advice = "Run: memoryd migrate --repair" if server["creates_roles"] else BELOW
+        return [Check("roles", "problem", f"There is no role {names}.", advice)]
+    checks = [Check("roles", "ok", f"memoryd's three roles exist; {me} works as memoryd_service.")]
+    owner = server["owner"]
     if not server["member"]:
         advice = f"An administrator runs: grant memoryd_service to {quoted(me)}"
+        if owner is None or owner["mine"]:
+            advice = BELOW if server["lacks"] else "Run: memoryd migrate"
         checks = [Check("roles", "problem", f"{me} is not a member of memoryd_service.", advice)]
-    owner = server["owner"]
     if owner is not None and not owner["mine"]:
         found = f"Schema memoryd belongs to {owner['name']}, and this is {me}."
         checks.append(Check("owner", "problem", found, f"Give DATABASE_URL the user {owner['name']}."))
     return checks
+
+
+def check_administrator(server: Facts, lacking: Lacking) -> Check:
+    """Rights that only an administrator gives: the same block as `memoryd migrate` names."""
+    if not lacking:
+        return Check("administrator", "ok", "This role lacks nothing that an administrator gives.")
+    found = f"{server['role']} lacks rights for memory requests of users, or for memoryd web."
+    if lacking.needed:
+        found = f"{server['role']} lacks rights that memoryd needs."
+    advice = f"In database {server['database']} an administrator runs once:\n{lacking.block}"
+    return Check("administrator", "problem", found, advice)
 
 
 def check_row_security(server: Facts) -> Check:
@@ -54,8 +66,17 @@ def check_row_security(server: Facts) -> Check:
     )
 
 
-def check_schemas(server: Facts) -> Check:
-    """Whether end users may put functions before ours, in a schema that the owner's functions look into."""
+def check_schemas(server: Facts, lookalikes: Sequence[Lookalike]) -> Check:
+    """Whether end users may put functions before ours, in a schema that the owner's functions look into, or others have."""
+    if lookalikes:
+        named = ", ".join(one.name for one in lookalikes[:MOST_NAMED])
+        first = f"{lookalikes[0].kind} {lookalikes[0].name}"
+        return Check(
+            "schemas",
+            "problem",
+            f"memoryd's statements may call what other roles have made ({len(lookalikes)}) for Postgres' own: {named}.",
+            f"See what it does. Then drop it, or move it into a schema of its own: alter {first} set schema ...",
+        )
     if not server["open_schemas"]:
         return Check("schemas", "ok", "End users create nothing where memoryd's functions look.")
     names = ", ".join(quoted(name) for name in server["open_schemas"])
@@ -107,3 +128,15 @@ def check_logins(logins: Sequence[str]) -> Check:
         "insert into memoryd.logins (login, user_id) values ('<login>', '<user_id>')"
     )
     return Check("logins", "problem", f"These logins are whichever user they say they are: {names}.", advice)
+
+
+def check_shared(fields: Mapping[str, int]) -> Check:
+    """Whether rows are shared with more readers than their metadata say: by field, how many."""
+    if not fields:
+        return Check("shared rows", "ok", "Metadata of shared rows name no limit that has no effect.")
+    found = ", ".join(f"metadata.{field} of {rows}" for field, rows in fields.items())
+    advice = (
+        "Set access_level, visibility_tags and metadata.project of these rows to what the fields say, and take the fields out "
+        "(docs/documents.md). The rows: select * from memoryd.shared_past_limits()"
+    )
+    return Check("shared rows", "problem", f"Shared rows name limits that keep nobody out: {found}.", advice)

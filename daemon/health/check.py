@@ -22,6 +22,10 @@ class Check:
     advice: str | None = None
 
 
+BELOW = "An administrator runs what stands under administrator, below."
+"""For what is part of the one block (daemon/db/administrator.py)."""
+
+
 def quoted(name: str) -> str:
     """A name as SQL takes it."""
     return name if re.fullmatch(r"[a-z_][a-z0-9_]*", name) else '"' + name.replace('"', '""') + '"'

@@ -12,9 +12,10 @@ import re
 from collections.abc import Sequence
 
 from daemon.db.catalog import OF_TABLES
+from daemon.db.foreign import Overload, Pasted, advise_on_overloads, say_overloads
 from daemon.db.migrator import OLDEST_POSTGRES
 from daemon.db.models import Model, Models, is_like
-from daemon.health.check import Check, Facts, quoted, split_advice
+from daemon.health.check import BELOW, Check, Facts, split_advice
 from daemon.health.status import Size, Status
 from daemon.settings import Settings
 
@@ -63,10 +64,7 @@ def check_vector(server: Facts) -> Check:
         return Check("pgvector", "problem", "This Postgres has no pgvector.", advice)
     if vector is None:
         found = f"pgvector {available} is there, but not created in this database."
-        create = "An administrator runs, in this database: create extension vector"
-        return Check(
-            "pgvector", "problem", found, "Run: memoryd migrate" if server["vector_mine"] else create
-        )
+        return Check("pgvector", "problem", found, "Run: memoryd migrate" if server["vector_mine"] else BELOW)
     if _version(vector["version"]) < OLDEST_VECTOR:
         found = f"pgvector {vector['version']} is older than {'.'.join(map(str, OLDEST_VECTOR))}."
         return Check("pgvector", "problem", found, "Install a newer one, then: alter extension vector update")
@@ -203,6 +201,23 @@ def check_schema(server: Facts, status: Status | None, trouble: str | None) -> C
     )
 
 
+def check_overloads(found: Sequence[Overload]) -> Check:
+    """Whether functions of others have names of memoryd's public ones."""
+    if not found:
+        return Check("overloads", "ok", "Every function of a name of memoryd's is memoryd's.")
+    return Check("overloads", "problem", say_overloads(found), advise_on_overloads(found))
+
+
+def check_pasted(found: Sequence[Pasted]) -> Check:
+    """Whether policies or triggers of a design stand on memoryd's tables."""
+    if not found:
+        return Check("pasted", "ok", "No policy or trigger of a design has an effect on memoryd's tables.")
+    names = "; ".join(one.thing for one in found)
+    mends = "; ".join(one.mend for one in found)
+    said = f"Of a design, beside memoryd's own, which do the same: {names}."
+    return Check("pasted", "warning", said, f"memoryd migrate --repair does this: {mends}")
+
+
 def _how_to_migrate(server: Facts) -> str:
     """What has to be done before `memoryd migrate` can help."""
     if check_postgres(server).verdict != "ok":
@@ -210,8 +225,7 @@ def _how_to_migrate(server: Facts) -> str:
     if server["vector"] is None and server["vector_available"] is None:
         return "Install pgvector first, as said above. Then run: memoryd migrate"
     if server["lacks"]:
-        grants = "; ".join(f"{grant} to {quoted(server['role'])}" for grant in server["lacks"])
-        return f"An administrator runs: {grants}. Then run: memoryd migrate"
+        return "An administrator runs what stands under administrator, above. Then run: memoryd migrate"
     return "Run: memoryd migrate"
 
 

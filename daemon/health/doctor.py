@@ -11,11 +11,14 @@ from collections.abc import AsyncIterator, Callable
 
 import asyncpg
 
+from daemon.db.administrator import read_lacking
 from daemon.db.catalog import changed_since
+from daemon.db.foreign import read_overloads, read_pasted
 from daemon.db.functions import read_applied
 from daemon.db.migration_files import load_files, load_migrations, tables_of
 from daemon.db.migrator import read_ledger
 from daemon.db.models import Model, Models, model_of, read_models
+from daemon.db.names import postgres_names, read_lookalikes
 from daemon.db.obstacles import read_obstacles, say_obstacles
 from daemon.db.plan import schema_trouble
 from daemon.db.pool import connect
@@ -44,21 +47,11 @@ select json_build_object(
     'vector', (select json_build_object('version', e.extversion, 'schema', n.nspname)
                from pg_extension e join pg_namespace n on n.oid = e.extnamespace where e.extname = 'vector'),
     'vector_available', (select default_version from pg_available_extensions where name = 'vector'),
-    -- Without one of these rights memoryd migrate stops.
-    'vector_mine', (select r.rolsuper or (v.trusted and has_database_privilege(current_database(), 'create'))
-                    from pg_roles r
-                    join pg_available_extensions a on a.name = 'vector'
-                    join pg_available_extension_versions v on v.name = a.name and v.version = a.default_version
-                    where r.rolname = current_user),
-    'lacks', (select coalesce(json_agg('grant create on ' || what order by what), '[]')
-              from (select 'database ' || quote_ident(current_database()) as what
-                    where not has_database_privilege(current_database(), 'create')
-                    union all
-                    select 'schema public' where not has_schema_privilege('public', 'create')) lacks),
     'creates_roles', (select rolsuper or rolcreaterole from pg_roles where rolname = current_user),
     'role', current_user,
+    'database', current_database(),
     'roles', (select coalesce(json_agg(rolname), '[]')
-              from pg_roles where rolname in ('memoryd_service', 'memoryd_user')),
+              from pg_roles where rolname in ('memoryd_service', 'memoryd_user', 'memoryd_admin')),
     'member', (select pg_has_role(current_user, oid, 'usage')
                from pg_roles where rolname = 'memoryd_service'),
     'owner', (select json_build_object('name', pg_get_userbyid(nspowner),
@@ -118,6 +111,8 @@ A_CENTURY = 100 * 365 * 86400.0
 
 READ_LEFT = "select part, statement from memoryd.parts_to_join()"
 
+READ_SHARED = "select field, count(*) as rows from memoryd.shared_past_limits() group by field order by field"
+
 READ_MEMORY = """
 select json_build_object(
     'without_embedding', (select count(*) from memoryd.unindexed)
@@ -162,26 +157,29 @@ async def examine(
     # As behind a pooler: that works everywhere.
     connection = await connect(url, pooled=True)
     try:
-        server: Facts = json.loads(await connection.fetchval(READ_SERVER, tables_of(load_migrations())))
+        async with postgres_names(connection):
+            found = await connection.fetchval(READ_SERVER, tables_of(load_migrations()))
+        server: Facts = json.loads(found)
         yield checks.check_postgres(server)
         standby = None if server["standby"] is None else Standby(**server["standby"])
         if standby is not None:
             yield check_standby(standby)
+        lacking = await read_lacking(connection)
+        server = {**server, "lacks": lacking.statements, "vector_mine": not lacking.has("create extension")}
         yield checks.check_vector(server)
         for check in access_checks.check_roles(server):
             yield check
+        yield access_checks.check_administrator(server, lacking)
         status, memory, trouble = await _read_schema(connection, server, settings)
-        if memory is not None:
-            yield access_checks.check_row_security(server)
-            yield access_checks.check_schemas(server)
-            yield access_checks.check_rights(server)
-            yield access_checks.check_joined([dict(row) for row in await connection.fetch(READ_LEFT)])
-            yield access_checks.check_logins(json.loads(await connection.fetchval(READ_LOGINS)))
+        async for check in _check_schema_rights(connection, server, whole=memory is not None):
+            yield check
         yield checks.check_schema(server, status, trouble)
         if memory is not None:
             async with connection.transaction(readonly=True):
-                yield checks.check_objects(await changed_since(connection))
-        models = Models() if memory is None else await read_models(connection)
+                changed = await changed_since(connection)
+            yield checks.check_objects(changed)
+        async with postgres_names(connection):
+            models = Models() if memory is None else await read_models(connection)
         for check in await _ask_embedder(settings, models, build_embedder):
             yield check
         yield await _ask_language_model(build_language_model)
@@ -204,6 +202,26 @@ async def examine(
         await connection.close()
 
 
+async def _check_schema_rights(
+    connection: asyncpg.Connection, server: Facts, *, whole: bool
+) -> AsyncIterator[Check]:
+    """Who may do what in the schema, and what of it is somebody else's."""
+    if whole:
+        yield access_checks.check_row_security(server)
+        yield access_checks.check_schemas(server, await read_lookalikes(connection))
+        yield access_checks.check_rights(server)
+        async with postgres_names(connection):
+            left = [dict(row) for row in await connection.fetch(READ_LEFT)]
+            logins = json.loads(await connection.fetchval(READ_LOGINS))
+            shared = await connection.fetch(READ_SHARED)
+        yield access_checks.check_joined(left)
+        yield access_checks.check_logins(logins)
+        yield access_checks.check_shared({row["field"]: row["rows"] for row in shared})
+    if server["has_schema"] and server["owner"]["mine"]:
+        yield checks.check_overloads(await read_overloads(connection))
+        yield checks.check_pasted(await read_pasted(connection))
+
+
 async def _check_work(
     connection: asyncpg.Connection, settings: Settings, status: Status, memory: Facts
 ) -> AsyncIterator[Check]:
@@ -213,9 +231,12 @@ async def _check_work(
     yield checks.check_parts(status)
     yield checks.check_queue(status, memory)
     yield checks.check_commands(memory)
-    yield checks.check_dreams(overdue=await connection.fetchval(DUE, *MISSED.arguments))
-    yield await check_replica(connection, settings)
-    yield await check_trail(connection, settings)
+    async with postgres_names(connection):
+        overdue = await connection.fetchval(DUE, *MISSED.arguments)
+        replica, trail = await check_replica(connection, settings), await check_trail(connection, settings)
+    yield checks.check_dreams(overdue=overdue)
+    yield replica
+    yield trail
 
 
 async def _read_schema(
@@ -227,12 +248,14 @@ async def _read_schema(
         return None, None, say_obstacles(found) if found else None
     if not server["owner"]["mine"]:
         return None, None, None
-    trouble = schema_trouble(await read_ledger(connection), await read_applied(connection))
+    async with postgres_names(connection):
+        trouble = schema_trouble(await read_ledger(connection), await read_applied(connection))
     if trouble is not None:
         return None, None, trouble
     try:
-        status = await read_status(connection, heartbeat_seconds=settings.heartbeat_seconds)
-        return status, json.loads(await connection.fetchval(READ_MEMORY)), None
+        async with postgres_names(connection):
+            status = await read_status(connection, heartbeat_seconds=settings.heartbeat_seconds)
+            return status, json.loads(await connection.fetchval(READ_MEMORY)), None
     except (
         asyncpg.UndefinedTableError,
         asyncpg.UndefinedColumnError,

@@ -199,6 +199,8 @@ class Status:
     """Rows that the index has not, or not as they are now, by source."""
     unembedded: Mapping[str, int]
     """Passages without an embedding, by source: found by their words."""
+    address: str = ""
+    """Where the database is, as host:port/name."""
 
 
 async def read_status(reader: Reader, *, heartbeat_seconds: float) -> Status:

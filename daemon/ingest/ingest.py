@@ -34,7 +34,9 @@ Result = Literal["added", "changed", "unchanged", "duplicate", "moved", "rejecte
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a file. `reason`: of one that is rejected, or the same as another; for the person who named it."""
+    """What became of a file. `reason`: of one that is rejected, or the same as another, or may be shared with more than its
+    author wants; for the person who named it.
+    """
 
     path: Path
     result: Result
@@ -174,9 +176,11 @@ class Ingest:
         return [_outcome(f, written) for f in files]
 
 
-def _outcome(file: ReadFile, written: dict[str, bool]) -> Outcome:
+def _outcome(file: ReadFile, written: Mapping[str, tuple[bool, str | None]]) -> Outcome:
     if file.file.name in written:
-        return Outcome(file.file.path, "added" if written[file.file.name] else "changed")
+        added, ignored = written[file.file.name]
+        warning = ignored and f"It is shared, and its {ignored} keeps nobody from reading it."
+        return Outcome(file.file.path, "added" if added else "changed", warning)
     return Outcome(
         file.file.path, "unchanged", "Nothing was written: it is known, or its user has switched memory off."
     )

@@ -51,7 +51,8 @@ set title = excluded.title, source = excluded.source, document_type = excluded.d
     visibility_tags = excluded.visibility_tags,
     status = case d.status when 'deleted' then 'processing' else d.status end
 where d.file_hash <> excluded.file_hash or d.status = 'deleted'
-returning drop_path, xmax = 0 as added
+returning drop_path, xmax = 0 as added, case when d.access_level is not null then (memoryd.ignored_limit(
+    d.metadata, d.metadata -> 'project', d.access_level, d.visibility_tags)).field end as ignored
 """
 
 
@@ -110,8 +111,11 @@ async def save_moves(database: Database, moves: Mapping[str, str], owned: Owners
         raise Refused(f"{error.args[0]}. {hint or ''}".strip()) from None
 
 
-async def write(database: Database, files: Sequence[ReadFile], owned: Ownership) -> dict[str, bool]:
-    """Writes documents in one statement: by path, whether each is new. Raises Refused if one of them is refused.
+async def write(
+    database: Database, files: Sequence[ReadFile], owned: Ownership
+) -> dict[str, tuple[bool, str | None]]:
+    """Writes documents in one statement: by path, whether each is new, and which field of its metadata may be meant to limit
+    its readers and does not. Raises Refused if one of them is refused.
 
     Paths that are missing in the answer were dropped: their user has switched memory off.
     """
@@ -135,4 +139,4 @@ async def write(database: Database, files: Sequence[ReadFile], owned: Ownership)
     except (asyncpg.IntegrityConstraintViolationError, asyncpg.DataError) as error:
         hint = getattr(error, "hint", None)
         raise Refused(f"{error.args[0]}. {hint or ''}".strip()) from None
-    return {r["drop_path"]: r["added"] for r in rows}
+    return {r["drop_path"]: (r["added"], r["ignored"]) for r in rows}

@@ -33,6 +33,9 @@ class LeftOut(Enum):
     HELD = (
         "A program has it open for writing. It is read when that is closed, or has not written for a minute."
     )
+    CHUNKS = (
+        "It is made of chunks that a program writes: what is changed in it has no effect. Undo the change."
+    )
     COPY = "It is a copy of a file of entries. Delete it, or move its sections into the other file."
 
 

@@ -174,10 +174,7 @@ class Sync:
             case Action.NOTHING | Action.NOTE | Action.WRITE as action if row and row.row is Row.THERE:
                 await self._write(state, row, action, results, said)
             case Action.TAKE | Action.TAKE_BOTH as action if row and file and said:
-                lost, text = action is Action.TAKE_BOTH, said.text(row.title)
-                results.edits.append(_edit(path, row, said, file, state, lost=lost))
-                if text.title == row.title and not lost:
-                    results.unlisted.add(document)
+                _take(state, row, results, path, file, said, lost=action is Action.TAKE_BOTH)
             case Action.BURY if row:
                 results.gone[document] = row.version
             case Action.REMOVE if file:
@@ -186,8 +183,6 @@ class Sync:
                     state.report.counts["removed"] += 1
             case Action.FORGET:
                 results.forgotten.append((document, None))
-            case _:
-                pass
 
     async def _write(
         self, state: PassState, row: Document, action: Action, results: _Results, said: Found | None
@@ -270,10 +265,25 @@ def _action(state: PassState, document: UUID, row: Document | None, said: Found 
     )
     if action is Action.BURY and state.is_unseen(base):
         return Action.WRITE
+    if row is not None and row.is_of_chunks and action in (Action.TAKE, Action.TAKE_BOTH):
+        state.report.left_out[path] = LeftOut.CHUNKS
+        return Action.LEAVE
     if action is not Action.TAKE or base is None or said is None or ours is None or theirs == ours.digest():
         return action
     is_lost = is_old(said.began, base=base.base, before=base.began, row=ours)
     return Action.TAKE_BOTH if is_lost else action
+
+
+def _take(
+    state: PassState, row: Document, results: _Results, path: str, file: FileText, said: Found, *, lost: bool
+) -> None:
+    """Notes what a person wrote into a document's file; a document of chunks that its writer brought is not edited."""
+    if row.is_of_chunks:
+        state.report.left_out[path] = LeftOut.CHUNKS
+        return
+    results.edits.append(_edit(path, row, said, file, state, lost=lost))
+    if said.text(row.title).title == row.title and not lost:
+        results.unlisted.add(row.id)
 
 
 def _edit(path: str, row: Document, said: Found, file: FileText, state: PassState, *, lost: bool) -> Edit:

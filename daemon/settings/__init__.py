@@ -3,29 +3,39 @@
 docs/settings.md and .env.example are written from this package by `python -m docs.describe_settings`.
 """
 
+from daemon.settings.env_file import (
+    DATABASES,
+    NAMED_BY,
+    fault_in_any_folder,
+    foreign_env_file,
+    heed_variables_of_file,
+    no_folder_believed,
+)
 from daemon.settings.load import (
     PREFIX,
     SECTIONS,
     Settings,
     SettingsError,
     allowed_values,
-    foreign_env_file,
-    heed_variables_of_file,
     load_settings,
     unknown_settings,
 )
 from daemon.settings.values import LANGUAGES, roles_in, split_list
 
 __all__ = [
+    "DATABASES",
     "LANGUAGES",
+    "NAMED_BY",
     "PREFIX",
     "SECTIONS",
     "Settings",
     "SettingsError",
     "allowed_values",
+    "fault_in_any_folder",
     "foreign_env_file",
     "heed_variables_of_file",
     "load_settings",
+    "no_folder_believed",
     "roles_in",
     "split_list",
     "unknown_settings",

@@ -80,6 +80,28 @@ def parse_databases(entries: Sequence[str], *, where: str) -> tuple[NamedDatabas
     return tuple(found.values())
 
 
+def address_of(url: str) -> str:
+    """Where a database is, as host:port/name, without user, password and parameters: fit for a log line."""
+    try:
+        parts, (host, port, database) = urlsplit(url), _host_port_name(url)
+    except ValueError:
+        return "?"
+    if "@" in parts.path or ("@" in url and "@" not in parts.netloc):
+        return "?"  # of a password with a slash in it the beginning looks like a host
+    return (
+        f"{host or 'local'}{'' if ':' in host.rpartition(']')[2] or ',' in host else f':{port}'}/{database}"
+    )
+
+
+def _host_port_name(url: str) -> tuple[str, str, str]:
+    """Host, port and name, from the URL or its parameters. Raises ValueError."""
+    parts = urlsplit(url)
+    given = {key: values[-1] for key, values in parse_qs(parts.query).items()}
+    database = given.get("dbname") or given.get("database") or unquote(parts.path.strip("/"))
+    host = given.get("host") or parts.netloc.rpartition("@")[2].removesuffix(":5432")
+    return host, given.get("port", "5432"), database
+
+
 def _address(url: str, which: str) -> tuple[str, str, str]:
     """Where a database is: host, port and name, from the URL or its parameters."""
     form = "It has the form postgresql://user:password@host:port/database"
@@ -87,13 +109,11 @@ def _address(url: str, which: str) -> tuple[str, str, str]:
         raise ValueError(f"{which} has white space in it. {form}.")
     try:
         parts = urlsplit(url)
-        given = {key: values[-1] for key, values in parse_qs(parts.query).items()}
+        host, port, database = _host_port_name(url)
     except ValueError:
         raise ValueError(f"{which} cannot be read. {form}; in it write %23 for #, %2F for /.") from None
     if "@" in parts.path:
         raise ValueError(f"{which} cannot be read. {form}; in the password write %2F for /.")
-    database = given.get("dbname") or given.get("database") or unquote(parts.path.strip("/"))
     if parts.scheme not in SCHEMES or not database:
         raise ValueError(f"{which} names no database. {form}.")
-    host = given.get("host") or parts.netloc.rpartition("@")[2].removesuffix(":5432")
-    return host.lower(), given.get("port", "5432"), database
+    return host.lower(), port, database

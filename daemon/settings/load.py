@@ -1,4 +1,4 @@
-"""The settings of one process, from the environment or a .env file.
+"""The settings of one process, from the environment or the file beside it (env_file.py).
 
 Promise: a wrong value stops the program with one sentence that names the variable, the value and what is allowed.
 """
@@ -6,12 +6,10 @@ Promise: a wrong value stops the program with one sentence that names the variab
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from difflib import get_close_matches
 from functools import cache
 from typing import Any
 
-from dotenv import dotenv_values
 from pydantic import ValidationError
 from pydantic_settings import (
     BaseSettings,
@@ -20,6 +18,15 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
+from daemon.settings.env_file import (
+    ENCODING,
+    OF_FOLDER,
+    astray,
+    env_file,
+    outranked,
+    unreadable,
+    variables_of_file,
+)
 from daemon.settings.process import Database, Executor, Http, Log, Mcp, Queue
 from daemon.settings.remembering import (
     Backups,
@@ -34,11 +41,12 @@ from daemon.settings.remembering import (
 from daemon.settings.trail import Ledgers, Trail
 
 PREFIX = "MEMORYD_"
-NO_SETTINGS = frozenset(PREFIX + name for name in ("COMMAND_ID", "AGENT_ID", "SESSION_ID", "TEST_POSTGRES"))
-"""Variables that the built-in executor sets for its programs, and one that the tests read."""
+NO_SETTINGS = frozenset(
+    PREFIX + name for name in ("COMMAND_ID", "AGENT_ID", "SESSION_ID", "TEST_POSTGRES", "ENV_FILE")
+)
+"""Variables that the executor sets for its programs, one that the tests read, and the one that names a file of them."""
 OF_KUBERNETES = (PREFIX + "SERVICE_", PREFIX + "PORT")
 """Prefixes of the variables that Kubernetes sets in every container when there is a service named memoryd."""
-ENV_FILE, ENV_FILE_ENCODING = ".env", "utf-8-sig"
 
 
 class SettingsError(Exception):
@@ -54,8 +62,8 @@ class Settings(
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX,
-        env_file=ENV_FILE,
-        env_file_encoding=ENV_FILE_ENCODING,
+        env_file=OF_FOLDER,
+        env_file_encoding=ENCODING,
         env_ignore_empty=True,
         extra="ignore",
         frozen=True,
@@ -69,8 +77,12 @@ class Settings(
         *sources: PydanticBaseSettingsSource,
         **named: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """All but that of a file that is not there: it would look for each setting in nothing."""
+        """Of a file what counts; without one no source for it, which would look for each setting in nothing."""
         given = super().settings_customise_sources(settings_cls, *sources, **named)
+        for one in given:
+            if isinstance(one, DotEnvSettingsSource) and one.env_vars:
+                without = outranked()
+                one.env_vars = {k: v for k, v in one.env_vars.items() if k.upper() not in without}
         return tuple(one for one in given if not isinstance(one, DotEnvSettingsSource) or one.env_vars)
 
 
@@ -82,56 +94,27 @@ SECTIONS = (
 
 
 def load_settings(**overrides: object) -> Settings:
-    """Reads the environment and .env; `overrides` by field name win.
+    """Reads the environment and the file; `overrides` by field name win.
 
     Raises SettingsError: one line per wrong variable.
     """
+    file = env_file()
     try:
+        if (fault := astray(variables_of_file())) is not None:
+            raise SettingsError(fault)
         given = {k: v for k, v in overrides.items() if v is not None}
-        return Settings(**{"_env_file": _env_file(), **given})  # type: ignore[arg-type]
+        return Settings(**{"_env_file": file, **given})  # type: ignore[arg-type]
     except ValidationError as error:
         raise SettingsError("\n".join(_sentence(dict(e)) for e in error.errors())) from None
-    except UnicodeDecodeError:
-        raise SettingsError("The file .env is not UTF-8. Save it as UTF-8.") from None
-    except OSError as error:
-        raise SettingsError(f"The file .env cannot be read: {error.strerror}.") from None
-
-
-def foreign_env_file() -> int | None:
-    """The user id that .env, or the link of that name, belongs to, if that is neither this process's nor root's.
-
-    Such a file is not read: any user who may put a file into the working directory could name a program for memoryd to run.
-    """
-    ours = (os.geteuid(), 0)
-    for look in (os.lstat, os.stat):
-        with suppress(OSError):
-            owner = look(ENV_FILE).st_uid
-            if owner not in ours:
-                return owner
-    return None
-
-
-def _env_file() -> str | None:
-    return ENV_FILE if foreign_env_file() is None else None
-
-
-def _variables_of_file() -> dict[str, str | None]:
-    path = _env_file()
-    return {} if path is None else dotenv_values(path, encoding=ENV_FILE_ENCODING)
-
-
-def heed_variables_of_file(prefix: str) -> None:
-    """Gives this process the variables of .env with this prefix that its environment lacks: a library reads them itself."""
-    for name, value in _variables_of_file().items():
-        if name.startswith(prefix) and value is not None:
-            os.environ.setdefault(name, value)
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(unreadable(file, error)) from None
 
 
 def unknown_settings() -> dict[str, str | None]:
     """Variables named like settings that are none, most likely misspelt; each with the setting of the nearest name."""
     known = {PREFIX + name.upper() for name in Settings.model_fields}
     # Upper and lower case are one to us, as they are to Settings.
-    given = {name.upper() for name in (*os.environ, *_variables_of_file())}
+    given = {name.upper() for name in (*os.environ, *variables_of_file())}
     unknown = sorted(
         name
         for name in given - known - NO_SETTINGS

@@ -145,23 +145,27 @@ class Delivery:
         self._log = logger
         self._call_seconds = call_seconds
 
-    async def tick(self) -> None:
-        """Plans what is new, and entrusts what is due: to each ledger in turn, to all of them at once."""
+    async def tick(self) -> int:
+        """Plans what is new, and entrusts what is due: to each ledger in turn, to all of them at once. Returns how much."""
         await self._database.execute(REGISTER, [one.name for one in self.ledgers])
         done = await asyncio.gather(*(self._serve(one) for one in self.ledgers), return_exceptions=True)
+        served = 0
         for result in done:
             if isinstance(result, BaseException):
                 raise result
+            served += result
+        return served
 
-    async def _serve(self, ledger: Ledger) -> None:
+    async def _serve(self, ledger: Ledger) -> int:
         await self._database.execute(PLAN_CHECKPOINT, ledger.name)
         if ledger.keeps_memories:
             await self._database.execute(PLAN_ANCHORS, ledger.name, PLANNED)
-        for _ in range(ITEMS):
+        for served in range(ITEMS):
             claimed = await self._database.fetchrow(CLAIM, ledger.name, CLAIM_SECONDS)
             if claimed is None:
-                return
+                return served
             await self._entrust(ledger, claimed)
+        return ITEMS
 
     async def _entrust(self, ledger: Ledger, claimed: Any) -> None:
         key, attempts = str(claimed["key"]), int(claimed["attempts"])

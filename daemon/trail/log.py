@@ -112,21 +112,22 @@ class Trail:
         """Whether it has a key."""
         return self._key is not None
 
-    async def tick(self) -> None:
-        """Does what is due. A broken log is logged, once."""
+    async def tick(self) -> int:
+        """Does what is due; returns 0 where that was nothing. A broken log is logged, once."""
         try:
-            await self.advance()
+            return await self.advance()
         except TrailBroken as error:
             if str(error) != self._broken:
                 self._broken = str(error)
                 self._log.error("trail_broken", reason=str(error))
+            return 1
 
-    async def advance(self, *, sign_now: bool = False) -> None:
+    async def advance(self, *, sign_now: bool = False) -> int:
         """Gives positions, signs a checkpoint if one is due (or, with `sign_now`, if anything is new), writes facts.
 
-        Raises TrailBroken.
+        Returns how much of this there was to do. Raises TrailBroken.
         """
-        look = await self._look()
+        look = first = await self._look()
         if not look["carried"]:
             while await self._database.fetchval(CARRY, BATCH) == BATCH:
                 pass
@@ -141,6 +142,9 @@ class Trail:
             look = await self._look()
         if self._ledgers is not None and look["facts_missing"]:
             await self._write_facts(self._ledgers)
+        return sum(
+            (first["waiting"], not first["carried"], look["signed"] != first["signed"], look["facts_missing"])
+        )
 
     async def _write_facts(self, ledgers: list[str]) -> None:
         total = 0

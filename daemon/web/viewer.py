@@ -133,6 +133,11 @@ async def on_behalf(
         yield connection
 
 
+async def _login(database: Database) -> str:
+    """As SQL names it."""
+    return str(await database.fetchval("select quote_ident(session_user)"))
+
+
 async def check_viewer(database: Database, viewer: Viewer) -> None:
     """Raises RefusedLoginError where the login may not take the role, or is another end user (memoryd.logins)."""
     try:
@@ -141,7 +146,7 @@ async def check_viewer(database: Database, viewer: Viewer) -> None:
     except (asyncpg.InsufficientPrivilegeError, asyncpg.InvalidParameterValueError) as error:
         raise RefusedLoginError(
             f"The login of DATABASE_URL cannot act as {viewer.role} ({error.args[0]}). "
-            f"As the owner of the database: grant {viewer.role} to the login with inherit false, set true."
+            f"An administrator runs: grant {viewer.role} to {await _login(database)} with inherit false, set true"
         ) from None
     except asyncpg.ReadOnlySQLTransactionError:
         raise RefusedLoginError(

@@ -42,6 +42,8 @@ class Action(Enum):
     """The file's text goes into the row."""
     TAKE_BOTH = "take both"
     """The same, and the row's text becomes a conflict."""
+    LEAVE = "leave"
+    """The file's text is not taken: the document is not a person's to write."""
     BURY = "bury"
     """A person deleted the file: the document is deleted, for 30 days so that it can be restored."""
     REMOVE = "remove"

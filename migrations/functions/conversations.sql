@@ -2,7 +2,7 @@
 -- its retention.
 
 -- Writes a row of the view conversation_history as a message: its speaker is 'user' or 'agent', which
--- becomes the role, or a name, which needs a role beside it.
+-- becomes the role, or a name, which needs a role beside it. Text and time have two names each.
 create or replace function memoryd.turn_inserted() returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -26,11 +26,15 @@ begin
     values (
         coalesce(new.id, gen_random_uuid()), new.user_id, new.session_id, new.chat_id, new.agent_id,
         new.message_index,
-        coalesce(new.role, said_by), case when named then new.speaker end, new.message_text,
-        coalesce(new."timestamp", now()), new.access_level, coalesce(new.visibility_tags, '{}'),
+        coalesce(case lower(new.role) when 'agent' then 'assistant' else new.role end, said_by),
+        case when named then new.speaker end, coalesce(new.message_text, new.content),
+        coalesce(new."timestamp", new.created_at, now()), new.access_level,
+        coalesce(new.visibility_tags, '{}'),
         coalesce(new.metadata, '{}'), new.embedding)
-    returning id, user_id, message_index, role, created_at, visibility_tags, metadata
-    into new.id, new.user_id, new.message_index, new.role, new."timestamp", new.visibility_tags, new.metadata;
+    returning id, user_id, message_index, role, created_at, created_at, content, content, visibility_tags,
+              metadata
+    into new.id, new.user_id, new.message_index, new.role, new."timestamp", new.created_at, new.content,
+         new.message_text, new.visibility_tags, new.metadata;
     return new;
 end
 $$;
@@ -198,7 +202,7 @@ begin
     order by n.message_index;
 end
 $$;
-comment on function public.load_context is 'The newest messages of a session, oldest first.';
+comment on function public.load_context(uuid, integer) is 'The newest messages of a session, oldest first.';
 
 -- Deletes the messages of a session: an end user's own, or for the service all.
 create or replace function public.reset_session(session_id uuid) returns bigint
@@ -220,7 +224,7 @@ begin
     return gone;
 end
 $$;
-comment on function public.reset_session is
+comment on function public.reset_session(uuid) is
     'Deletes a session''s messages, of end users their own, and returns how many there were; '
     'the session itself stays.';
 

@@ -8,7 +8,7 @@ import shutil
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 import asyncpg
 import psutil
@@ -18,6 +18,10 @@ from daemon.embedded.server import EmbeddedPostgres
 from tests.support.access.acting import ANN, BOB, acting_as
 from tests.support.access.users import kept_of
 from tests.support.content.finished import all_done
+from tests.support.database.logins import login_url
+from tests.support.database.schemas import connected
+from tests.support.database.servers import Server
+from tests.support.database.templates import BARE, copied
 from tests.support.folders import server_folder
 from tests.support.processes.commands import Commands
 from tests.support.processes.daemons import Daemons
@@ -40,12 +44,10 @@ HAS_SCHEMA = "select to_regnamespace('memoryd') is not null"
 
 
 @pytest.fixture
-async def empty(database_url: str, connection: asyncpg.Connection) -> AsyncIterator[str]:
+async def emptied(server: Server, empty: str) -> AsyncIterator[str]:
     """The URL of an empty database on the same server."""
-    name = f"restored_{uuid.uuid4().hex}"
-    await connection.execute(f"create database {name} template template0")
-    yield urlunsplit(urlsplit(database_url)._replace(path=f"/{name}"))
-    await connection.execute(f"drop database {name} with (force)")
+    async with copied(server, empty) as url:
+        yield url
 
 
 def is_private(file: Path) -> bool:
@@ -69,14 +71,14 @@ async def fresh(url: str) -> asyncpg.Connection:
 
 
 async def test_what_is_restored_is_what_was_backed_up(
-    memoryd: Commands, connection: asyncpg.Connection, backup: Path, empty: str, tmp_path: Path
+    memoryd: Commands, connection: asyncpg.Connection, backup: Path, emptied: str, tmp_path: Path
 ) -> None:
     assert is_private(backup)
     assert names_in(tmp_path, "one.backup*") == ["one.backup"]
     before = [await kept_of(connection, user) for user in (ANN, BOB)]
-    done = await Commands(empty, tmp_path)("restore", str(backup))
+    done = await Commands(emptied, tmp_path)("restore", str(backup))
     assert done.code == 0, done.err
-    restored = await fresh(empty)
+    restored = await fresh(emptied)
     try:
         assert [await kept_of(restored, user) for user in (ANN, BOB)] == before
         assert await restored.fetchval("select said from mine") == "kept"
@@ -88,19 +90,19 @@ async def test_what_is_restored_is_what_was_backed_up(
         )
     finally:
         await restored.close()
-    checked = await Commands(empty, tmp_path)("doctor", "--json")
+    checked = await Commands(emptied, tmp_path)("doctor", "--json")
     assert [one["name"] for one in checked.json if one["verdict"] == "problem"] == ["daemons"]
 
 
 async def test_a_restored_database_goes_on(
-    memoryd: Commands, connection: asyncpg.Connection, empty: str, tmp_path: Path
+    memoryd: Commands, connection: asyncpg.Connection, emptied: str, tmp_path: Path
 ) -> None:
     # The job that indexes it is in the backup, too.
     await remember(connection, "the certificate of the staging server is purple", agent_id="alice")
     assert (await memoryd("backup", str(tmp_path / "one"))).code == 0
-    assert (await Commands(empty, tmp_path)("restore", str(tmp_path / "one"))).code == 0
-    daemons = Daemons(empty, tmp_path)
-    restored = await fresh(empty)
+    assert (await Commands(emptied, tmp_path)("restore", str(tmp_path / "one"))).code == 0
+    daemons = Daemons(emptied, tmp_path)
+    restored = await fresh(emptied)
     try:
         await daemons.start()
         await all_done(restored)
@@ -114,38 +116,34 @@ async def test_a_restored_database_goes_on(
 
 
 async def test_a_big_index_is_restored_whatever_the_server_gives_for_making_it(
-    memoryd: Commands, connection: asyncpg.Connection, empty: str, tmp_path: Path
+    memoryd: Commands, connection: asyncpg.Connection, emptied: str, tmp_path: Path
 ) -> None:
     await connection.execute(BIG_INDEX)
     assert (await memoryd("backup", str(tmp_path / "one"))).code == 0
-    name = urlsplit(empty).path[1:]
+    name = urlsplit(emptied).path[1:]
     await connection.execute(f"alter database {name} set maintenance_work_mem = '1MB'")
-    done = await Commands(empty, tmp_path)("restore", str(tmp_path / "one"))
+    done = await Commands(emptied, tmp_path)("restore", str(tmp_path / "one"))
     assert done.code == 0, done.err
 
 
 @pytest.fixture
-async def owned(database_url: str, connection: asyncpg.Connection) -> AsyncIterator[list[str]]:
-    """Two empty databases of a role that is no superuser, as it connects to them. What only a superuser may make is there."""
+async def owned(server: Server, empty: str) -> AsyncIterator[list[str]]:
+    """Two empty databases of another owner than that of all other tests, who makes no roles: an administrator gave them."""
     role = f"owner_{uuid.uuid4().hex[:8]}"
-    parts = urlsplit(database_url)
     names = [f"{role}_{number}" for number in range(2)]
-    await connection.execute(f"create role {role} login createrole password 'secret'")
-    for role_of_memoryd in ("memoryd_service", "memoryd_user", "memoryd_admin"):
-        await connection.execute(f"grant {role_of_memoryd} to {role} with admin option")
-    for name in names:
-        await connection.execute(f"create database {name} template template0 owner {role}")
-        opened = await fresh(urlunsplit(parts._replace(path=f"/{name}")))
-        await opened.execute(f"create extension vector; grant create on schema public to {role}")
-        await opened.close()
-    host = parts.netloc.rpartition("@")[2]
-    yield [urlunsplit(parts._replace(netloc=f"{role}:secret@{host}", path=f"/{name}")) for name in names]
-    for name in names:
-        await connection.execute(f"drop database {name} with (force)")
-    await connection.execute(f"drop owned by {role}; drop role {role}")
+    async with connected(server.admin_url) as admin:
+        await admin.execute(f"create role {role} login password 'secret'")
+        await admin.execute(f"grant memoryd_service to {role}")
+        await admin.execute(f"grant memoryd_user, memoryd_admin to {role} with inherit false, set true")
+        for name in names:
+            await admin.execute(f"create database {name} template {empty} owner {role}")
+        yield [login_url(server.admin_url_of(name), role, "secret") for name in names]
+        for name in names:
+            await admin.execute(f"drop database {name} with (force)")
+        await admin.execute(f"drop role {role}")
 
 
-async def test_an_owner_who_is_no_superuser_has_all_rows_in_the_backup(
+async def test_an_owner_who_makes_no_roles_has_all_rows_in_the_backup(
     owned: list[str], tmp_path: Path
 ) -> None:
     one, other = (Commands(url, tmp_path) for url in owned)
@@ -166,7 +164,7 @@ async def test_an_owner_who_is_no_superuser_has_all_rows_in_the_backup(
 
 
 async def test_rows_are_written_meanwhile(
-    memoryd: Commands, connection: asyncpg.Connection, database_url: str, empty: str, tmp_path: Path
+    memoryd: Commands, connection: asyncpg.Connection, database_url: str, emptied: str, tmp_path: Path
 ) -> None:
     """Each transaction writes two rows: a backup has both of one, or none."""
     writer = await fresh(database_url)
@@ -191,8 +189,8 @@ async def test_rows_are_written_meanwhile(
         written = await writing
         await writer.close()
     assert done.code == 0, done.err
-    assert (await Commands(empty, tmp_path)("restore", str(tmp_path / "one"))).code == 0
-    restored = await fresh(empty)
+    assert (await Commands(emptied, tmp_path)("restore", str(tmp_path / "one"))).code == 0
+    restored = await fresh(emptied)
     try:
         of = "select count(*) from agent_memory where agent_id = $1"
         left, right = [await restored.fetchval(of, agent) for agent in ("left", "right")]
@@ -218,15 +216,29 @@ SPOILED: dict[str, tuple[Callable[[bytes], bytes], str]] = {
 }
 
 
-async def test_a_spoiled_file_restores_nothing(backup: Path, empty: str, tmp_path: Path) -> None:
-    memoryd = Commands(empty, tmp_path)
+async def test_a_spoiled_file_restores_nothing(backup: Path, emptied: str, tmp_path: Path) -> None:
+    memoryd = Commands(emptied, tmp_path)
     for how, (spoil, said) in SPOILED.items():
         (tmp_path / "spoiled").write_bytes(spoil(content_of(backup)))
         done = await memoryd("restore", str(tmp_path / "spoiled"))
         assert (done.code, said in done.err) == (1, True), (how, done.err)
-    restored = await fresh(empty)
+    restored = await fresh(emptied)
     assert not await restored.fetchval(HAS_SCHEMA)
     await restored.close()
+
+
+async def test_an_owner_who_lacks_rights_is_told_what_an_administrator_runs(
+    server: Server, backup: Path, tmp_path: Path
+) -> None:
+    async with copied(server, BARE) as url:
+        done = await Commands(url, tmp_path)("restore", str(backup))
+        assert (done.code, "create extension if not exists vector with schema public;\n" in done.err) == (
+            1,
+            True,
+        )
+        restored = await fresh(url)
+        assert not await restored.fetchval(HAS_SCHEMA)
+        await restored.close()
 
 
 async def test_what_is_there_is_not_written_over(memoryd: Commands, backup: Path, tmp_path: Path) -> None:
@@ -245,14 +257,14 @@ async def test_what_is_there_is_not_written_over(memoryd: Commands, backup: Path
     assert "local/wordllama-256" in other.err
 
 
-async def test_a_restore_that_is_cut_off_leaves_nothing(backup: Path, empty: str, tmp_path: Path) -> None:
-    restored = await fresh(empty)
+async def test_a_restore_that_is_cut_off_leaves_nothing(backup: Path, emptied: str, tmp_path: Path) -> None:
+    restored = await fresh(emptied)
     # A transaction that it must wait for, once it has begun.
     blocker = restored.transaction()
     await blocker.start()
     await restored.execute("create schema memoryd")
-    process = await Commands(empty, tmp_path).start("restore", str(backup))
-    watcher = await fresh(empty)
+    process = await Commands(emptied, tmp_path).start("restore", str(backup))
+    watcher = await fresh(emptied)
     try:
         await until(watcher, WAITS)
         await watcher.execute(f"select pg_terminate_backend(pid) from ({WAITING}) w")
@@ -261,7 +273,7 @@ async def test_a_restore_that_is_cut_off_leaves_nothing(backup: Path, empty: str
         assert b"pg_restore failed, and nothing was restored: " in err
         await blocker.rollback()
         assert not await watcher.fetchval(HAS_SCHEMA)
-        again = await Commands(empty, tmp_path)("restore", str(backup))
+        again = await Commands(emptied, tmp_path)("restore", str(backup))
         assert again.code == 0, again.err
     finally:
         await watcher.close()

@@ -18,7 +18,9 @@ from daemon.health.check import Check, Facts
 from daemon.health.checks import check_size
 from daemon.health.status import Size
 from daemon.settings import Settings
-from tests.support.database.logins import closed
+from tests.support.database.logins import GONE, closed
+from tests.support.database.servers import Server
+from tests.support.database.templates import BARE, copied
 from tests.support.processes.commands import Commands, Finished
 from tests.support.processes.daemons import DaemonProcess
 
@@ -108,12 +110,20 @@ async def test_a_wrong_provider_is_named_with_its_setting(memoryd: Commands) -> 
     assert "MEMORYD_LANGUAGE_MODEL" in check(found, "language model")["found"]
 
 
-async def test_a_database_without_the_schema_is_a_problem(empty_url: str, tmp_path: Path) -> None:
+async def test_a_database_without_the_schema_is_a_problem(
+    server: Server, empty_url: str, tmp_path: Path
+) -> None:
+    """For the superuser: migrate makes pgvector itself."""
     found = await Commands(empty_url, tmp_path)("doctor", "--json")
     assert found.code == 1
     assert check(found, "schema")["advice"] == "Run: memoryd migrate"
-    assert check(found, "pgvector")["verdict"] == "problem"
     assert verdicts(found)["embedder"] == "ok"  # looked at all the same
+    async with copied(server, BARE) as bare:
+        by_admin = server.admin_url_of(urlsplit(bare).path[1:])
+        found = await Commands(by_admin, tmp_path)("doctor", "--json")
+        assert (
+            check(found, "pgvector")["advice"] == check(found, "schema")["advice"] == "Run: memoryd migrate"
+        )
 
 
 @asynccontextmanager
@@ -128,22 +138,8 @@ async def stranger_of(url: str, tmp_path: Path) -> AsyncIterator[tuple[str, Comm
         host = parts.netloc.rpartition("@")[2]
         yield role, Commands(urlunsplit(parts._replace(netloc=f"{role}:x@{host}")), tmp_path)
     finally:
-        await connection.execute(f"drop owned by {role}; drop role {role}")
+        await connection.execute(GONE.format(role))
         await connection.close()
-
-
-async def test_a_role_that_may_not_migrate_is_told_what_an_administrator_runs(
-    empty_url: str, tmp_path: Path
-) -> None:
-    async with stranger_of(empty_url, tmp_path) as (role, stranger):
-        told = await stranger("doctor", "--json")
-        advice = check(told, "schema")["advice"]
-        assert f"to {role}" in advice
-        connection = await asyncpg.connect(empty_url)
-        await connection.execute("create extension if not exists vector")  # as the other check says
-        await connection.execute(advice.removeprefix("An administrator runs: ").partition(". Then run")[0])
-        await connection.close()
-        assert check(await stranger("doctor", "--json"), "schema")["advice"] == "Run: memoryd migrate"
 
 
 async def test_what_was_dropped_comes_back_from_a_backup_not_by_migrate(
@@ -237,7 +233,8 @@ async def test_what_comes_to_a_stop_slowly_is_a_warning(
         "update agent_commands set status = 'ready';"
         "delete from memoryd.jobs;"
         "insert into memoryd.daily_sizes (day, bytes, measured_at)"
-        " select current_date - 2, pg_database_size(current_database()) - 10000000, now() - interval '2 days'"
+        # Half a megabyte more than what is looked for: Postgres removes pg_internal.init now and then, and makes it again.
+        " select current_date - 2, pg_database_size(current_database()) - 10500000, now() - interval '2 days'"
     )
     found = await memoryd("doctor", "--json")
     assert [check(found, name)["verdict"] for name in names] == ["warning", "warning", "ok"]

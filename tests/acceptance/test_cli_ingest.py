@@ -93,6 +93,33 @@ async def test_whose_they_are_and_who_else_may_read_them(
         assert await column(connection, FOUND, "Lindqvist") == []
 
 
+async def test_a_file_that_limits_its_readers_is_not_shared_with_more(
+    memoryd: Commands, connection: asyncpg.Connection, tree: Path
+) -> None:
+    shared = ("--level", "1", "--tag", "staff", "--json")
+    (tree / "minutes.md").write_text("---\nconfidentiality: board\n---\n# Minutes\n\nThe llama is sold.")
+    (tree / "agreed.md").write_text("---\nvisibility_tags: staff\n---\n# Feeding\n\nThe llama eats hay.")
+    done = await memoryd("ingest", str(tree / "minutes.md"), str(tree / "agreed.md"), *shared)
+    assert done.code == 1
+    assert done.json["counts"] == {"added": 1, "rejected": 1}
+    assert "metadata.confidentiality keeps nobody from reading a shared row" in done.out
+    assert await column(connection, "select title from documents") == ["Feeding"]
+    assert await counts(memoryd, str(tree / "minutes.md")) == {"added": 1}
+    # What may only describe it is said.
+    (tree / "rota.md").write_text("---\ndepartment: board\n---\n# Rota\n\nThe llama is fed twice.")
+    done = await memoryd("ingest", str(tree / "rota.md"), *shared)
+    assert (done.code, done.json["counts"]) == (0, {"added": 1})
+    said = {
+        "path": str(tree / "rota.md"),
+        "reason": "It is shared, and its department keeps nobody from reading it.",
+    }
+    assert done.json["warnings"] == [said]
+    (tree / "rota.md").write_text("---\ndepartment: board\n---\n# Rota\n\nThe llama is fed thrice.")
+    assert said["reason"] in (await memoryd("ingest", str(tree / "rota.md"), *shared[:-1])).out
+    (tree / "plan.md").write_text("---\ndepartment: board\n---\n# Plan\n\nTo buy a llama.")
+    assert (await memoryd("ingest", str(tree / "plan.md"), "--json")).json["warnings"] == []
+
+
 async def test_what_cannot_be_read_is_named_and_stops_nothing(
     memoryd: Commands, connection: asyncpg.Connection, tree: Path
 ) -> None:

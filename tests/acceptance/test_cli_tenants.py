@@ -14,7 +14,7 @@ from daemon.tenants.look import AT_ONCE
 from daemon.tenants.template import TEMPLATE
 from tests.support.database.schemas import apply, connected
 from tests.support.database.servers import Server
-from tests.support.database.templates import EMPTY, copied, unless_in_use
+from tests.support.database.templates import copied, unless_in_use
 from tests.support.database.transaction_pooler import TransactionPooler
 from tests.support.processes.commands import Commands
 from tests.support.processes.tenants import SECRET, Tenants, as_role, filled, named, recalled, role
@@ -64,9 +64,9 @@ async def test_a_new_tenant_works_at_once(tenants: Tenants, tmp_path: Path) -> N
 
 
 async def test_tenants_share_nothing_that_two_databases_have_each_for_itself(
-    tenants: Tenants, server: Server
+    tenants: Tenants, server: Server, empty: str
 ) -> None:
-    async with copied(server, EMPTY) as one, copied(server, EMPTY) as other:
+    async with copied(server, empty) as one, copied(server, empty) as other:
         await apply(one)
         await apply(other)
         first, second = await values_of(one), await values_of(other)

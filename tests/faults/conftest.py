@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
@@ -14,17 +13,18 @@ import pytest
 
 from daemon.db.migrator import migrate
 from daemon.embedded.server import EmbeddedPostgres
-from tests.conftest import RUN, fill_template
+from tests.conftest import RUN, make_templates
 from tests.support.database.many import Many, many_databases
+from tests.support.database.owners import make_owner
 from tests.support.database.schemas import EMBEDDER, connected
 from tests.support.database.servers import Server, wanted
-from tests.support.database.templates import make_once, repeatedly
+from tests.support.database.templates import BARE, PGVECTOR, make_once, repeatedly
 from tests.support.folders import quiet_port, server_folder
 from tests.support.processes.daemons import Daemons
 from tests.support.rows import DIMENSIONS
 from tests.support.services.remote import Remote, remote_embedder
 
-OWN_TEMPLATE = "memoryd_test_template"
+OWN_EMPTY, OWN_TEMPLATE = "memoryd_empty", "memoryd_test_template"
 """On the server of the tests that break it."""
 
 
@@ -53,11 +53,15 @@ def own_server(server: Server) -> Iterator[EmbeddedPostgres]:
 async def own_postgres(own_server: EmbeddedPostgres, server: Server) -> AsyncIterator[OwnPostgres]:
     """The server, up, with a migrated database in it."""
     own_server.start()
-    here = Server(own_server.socket_url, server.programs)
-    await make_once(here, OWN_TEMPLATE, migrated)
+    here = Server(own_server.socket_url, server.programs, server.owner)
+    await make_owner(here.admin_url, here.owner)
+    await make_once(here, OWN_EMPTY, lambda one: one.execute(PGVECTOR), source=BARE, by_admin=True)
+    await make_once(here, OWN_TEMPLATE, migrated, source=OWN_EMPTY)
     name = f"memoryd_test_{uuid.uuid4().hex[:12]}"
     async with connected(here.admin_url) as admin:
-        await admin.execute(f"create database {name} template {OWN_TEMPLATE} strategy file_copy")
+        await admin.execute(
+            f"create database {name} template {OWN_TEMPLATE} strategy file_copy owner {here.owner}"
+        )
     yield OwnPostgres(own_server, here.url_of(name))
     own_server.start()
 
@@ -84,7 +88,7 @@ def two_servers(
         other = server
         if len(wanted()) > 1:
             other = repeatedly("a second server", lambda: stack.enter_context(run.server(wanted()[1])))
-            repeatedly("its template", lambda: asyncio.run(make_once(other, run.template, fill_template)))
+            make_templates(other, run)
         yield [(server, template), (other, template)]
 
 

@@ -27,7 +27,7 @@ def demote(server: EmbeddedPostgres) -> None:
 
 
 async def promote(url: str) -> None:
-    """Until it takes writes."""
+    """Until it takes writes. Only a superuser may do this."""
     async with connected(url) as opened:
         await opened.execute("select pg_promote()")
         await until(opened, PRIMARY)
@@ -48,7 +48,7 @@ async def test_a_daemon_waits_while_its_primary_is_a_standby(
         assert (await ask(site, "/health/ready")).status == 503
         status = await memoryd("status", url=url, folder=tmp_path)
         assert "This is a standby, for reads only" in status.out
-        await promote(url)
+        await promote(own_postgres.server.socket_url)
         await daemon.event("promoted")
         async with connected(url) as opened:
             await served(opened, "restart the worker")
@@ -58,7 +58,7 @@ async def test_a_daemon_waits_while_its_primary_is_a_standby(
         assert await daemon.stop() == 0
         assert daemon.events("part_failed") == daemon.events("crashed") == []
     finally:
-        await promote(url)
+        await promote(own_postgres.server.socket_url)
 
 
 async def test_a_refused_write_tells_that_the_database_is_a_standby_and_is_no_error(
@@ -75,7 +75,7 @@ async def test_a_refused_write_tells_that_the_database_is_a_standby_and_is_no_er
         assert await daemon.stop() == 0
         assert [line for line in daemon.lines if line["level"] == "error"] == []
     finally:
-        await promote(url)
+        await promote(own_postgres.server.socket_url)
 
 
 async def test_of_many_databases_one_that_becomes_a_standby_is_left_until_it_is_promoted(
@@ -91,7 +91,7 @@ async def test_of_many_databases_one_that_becomes_a_standby_is_left_until_it_is_
     told = await process.event("database_not_served", database="own")
     assert told["reason"] == str(StandbyError())
     await served(many.connections[other])
-    await promote(own_postgres.url)
+    await promote(own_postgres.server.socket_url)
     async with connected(own_postgres.url) as opened:
         await served(opened, "restart the worker")
     await process.event("database_served", database="own")

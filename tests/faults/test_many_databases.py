@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.content.finished import all_done
 from tests.support.database.cut_wire import CutWire
-from tests.support.database.logins import login
+from tests.support.database.logins import login, login_url
 from tests.support.database.many import RESTS, Many, many_databases, serve, served
 from tests.support.database.schemas import embedded_by
 from tests.support.database.servers import Server
@@ -110,7 +110,7 @@ async def test_what_a_database_refuses_is_told_by_its_name_and_without_its_passw
     locked, other, well, _ = many.urls
     await embedded_by(many.connections[other], "openai/other")
     async with login(many.connections[locked], many.urls[locked]) as (role, _):
-        stranger = many.urls[locked].replace("postgres@", f"{role}:secret@")
+        stranger = login_url(many.urls[locked], role, "secret")
         process = await serve(
             processes, many.list(other, well, locked=stranger), embedder="local/wordllama-256"
         )
@@ -155,7 +155,7 @@ async def test_the_list_is_read_again_at_sighup(many: Many, processes: Daemons) 
         seen = len(process.lines)
         process.process.send_signal(1)
         told = await process.event("databases_not_read", after=seen)
-        assert "postgres@" not in told["reason"]
+        assert "keeper@" not in told["reason"]
     await served(many.connections[first])
 
     many.list(second, third)

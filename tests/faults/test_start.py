@@ -16,8 +16,11 @@ import pytest
 
 from daemon.db.migration_files import load_files
 from daemon.db.migrator import migrate
-from tests.faults.conftest import OwnPostgres
-from tests.support.database.schemas import EMBEDDER
+from tests.faults.conftest import OWN_EMPTY, OwnPostgres
+from tests.support.database.owners import as_role
+from tests.support.database.schemas import EMBEDDER, connected
+from tests.support.database.servers import Server
+from tests.support.database.templates import BARE, copied
 from tests.support.processes.commands import Commands, memoryd
 from tests.support.processes.daemons import DaemonProcess, Daemons
 from tests.support.rows import DIMENSIONS
@@ -45,14 +48,14 @@ async def test_other_dimensions_than_the_databases_are_refused(database_url: str
         assert "MEMORYD_EMBEDDING_DIMENSIONS" in said
 
 
-async def test_a_missing_schema_is_refused_with_no_migrate(empty_url: str, tmp_path: Path) -> None:
-    said = await refuses(empty_url, tmp_path, "--no-migrate")
-    assert "memoryd migrate" in said
-    connection = await asyncpg.connect(empty_url)
-    assert await connection.fetchval("select to_regnamespace('memoryd')") is None
-    await connection.execute("create extension vector")
-    assert "memoryd migrate" in await refuses(empty_url, tmp_path, "--no-migrate")
-    await connection.close()
+async def test_a_missing_schema_is_refused_with_no_migrate(
+    server: Server, empty: str, tmp_path: Path
+) -> None:
+    for source in (BARE, empty):
+        async with copied(server, source) as url, connected(url) as connection:
+            said = await refuses(url, tmp_path, "--no-migrate")
+            assert "memoryd migrate" in said
+            assert await connection.fetchval("select to_regnamespace('memoryd')") is None
 
 
 async def test_an_older_schema_is_refused_with_no_migrate(empty_url: str, tmp_path: Path) -> None:
@@ -240,20 +243,22 @@ async def test_daemons_that_start_at_once_migrate_an_empty_database_once(
         await daemons.kill_all()
 
 
-async def test_the_databases_of_one_server_can_be_migrated_at_once(own_postgres: OwnPostgres) -> None:
+async def test_the_databases_of_one_server_can_be_migrated_at_once(
+    server: Server, own_postgres: OwnPostgres
+) -> None:
     """Roles belong to the server, not to the database: here all want to make them first."""
     url = own_postgres.server.socket_url
     admin = await asyncpg.connect(url)
     for (name,) in await admin.fetch("select datname from pg_database where datname like 'memoryd_test_%'"):
         await admin.execute(f"drop database {name} with (force)")
-    await admin.execute("drop role memoryd_service, memoryd_user")
+    await admin.execute("drop role memoryd_service, memoryd_user, memoryd_admin")
     names = [f"memoryd_test_at_once_{n}" for n in range(5)]
     for name in names:
-        await admin.execute(f"create database {name}")
+        await admin.execute(f"create database {name} template {OWN_EMPTY} owner {server.owner}")
     await admin.close()
 
     async def make(name: str) -> int:
-        connection = await asyncpg.connect(url.replace("/memoryd?", f"/{name}?"))
+        connection = await asyncpg.connect(as_role(url.replace("/memoryd?", f"/{name}?"), server.owner))
         try:
             return len((await migrate(connection, dimensions=8, embedder="openai/test")).schema)
         finally:

@@ -6,6 +6,8 @@ Such a file says `pytestmark = pytest.mark.asyncio(loop_scope="module")`.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
@@ -45,7 +47,21 @@ async def served(shared_url: str, shared_daemon: DaemonProcess) -> AsyncIterator
 @pytest.fixture
 async def scratch(shared_url: str) -> AsyncIterator[asyncpg.Connection]:
     """A connection whose transaction is undone: for tests whose rows neither a daemon nor another session needs to see."""
-    opened = await asyncpg.connect(shared_url)
+    async with undone(shared_url) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def admin_scratch(server: Server, shared_url: str) -> AsyncIterator[asyncpg.Connection]:
+    """The same as the superuser, for tests that say what they need it for."""
+    async with undone(server.admin_url_of(urlsplit(shared_url).path[1:])) as opened:
+        yield opened
+
+
+@asynccontextmanager
+async def undone(url: str) -> AsyncIterator[asyncpg.Connection]:
+    """A connection whose transaction is undone."""
+    opened = await asyncpg.connect(url)
     transaction = opened.transaction()
     await transaction.start()
     yield opened

@@ -152,10 +152,10 @@ CHECK = "select memoryd.check_log_line($1)"
 
 
 async def test_a_signed_audit_line_is_told_apart_from_a_forged_one(
-    connection: asyncpg.Connection, second: asyncpg.Connection, database_url: str
+    connection: asyncpg.Connection, admin: asyncpg.Connection, second: asyncpg.Connection, database_url: str
 ) -> None:
     await remember(connection, "the wombat sleeps", user_id=ANN)
-    log = await server_log(second)
+    log = await server_log(second, admin)
     async with acting_as(second, None, role="memoryd_admin"):
         await second.fetch("select * from agent_memory where content like '%wombat%'")
     (line,) = log.audit_lines(second.get_server_pid())
@@ -213,11 +213,16 @@ READS = (
 @pytest.mark.parametrize(("read", "step", "found"), READS)
 @pytest.mark.parametrize("role", ["memoryd_service", "memoryd_user"])
 async def test_a_read_in_a_read_only_transaction_is_audited_in_the_servers_log(
-    connection: asyncpg.Connection, role: str, read: str, step: str, found: int | None
+    connection: asyncpg.Connection,
+    admin: asyncpg.Connection,
+    role: str,
+    read: str,
+    step: str,
+    found: int | None,
 ) -> None:
     await seeded(connection)
     vector = await connection.fetchval("select embedding::text from memoryd.entries")
-    log = await server_log(connection)
+    log = await server_log(connection, admin)
     async with connection.transaction(readonly=True), acting_as(connection, ANN, role=role):
         rows = await connection.fetch(read.format(one=ANN, vector=vector))
     assert "wombat" in str(rows)
@@ -251,14 +256,14 @@ RECORDED = (
 @pytest.mark.parametrize("read", RECORDED)
 @pytest.mark.parametrize("role", ["memoryd_service", "memoryd_user"])
 async def test_no_read_goes_by_the_trail_in_a_read_only_transaction(
-    connection: asyncpg.Connection, role: str, read: str
+    connection: asyncpg.Connection, admin: asyncpg.Connection, role: str, read: str
 ) -> None:
     """It is a line in the log. Where the server's log would not take the line, nothing is read."""
     await seeded(connection)
     vector = await connection.fetchval("select embedding::text from memoryd.entries")
     # A refused statement stands in the log, where other tests look that no wombat does.
     sql = read.replace("wombat", "sleeps").format(one=ANN, vector=vector)
-    log = await server_log(connection)
+    log = await server_log(connection, admin)
     async with connection.transaction(readonly=True), acting_as(connection, ANN, role=role):
         await connection.fetch(sql)
     assert len(log.audit_lines(connection.get_server_pid())) == 1
@@ -287,9 +292,11 @@ async def test_nobody_but_a_superuser_can_keep_the_line_out_of_the_log(
             await service.execute(change)
 
 
-async def test_a_context_is_built_in_a_read_only_transaction(connection: asyncpg.Connection) -> None:
+async def test_a_context_is_built_in_a_read_only_transaction(
+    connection: asyncpg.Connection, admin: asyncpg.Connection
+) -> None:
     await seeded(connection)
-    log = await server_log(connection)
+    log = await server_log(connection, admin)
     async with connection.transaction(readonly=True), acting_as(connection, ANN):
         block = await connection.fetchval("select build_context('alice', 'wake the wombat')")
     assert "the wombat sleeps" in block
@@ -299,10 +306,12 @@ async def test_a_context_is_built_in_a_read_only_transaction(connection: asyncpg
     assert told(line)["agent"] is None
 
 
-async def test_with_the_audit_off_the_servers_log_has_no_audit_lines(connection: asyncpg.Connection) -> None:
+async def test_with_the_audit_off_the_servers_log_has_no_audit_lines(
+    connection: asyncpg.Connection, admin: asyncpg.Connection
+) -> None:
     await seeded(connection)
     await connection.execute("update memoryd.settings set value = 'false' where key = 'audit'")
-    log = await server_log(connection)
+    log = await server_log(connection, admin)
     async with connection.transaction(readonly=True):
         await connection.fetch("select * from recall('wombat', null, $1)", ANN)
     assert log.audit_lines(connection.get_server_pid()) == []

@@ -169,4 +169,6 @@ async def test_a_settings_file_of_another_user_is_not_read(tmp_path: Path, linke
     assert '"event": "env_file_not_read"' in ended.err
     assert "MEMORYD_NONSENSE" not in ended.err
     os.chown(theirs, 0, 0)
-    assert "mallory" in (await memoryd("url")).out
+    # The data folder is a database, too: where the environment names it, the file names no other.
+    assert "mallory" not in (await memoryd("url")).out
+    assert "mallory" in (await memoryd("url", data_dir="")).out

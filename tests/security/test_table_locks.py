@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.access.acting import ANN, BOB, NOBODY, acting_as
 from tests.support.access.refusals import refused
+from tests.support.database.logins import GONE
 from tests.support.processes.commands import Commands
 from tests.support.repository import ROOT
 from tests.support.rows import column, insert, remember
@@ -217,7 +218,7 @@ async def test_the_doctor_reports_roles_with_rights_on_whole_tables(
             "select has_column_privilege($1, 'documents', 'title', 'update')", name
         )
     finally:
-        await connection.execute(f"drop owned by {name}; drop role {name}")
+        await connection.execute(GONE.format(name))
 
 
 async def test_the_timeouts_that_are_recommended_can_be_set(connection: asyncpg.Connection) -> None:

@@ -27,6 +27,7 @@ MADE: tuple[tuple[str, Calls, tuple[str, ...]], ...] = (
     ("daemon/health/doctor.py", {}, ("_read_schema",)),
     ("daemon/health/replica_check.py", {}, ("_local_trouble",)),
     ("daemon/db/catalog.py", {}, ("changed_since",)),
+    ("daemon/db/foreign.py", {}, ("advise_on_overloads", "say_overloads")),
     ("daemon/db/obstacles.py", {}, ("say_obstacles",)),
     ("daemon/db/plan.py", {}, ("schema_trouble",)),
     ("daemon/db/standby.py", {}, ("__str__",)),
@@ -55,6 +56,7 @@ LISTED = (
 )
 # What passes on a sentence that one of these makes, or Postgres, or a provider.
 ELSEWHERE = {
+    "say_overloads(found)", "advise_on_overloads(found)",
     "str(error)", "str(lacking)", "says", "missing.reason", "r['reason']", "missing('Google Drive', 'gdrive')",
     "*split_advice(str(error))", "*split_advice(trouble)", "*split_advice(row['trouble'])",
     "explain(error) or _fault_of_the_database(error)", "one_line(str(error), 500) if expected else type(error).__name__",

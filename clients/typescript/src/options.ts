@@ -8,7 +8,7 @@ export interface Cancellable {
 }
 
 export interface ReadOptions extends Cancellable {
-  /** Nothing less similar than this, -1 to 1; 0.7 unless given. */
+  /** Nothing less similar than this, -1 to 1; unless given the model's own (0.3, calibrated). */
   matchThreshold?: number;
   /** How many at most; 5 unless given. */
   matchCount?: number;

@@ -1,6 +1,6 @@
 // The same as a React hook.
 
-import { useEffect, useMemo, useRef } from "react";
+import { createContext, useContext, useEffect, useMemo, useRef } from "react";
 
 import { agentMemory, type AgentMemory, type AgentMemoryOptions } from "./memory.js";
 import type { Supabase } from "./supabase.js";
@@ -11,11 +11,21 @@ export interface UseAgentMemoryOptions extends AgentMemoryOptions {
   onUpdate?: (update: MemoryUpdate) => void;
 }
 
-/** The memory of a supabase client's user. Its functions stay the same from render to render. */
-export function useAgentMemory(supabase: Supabase, { user, agent, onUpdate }: UseAgentMemoryOptions = {}): AgentMemory {
+const Client = createContext<Supabase | undefined>(undefined);
+
+/** Gives the hooks below it their supabase client: `<AgentMemoryProvider value={supabase}>`. */
+export const AgentMemoryProvider = Client.Provider;
+
+/** The memory of the user of a supabase client: the one given, or the provider's. Its functions stay the same from render to render. */
+export function useAgentMemory(
+  supabase?: Supabase, { user, agent, onUpdate }: UseAgentMemoryOptions = {},
+): AgentMemory {
+  const provided = useContext(Client);
+  const client = supabase ?? provided;
+  if (!client) throw new Error("useAgentMemory() has no client: give it one, or render it in <AgentMemoryProvider value={supabase}>");
   const memory = useMemo(
-    () => agentMemory(supabase, { ...(user !== undefined && { user }), ...(agent !== undefined && { agent }) }),
-    [supabase, user, agent],
+    () => agentMemory(client, { ...(user !== undefined && { user }), ...(agent !== undefined && { agent }) }),
+    [client, user, agent],
   );
   const latest = useRef(onUpdate);
   useEffect(() => {

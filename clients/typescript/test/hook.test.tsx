@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { afterEach, test } from "node:test";
 
 import type { AgentMemory, MemoryUpdate } from "memoryd-client";
-import { useAgentMemory } from "memoryd-client/react";
+import { AgentMemoryProvider, useAgentMemory } from "memoryd-client/react";
 import { StrictMode } from "react";
 import { act, create, type ReactTestRenderer } from "react-test-renderer";
 
@@ -50,6 +50,29 @@ test("it reads and writes, and its functions stay the same from render to render
   assert.deepEqual(await seen[2]!.recall("hook"), []);
   await act(async () => root.unmount());
   assert.deepEqual(FakeSocket.said, []);
+});
+
+test("without arguments it takes the client of the provider, or says what is missing", async () => {
+  const told: string[] = [];
+  function Design() {
+    try {
+      seen.push(useAgentMemory());
+    } catch (error) {
+      told.push((error as Error).message);
+    }
+    return null;
+  }
+  const page = <AgentMemoryProvider value={dan}><Design /></AgentMemoryProvider>;
+  const root = await rendered(page);
+  const { readMemory, writeMemory } = seen[0]!;
+  assert.equal((await writeMemory("the provider's client writes", "task_memory"))?.content, "the provider's client writes");
+  assert.ok(Array.isArray(await readMemory("the provider", "task_memory")));
+  await rendered(page, root);
+  assert.equal(seen.at(-1), seen[0]);
+  await act(async () => root.unmount());
+  const alone = await rendered(<Design />);
+  assert.match(told[0]!, /give it one, or render it in <AgentMemoryProvider/);
+  await act(async () => alone.unmount());
 });
 
 test("it listens while it is mounted, and calls the newest function", async () => {

@@ -123,7 +123,7 @@ def _daemon(folder: Path) -> Iterator[tuple[str, Path]]:
     with log.open("wb") as out:
         # In a session of its own: Ctrl-C is for the demo, which then stops the daemon in good order.
         process = subprocess.Popen(
-            [sys.executable, "-m", "daemon", "run"],
+            [sys.executable, "-P", "-m", "daemon", "run"],
             cwd=folder / "work",
             env=_environment(folder, data),
             stdin=subprocess.DEVNULL,

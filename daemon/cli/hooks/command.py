@@ -60,8 +60,9 @@ def install(
 ) -> None:
     """Name memoryd in the settings of a coding agent; nothing else in them is touched.
 
-    The database is that of DATABASE_URL or MEMORYD_DATA_DIR in the environment, else that of the first install, else the one
-    that `memoryd run` in this folder has. Its address is kept in a file of yours (hooks.json in ~/.config/memoryd).
+    The database is the one that the environment names (DATABASE_URL, MEMORYD_DATA_DIR, or a file: MEMORYD_ENV_FILE), else that
+    of the first install, else the embedded one of `memoryd run` in this folder, whose .env is not read. Its address is kept in
+    a file of yours (hooks.json in ~/.config/memoryd).
     """
     with sentences():
         checkout = _checkout(project, own)
@@ -71,10 +72,11 @@ def install(
         from daemon.hooks.hosts import HOSTS, Unreadable
         from daemon.hooks.hosts import install as name_in_settings
         from daemon.hooks.libpq import library
+        from daemon.settings import DATABASES, NAMED_BY
 
         config = read_config()
         url = config.get("url")
-        if not url or os.environ.keys() & {"DATABASE_URL", "MEMORYD_DATABASE_URL", "MEMORYD_DATA_DIR"}:
+        if not url or any(os.environ.get(name) for name in (*DATABASES, NAMED_BY)):
             url = _address()
         known = HOSTS[host]
         path = known.path(checkout)
@@ -182,14 +184,19 @@ def mcp() -> None:
     from daemon.cli.operations.mcp import mcp as serve
     from daemon.hooks.files import config_file, read_config
     from daemon.hooks.projects import project_of, root_of
+    from daemon.settings import DATABASES, NAMED_BY
 
     with sentences():
         config = read_config()
         if not config.get("url") or not config.get("agent"):
             raise Failure(f"{config_file()} does not say which database: memoryd hooks install")
         which = project_of(root_of(str(Path.cwd())))
+        for name in [
+            name for name in os.environ if name.upper() in {*DATABASES, NAMED_BY, "MEMORYD_DATABASE"}
+        ]:
+            del os.environ[name]
         os.environ["DATABASE_URL"] = config["url"]
-        os.chdir("/")  # the project's .env is not of memoryd
+        os.chdir("/")  # nothing of the project is memoryd's
     serve(
         agent=config["agent"],
         user=None,
@@ -216,8 +223,13 @@ def installed_in(host: Host, path: Path) -> bool:
 
 
 def _address() -> str:
-    """The database of the settings, as any command of memoryd has it."""
-    settings = settings_or_exit(quiet=True)
+    """The database of the settings, of which none is from a `.env` that nobody named."""
+    from daemon.settings import NAMED_BY, no_folder_believed
+
+    with no_folder_believed():
+        settings = settings_or_exit(quiet=True)
+    if settings.database_urls is not None:
+        raise Misuse("MEMORYD_DATABASE_URLS names several databases: say which one, with MEMORYD_DATABASE.")
     if settings.database_url is not None:
         return settings.database_url.get_secret_value()
     from daemon.cli.embedded import missing
@@ -225,7 +237,7 @@ def _address() -> str:
 
     folder = settings.data_dir.expanduser().resolve()
     if not (folder / "pg").exists():
-        raise Failure(missing(folder))
+        raise Failure(f"{missing(folder)} No .env was read: {NAMED_BY}=.env names one.")
     return EmbeddedPostgres(folder, port=settings.postgres_port).socket_url
 
 

@@ -86,12 +86,14 @@ async def _take(database: Database, paths: Sequence[Path], owned: Ownership, *, 
 def _report(outcomes: Sequence[Outcome], *, json: bool) -> None:
     counts = Counter(o.result for o in outcomes)
     rejected = [o for o in outcomes if o.result == "rejected"]
+    warned = [o for o in outcomes if o.result in ("added", "changed") and o.reason]
     if json:
         as_json(
             {
                 "files": len(outcomes),
                 "counts": counts,
                 "rejected": [{"path": str(o.path), "reason": o.reason} for o in rejected],
+                "warnings": [{"path": str(o.path), "reason": o.reason} for o in warned],
             }
         )
         return
@@ -99,8 +101,9 @@ def _report(outcomes: Sequence[Outcome], *, json: bool) -> None:
         say("There are no files.")
         return
     table(["files>", "what became of them"], [[f"{n:,}", result] for result, n in counts.most_common()])
-    if rejected:
-        say("")
-        table(["rejected", "why"], [[str(o.path), o.reason or ""] for o in rejected[:SHOWN]], whole=True)
-        if len(rejected) > SHOWN:
-            remark(f"and {len(rejected) - SHOWN:,} more; --json names all")
+    for heads, some in ((["rejected", "why"], rejected), (["look at", "why"], warned)):
+        if some:
+            say("")
+            table(heads, [[str(o.path), o.reason or ""] for o in some[:SHOWN]], whole=True)
+            if len(some) > SHOWN:
+                remark(f"and {len(some) - SHOWN:,} more; --json names all")

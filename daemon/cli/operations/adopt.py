@@ -51,7 +51,7 @@ def adopt(
         typer.echo(_NOTHING)
         return
     for one in found.moved:
-        typer.echo(f"moved {one.kind} {one.identity} into {schema}")
+        typer.echo(f"moved {one.kind} {one.shown} into {schema}")
     for taken in adoption.taken:
         _tell(taken)
     _tell_what_to_do(found, schema)
@@ -77,7 +77,7 @@ async def _show_plan(url: str, adoption: Adoption) -> None:
                 else "its rows stay there"
             )
             said = f"; {what}" if one.kind == "table" else ""
-            typer.echo(f"would move {one.kind} {one.identity} into {adoption.schema}{said}")
+            typer.echo(f"would move {one.kind} {one.shown} into {adoption.schema}{said}")
         if found.unlike:
             raise MigrationError(refuse(found.unlike))
         if not found.moved:

@@ -90,6 +90,7 @@ def _show(check: Check) -> None:
     typer.secho(f"{mark:<8}", fg=colour, nl=False)
     typer.echo(f" {check.name:<15} {check.found}")
     if check.advice is not None:
+        # What is to copy stands on lines of its own, from their beginning.
         typer.echo(f"{'':25}{'-> ' + check.advice}")
 
 

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import typer
 
-from daemon.cli.common import id_option, open_database, postgres, settings_or_exit
+from daemon.cli.common import id_option, open_database, postgres, settings_in_any_folder
 from daemon.cli.failure import Failure, Misuse, sentences
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ def mcp(
 ) -> None:
     """Serve the memory of an agent to a client of the Model Context Protocol (MCP), such as Claude Code or Cursor.
 
-    Tools: remember, recall, context, know, feedback, forget, explain. Needs the extra mcp: see docs/mcp.md
+    Tools: remember, recall, context, know, feedback, forget, explain. Of the folder that it is started in nothing is read, no
+    .env either: the environment names the database, or a file (MEMORYD_ENV_FILE). Needs the extra mcp: see docs/mcp.md
     """
     with sentences():
         try:
@@ -55,7 +56,7 @@ def mcp(
             raise Misuse("--agent needs the agent's id, of at most 200 characters.")
         if project is not None and not 0 < len(project.strip()) <= len(project) <= 200:
             raise Misuse("--project needs a name of at most 200 characters, or leave it out.")
-    settings = settings_or_exit()
+    settings = settings_in_any_folder()
     # The SDK's warnings quote what clients send.
     logging.getLogger("mcp").setLevel(logging.ERROR)
     from daemon.mcp.identity import Identity
@@ -85,6 +86,7 @@ async def _serve(
     from daemon.mcp.calls import Calls
     from daemon.mcp.identity import check_identity
     from daemon.mcp.server import build_server
+    from daemon.settings.databases import address_of
 
     log = get_logger()
     async with open_database(settings, url, application="memoryd mcp") as database:
@@ -94,6 +96,7 @@ async def _serve(
         log.info(
             "mcp_started",
             transport="stdio" if door is None else "http",
+            database=address_of(url),
             agent_id=who.agent,
             user_id=None if who.user is None else str(who.user),
         )

@@ -29,7 +29,8 @@ def migrate(
     repair: bool = typer.Option(
         False,
         "--repair",
-        help="Make again what somebody changed: roles, row-level security, functions, views, triggers, policies, rights.",
+        help="Make again what somebody changed: roles, row-level security, functions, views, triggers, policies, rights; "
+        "move aside what has memoryd's names.",
     ),
 ) -> None:
     """Bring the schema up to date: numbered files once, files of functions again when changed, all in one transaction.

@@ -102,13 +102,20 @@ async def _draw(settings: Settings, database: Database) -> str:
 
 
 async def _read(settings: Settings, database: Database) -> Status:
-    from daemon.health.status import read_status
+    from dataclasses import replace
 
-    return await read_status(database, heartbeat_seconds=settings.heartbeat_seconds)
+    from daemon.health.status import read_status
+    from daemon.settings.databases import address_of
+
+    found = await read_status(database, heartbeat_seconds=settings.heartbeat_seconds)
+    return replace(found, address=address_of(database.url))
 
 
 def _show(found: Status) -> None:
-    say(f"Database {found.database}, Postgres {found.postgres}, schema version {found.schema_version}")
+    server = found.address.rpartition("/")[0]
+    say(
+        f"Database {found.database} at {server}, Postgres {found.postgres}, schema version {found.schema_version}"
+    )
     if found.standby is not None:
         say(f"This is {found.standby}. What stands below is what it shows.")
     if found.schema_trouble is not None:

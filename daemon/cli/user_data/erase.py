@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from daemon.db.pool import Database
     from daemon.settings import Settings
 
-ERASE = "select public.erase_user_memory($1)"
+ERASE = "select public.erase_user_memory($1::uuid)"
 SECONDS = 3600.0
 
 

@@ -40,11 +40,14 @@ FILES_AT_ONCE = 2_000
 OWNERS = "select d.id, d.user_id from public.documents d where d.id = any($1)"
 TO_COMPARE = "select d from memoryd.documents_to_compare($1) d"
 ROWS = """
-select d.id, d.title, d.source, d.document_type, d.content, memoryd.front_matter(d.metadata) as front_matter,
+select d.id, d.title, d.source, d.document_type,
+       case when is_of_chunks then memoryd.text_of_chunks(d.id) else d.content end as content, is_of_chunks,
+       memoryd.front_matter(d.metadata) as front_matter,
        d.user_id, d.status, d.created_at, greatest(d.created_at, d.last_modified_agent, d.last_modified_human) as updated,
        d.updated_at as version,
        case when d.drop_path is not null then d.metadata ->> 'folder' end as folder
 from public.documents d
+cross join lateral (select d.content is null and d.chunked_at is null) as c(is_of_chunks)
 where d.id = any($1)
 """
 NOTE = "select memoryd.note_replica_files($1, $2, $3, $4, $5, $6, $7, $8, $9)"
@@ -126,6 +129,8 @@ class Document:
     source: str | None
     document_type: str | None
     content: str | None
+    is_of_chunks: bool
+    """Its writer brings the chunks: its text is made of these, and nobody else writes it."""
     front_matter: str
     user: UUID | None
     status: str

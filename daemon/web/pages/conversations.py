@@ -89,7 +89,7 @@ order by m.created_at, m.id
 MESSAGE = f"""
 select m.user_id, {VERSION} as version from public.conversation_messages m where m.session_id = $1 and m.id = $2
 """  # noqa: S608
-FORGET = "select public.forget(array[$1::uuid], $2)"
+FORGET = "select public.forget(array[$1::uuid], $2::text)"
 
 
 async def listing(request: Request) -> Response:

@@ -59,7 +59,7 @@ k.id, k.chunk_index, left(k.chunk_text, {LONGEST}) as chunk_text, length(k.chunk
 """,
 )
 STATES = "select s.id, s.state, s.reason, s.since from public.index_state($1::uuid[]) s where s.source = 'document'"
-FORGET = "select public.forget(array[$1::uuid], 'document')"
+FORGET = "select public.forget(array[$1::uuid], 'document'::text)"
 
 
 async def listing(request: Request) -> Response:

@@ -21,7 +21,7 @@ ORGANISATION = "select set_config('memoryd.org_id', $1, true)"
 NOW = f"""
 select k.category, k.tier, k.status, {VERSION} as version from public.shared_knowledge k where k.id = $1 for update
 """  # noqa: S608 - an expression of ours
-RESOLVE = "select public.resolve_knowledge($1)"
+RESOLVE = "select public.resolve_knowledge($1::uuid)"
 STATUS = "update public.shared_knowledge k set status = $2 where k.id = $1"
 SCORE = "update public.shared_knowledge k set outcome = $2::jsonb where k.id = $1"
 REWORD = "update public.shared_knowledge k set title = $2, content = $3, confidence = $4 where k.id = $1"

@@ -202,13 +202,15 @@ async def _changed(connection: AnyConnection, wanted: UUID, form: Mapping[str, s
     if now["version"] != form.get("version"):
         raise ChangedMeanwhileError
     if form.get("do") == "forget":
-        await connection.execute("select public.forget(array[$1::uuid])", wanted)
+        await connection.execute("select public.forget(array[$1::uuid], 'memory'::text)", wanted)
         return None
     content = text_in({"content": form.get("content", "")}, "content", longest=10_000_000)
     if content is None:
         raise BadValueError("A memory without a text says nothing. To delete it, choose Forget.")
     if form.get("do") == "replace":
-        new: UUID = await connection.fetchval("select public.supersede_memory($1, $2)", wanted, content)
+        new: UUID = await connection.fetchval(
+            "select public.supersede_memory($1::uuid, $2::text)", wanted, content
+        )
         return new
     kind = choice_in(form, "kind", KINDS)
     expires_at = now["expires_at"]

@@ -19,7 +19,8 @@ PAUSE_SECONDS = 30.0
 STALE_SECONDS = 600.0
 """After so long a page that is open lets it look again: some checks read whole tables."""
 PATIENCE_SECONDS = 120.0
-COMMAND = (sys.executable, "-m", "daemon", "doctor", "--json")
+# -P: the folder that it was started in may have a folder `daemon`, of somebody's.
+COMMAND = (sys.executable, "-P", "-m", "daemon", "doctor", "--json")
 
 
 class NoAnswerError(Exception):

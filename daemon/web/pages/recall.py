@@ -41,7 +41,7 @@ from memoryd.search(memoryd.recall_request('explain_recall', $1, $2, $3, $7, $4,
 ON_RECORD = "select memoryd.audit_read($1, $2, 'explain_recall', $3, $4)"
 RECALL = "select count(*) from public.recall($1, $2, $3, $7, $4, $5, '{}', $6::jsonb)"
 LAST = "select public.last_recall()"
-JUDGE = "select public.mark_useful($1, $2)"
+JUDGE = "select public.mark_useful($1::uuid, $2::boolean)"
 JUDGEMENTS = {"useful": True, "useless": False}
 MOST_KEPT = 500
 """Judgements of a session that can be changed: of older ones a new row is written."""

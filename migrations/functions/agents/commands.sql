@@ -236,7 +236,7 @@ begin
     end if;
 end
 $$;
-comment on function public.claim_command is
+comment on function public.claim_command(text, double precision) is
     'Takes the oldest ready command of an agent (ready -> running), at most one; none when nothing is ready. '
     'With lease_seconds it is ready again, three times in all, unless renew_command() is called meanwhile.';
 
@@ -282,6 +282,6 @@ begin
                           else 'A command is completed once; its first outcome stands.' end;
 end
 $$;
-comment on function public.complete_command is
+comment on function public.complete_command(uuid, text, integer, timestamptz) is
     'Ends a running command: completed when exit_code is 0, else failed. Its outcome becomes a memory. '
     'started_at: of the claim; where another claim has followed, it is refused.';

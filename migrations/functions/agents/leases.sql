@@ -68,6 +68,6 @@ begin
     return found;
 end
 $$;
-comment on function public.renew_command is
+comment on function public.renew_command(uuid, timestamptz, double precision) is
     'Renews the lease of a command by the started_at of its claim. False: it runs no more, or for another '
     'executor; stop working on it.';

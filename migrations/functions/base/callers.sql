@@ -38,6 +38,15 @@ create or replace function memoryd.caller_is_privileged() returns boolean
 language sql stable
 return memoryd.caller_is_service() or pg_has_role(memoryd.caller_role(), 'memoryd_admin', 'usage');
 
+-- Whether what runs has the rights of memoryd's owner: the owner's own session, or one of its SECURITY
+-- DEFINER functions, whoever calls that. Policies admit it to what is kept from the service: row-level
+-- security is forced, so an owner that is no superuser needs a policy, too. It opens nothing: who has the
+-- owner's rights may drop the policies.
+create or replace function memoryd.runs_as_owner() returns boolean
+language sql stable
+return (select pg_has_role(current_user, n.nspowner, 'usage')
+        from pg_namespace n where n.nspname = 'memoryd');
+
 -- Who calls. Each function that clients call finds this once, and passes it on to the functions that it
 -- calls. A SECURITY DEFINER function that clients can call finds it itself, since a value that it is given
 -- could be forged.

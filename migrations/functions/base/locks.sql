@@ -14,7 +14,7 @@ begin
     end if;
 end
 $$;
-comment on function memoryd.lock is
+comment on function memoryd.lock(text) is
     'Takes the lock of this name, once no other transaction has it, until the transaction ends.';
 
 create or replace function memoryd.lock_shared(p_name text) returns void
@@ -29,7 +29,7 @@ begin
     end if;
 end
 $$;
-comment on function memoryd.lock_shared is
+comment on function memoryd.lock_shared(text) is
     'As memoryd.lock(), but any number of transactions may have it so at the same time.';
 
 -- The name of a user's lock. With it a user is erased by one transaction at a time, and no dream writes

@@ -17,3 +17,9 @@ language sql stable parallel safe
 return case when p_created_at > now() - interval '24 hours' then 0.15
             when p_created_at > now() - interval '72 hours' then 0.05
             else 0 end;
+
+-- Which rows set the measure for each other in a context: what happened, which repeats the task that it is
+-- of, and what is known or was said. Inlined.
+create or replace function memoryd.kin_of(p_source text, p_kind text) returns text
+language sql immutable parallel safe
+return case when p_source = 'insight' or p_kind in ('outcome', 'error') then 'happened' else 'is known' end;

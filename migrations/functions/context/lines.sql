@@ -2,9 +2,10 @@
 -- documents and turns of earlier conversations. compose.sql chooses among them.
 
 -- What recall found as a line: with its date, and of knowledge its tier and category, of a document its
--- title, of a turn who said it.
+-- title, of a turn who said it. p_own: a turn of the agent that reads it.
 create or replace function memoryd.passage_line(
-    p_source text, p_metadata jsonb, p_content text, p_created_at timestamptz, p_trust text) returns text
+    p_source text, p_metadata jsonb, p_content text, p_created_at timestamptz, p_trust text, p_own boolean)
+returns text
 language sql stable parallel safe
 set search_path = pg_catalog, pg_temp
 as $$
@@ -16,7 +17,8 @@ as $$
             when 'document' then coalesce(nullif(memoryd.named(p_metadata ->> 'title'), ''), 'untitled')
             else to_char(p_created_at at time zone 'utc', 'YYYY-MM-DD HH24:MI ')
                 || coalesce(nullif(memoryd.named(p_metadata ->> 'speaker'), ''), p_metadata ->> 'role') end
-        || '] ' || memoryd.origin_mark(p_trust)
+        || '] ' || case when p_own and p_trust = 'agent' then '(said by you) '
+                        else memoryd.origin_mark(p_trust, false) end
         -- A note without a title of its own has the beginning of its text as one.
         || case when p_source = 'knowledge' and not starts_with(p_content, p_metadata ->> 'title')
                 then memoryd.quoted(p_metadata ->> 'title', 100) || ': '
@@ -50,12 +52,13 @@ begin
     request.about := p_as;
     request.on_behalf := p_as;
     request.embedding := p_embedding;
-    request.count := 60;
+    request.count := 180;
     request.filter := '{}';
     request.conditions := p_conditions;
     request.min_score := 0;
     request.relevant_only := true;
     request.explained := p_explained;
+    request.by_kind := true;
     return query select r.* from memoryd.best_rows(request) r;
 end
 $$;
@@ -121,11 +124,14 @@ begin
                when 'memory' then
                    case when f.score >= 0.5 then '★ ' else '- ' end
                        || to_char(f.created_at at time zone 'utc', '[YYYY-MM-DD HH24:MI ') || m.kind || '] '
-                       || memoryd.origin_mark(t.trust) || memoryd.quoted(f.content, 400)
+                       || memoryd.origin_mark(t.trust, m.agent_id = '_shared')
+                       || memoryd.quoted(f.content, 400)
                when 'insight' then
                    '- (' || i.category || ', ' || to_char(i.confidence, 'FM0.00') || ') '
-                       || memoryd.origin_mark(t.trust) || memoryd.quoted(f.content, 300)
-               else memoryd.passage_line(f.source, f.metadata, f.content, f.created_at, t.trust) end,
+                       || memoryd.origin_mark(t.trust, i.agent_id = p_agent)
+                       || memoryd.quoted(f.content, 300)
+               else memoryd.passage_line(
+                   f.source, f.metadata, f.content, f.created_at, t.trust, c.agent_id = p_agent) end,
            case when f.source in ('document', 'conversation') and btrim(f.content) = btrim(p_message)
                     then 'the message itself'
                 when i.confidence < 0.4 then 'not sure enough'
@@ -136,10 +142,15 @@ begin
         select t.* from public.agent_memory t where t.id = f.id and f.source = 'memory' offset 0) m on true
     left join lateral (
         select t.* from public.dream_insights t where t.id = f.id and f.source = 'insight' offset 0) i on true
+    left join lateral (
+        select t.agent_id from public.conversation_messages t
+        where t.id = f.id and f.source = 'conversation' and t.role = 'assistant' offset 0) c on true
     cross join lateral (
         select case f.source
             when 'memory' then memoryd.trust_of_memory(m.user_id, m.agent_id, m.source, m.metadata, p_agent)
-            when 'insight' then memoryd.trust_of_insight(i.user_id, i.agent_id, i.source_memories, p_agent)
+            when 'insight' then memoryd.trust_of_insight(
+                i.user_id, i.agent_id, i.source_memories, p_agent,
+                i.written_by is null and i.category in ('correction', 'pattern'))
             when 'knowledge' then memoryd.trust_of_knowledge(
                 f.metadata ->> 'created_by', f.metadata ->> 'created_by_name', f.metadata ->> 'source',
                 p_agent)

@@ -8,10 +8,6 @@
 --   document  a passage of a document
 --   web       a passage of a web page
 
-create or replace function memoryd.trust_classes() returns text[]
-language sql immutable parallel safe
-return array['own', 'agent', 'person', 'document', 'web'];
-
 -- What a row's source says of where it came from: 'person', 'document' or 'web'; null where it says none
 -- of these. One pattern for all, since Postgres keeps 32 compiled ones. Inlined.
 create or replace function memoryd.trust_of_source(p_source text) returns text
@@ -41,7 +37,7 @@ language sql immutable parallel safe
 set search_path = pg_catalog, pg_temp
 as $$
     select c from unnest(p_classes) c where c is not null
-    order by array_position(memoryd.trust_classes(), c) desc nulls first limit 1
+    order by array_position(array['own', 'agent', 'person', 'document', 'web'], c) desc nulls first limit 1
 $$;
 
 -- The trust class of a memory. One of a user may have been written, or changed, by that user.
@@ -57,16 +53,19 @@ as $$
 $$;
 
 -- The trust class of an insight: the least of the memories that it was drawn from. Where all of these are
--- gone nobody knows.
+-- gone nobody knows. p_of_tasks: it quotes what happened alone, so what all agents share does not count.
 create or replace function memoryd.trust_of_insight(
-    p_user uuid, p_agent text, p_memories uuid[], p_reader text) returns text
+    p_user uuid, p_agent text, p_memories uuid[], p_reader text, p_of_tasks boolean default false)
+returns text
 language plpgsql stable
 set search_path = pg_catalog, public, pg_temp
 as $$
 begin
     return (
         select memoryd.least_trusted(variadic array_agg(memoryd.trust_of_memory(
-                   m.user_id, m.agent_id, m.source, m.metadata, p_reader))
+                   m.user_id, m.agent_id, m.source, m.metadata, p_reader)) filter (
+                   where not p_of_tasks or m.agent_id <> '_shared'
+                      or memoryd.kin_of('memory', m.kind) = 'happened')
                || case when p_user is not null or (cardinality(p_memories) > 0 and count(*) = 0) then 'person'
                        when coalesce(p_agent, '_shared') <> p_reader and p_agent is not null then 'agent'
                        else 'own' end)
@@ -102,10 +101,13 @@ as $$
         memoryd.claimed_trust(coalesce(p_metadata ->> 'source', p_metadata ->> 'source_url'), p_metadata))
 $$;
 
--- What stands before a quoted text: where it came from. Nothing before the agent's own.
-create or replace function memoryd.origin_mark(p_trust text) returns text
+-- What stands before a quoted text: where it came from. Nothing before the agent's own. p_of_all: it is what
+-- all agents share.
+create or replace function memoryd.origin_mark(p_trust text, p_of_all boolean) returns text
 language sql immutable parallel safe
-return case p_trust when 'own' then '' when 'agent' then '(from another agent) '
+return case p_trust when 'own' then ''
+                    when 'agent' then case when p_of_all then '(from what all agents share) '
+                                           else '(from another agent) ' end
                     when 'person' then '(from a person) ' when 'document' then '(from a document) '
                     when 'web' then '(from the web) ' else '(from a person) ' end;
 

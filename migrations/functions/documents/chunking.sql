@@ -2,15 +2,17 @@
 -- ones. The daemon cuts (memory/chunks.py).
 
 -- Sets a document's status, and when an agent changed its text. A document without content has the chunks
--- that its writer brings, so nothing is to be waited for. A change of its text that does not say who made it
--- was made by an agent.
+-- that its writer brings: it is active, unless the writer says that it is still processing. A change of its
+-- text that does not say who made it was made by an agent.
 create or replace function memoryd.stamp_document() returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    if new.content is null and new.status = 'processing' then
-        new.status := 'active';
+    if new.status is null
+       or tg_op = 'UPDATE' and new.content is null and old.content is not null
+          and new.status = 'processing' then
+        new.status := case when new.content is null then 'active' else 'processing' end;
     end if;
     if tg_op = 'INSERT' then
         new.last_modified_agent := coalesce(
@@ -54,8 +56,9 @@ begin
 end
 $$;
 
--- Gives the chunks of a document to the document's new user, and what they are shared as; notes whether
--- recall may find them; queues documents with another text.
+-- Gives the chunks of a document to the document's new user, and what they are shared as; of shared chunks
+-- that their writer brought, those of the document's project move with it. Notes whether recall may find
+-- them; queues documents with another text.
 create or replace function memoryd.documents_updated() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -63,6 +66,7 @@ as $$
 declare
     given uuid[];
     shared uuid[];
+    moved uuid[];
     other_status uuid[];
     renamed uuid[];
 begin
@@ -78,6 +82,11 @@ begin
            coalesce((n.metadata -> 'project')::text, '')) not in (
           select o.id, coalesce(o.access_level, -1), o.visibility_tags::text,
                  coalesce((o.metadata -> 'project')::text, '') from old_rows o);
+    select array_agg(n.id) into moved
+    from new_rows n
+    where n.chunked_at is null
+      and (n.id, coalesce((n.metadata -> 'project')::text, '')) not in (
+          select o.id, coalesce((o.metadata -> 'project')::text, '') from old_rows o);
     select array_agg(n.id) into other_status
     from new_rows n
     where (n.id, n.status) not in (select o.id, o.status from old_rows o);
@@ -95,6 +104,12 @@ begin
             metadata = memoryd.chunk_metadata(c.metadata, n.metadata)
         from new_rows n
         where n.id = any(shared) and c.document_id = n.id;
+    end if;
+    if moved is not null then
+        update public.memory_chunks c set metadata = memoryd.chunk_metadata(c.metadata, n.metadata)
+        from new_rows n join old_rows o on o.id = n.id
+        where n.id = any(moved) and c.document_id = n.id and c.access_level is not null
+          and c.metadata -> 'project' is not distinct from o.metadata -> 'project';
     end if;
     if other_status is not null then
         -- A chunk that is being indexed at this moment is waited for: its entry must not keep the old status.

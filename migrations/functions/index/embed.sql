@@ -156,7 +156,7 @@ begin
     return l2_normalize(subvector(total, 1, dimensions));
 end
 $$;
-comment on function memoryd.embed is
+comment on function memoryd.embed(text) is
     'The vector that the local embedder gives for a text; null if the database has another embedder.';
 
 -- The vector of a question; where the database cannot make it, the client is told.

@@ -77,7 +77,7 @@ begin
     order by n.source, s.id;
 end
 $$;
-comment on function public.index_state is
+comment on function public.index_state(uuid[]) is
     'Whether recall finds these rows: indexed, words (its embedding waits), waiting, empty, or failed, and '
     'why. Of end users their own.';
 

@@ -293,7 +293,7 @@ begin
              l.review_by, (l.k).created_at desc, (l.k).id;
 end
 $$;
-comment on function public.decisions is
+comment on function public.decisions(text, text, boolean, integer) is
     'Decisions of the caller''s organisation, newest first within a state: which of them a later entry '
     'contradicts, which are past their review date, and which meet a kill criterion (because: that entry).';
 
@@ -325,5 +325,5 @@ begin
     order by array_position('{all,agent,confidence,tag}'::text[], g.by), count(*) desc, g.value;
 end
 $$;
-comment on function public.decision_rates is
+comment on function public.decision_rates() is
     'How often decisions came out well: of all, by agent, by confidence and by tag.';

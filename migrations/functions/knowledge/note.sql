@@ -168,7 +168,8 @@ begin
            and kind = 'outcome' and (named = '{}' or k.id = any(named)) limit 1);
 end
 $$;
-comment on function public.note_knowledge is
+comment on function public.note_knowledge(text, text, text, text, text, text, text[], uuid[], jsonb,
+    jsonb, text, text, boolean) is
     'Notes what the team should know: stores it if it is new, else strengthens the entry that says it '
     'already; returns which, how new it was, and the entry that says most of it. '
     'strengthen => false changes no entry.';
@@ -196,5 +197,5 @@ begin
     return resolved;
 end
 $$;
-comment on function public.resolve_knowledge is
+comment on function public.resolve_knowledge(uuid) is
     'Ends a project or thread: resolves it and the working entries that name it; returns how many.';

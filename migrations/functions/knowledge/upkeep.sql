@@ -67,7 +67,8 @@ begin
     end if;
 end
 $$;
-comment on function public.touch_knowledge is 'Notes that an entry was used: what is used does not expire.';
+comment on function public.touch_knowledge(uuid) is
+    'Notes that an entry was used: what is used does not expire.';
 
 -- Archives entries that have expired unused.
 create or replace function public.expire_low_confidence() returns bigint
@@ -83,7 +84,7 @@ as $$
     )
     select count(*) from archived
 $$;
-comment on function public.expire_low_confidence is
+comment on function public.expire_low_confidence() is
     'Archives learning entries of low confidence that nobody used in time; memoryd calls it itself.';
 
 -- Archives working entries that were resolved 30 days ago or earlier. Core is never archived by memoryd.

@@ -173,7 +173,7 @@ begin
     end if;
 end
 $$;
-comment on function public.mark_useful is
+comment on function public.mark_useful(uuid, boolean) is
     'Judges a retrieval. Useful: the associations among what was retrieved gain 0.1, once. '
     'Users judge their own.';
 

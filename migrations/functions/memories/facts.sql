@@ -93,7 +93,7 @@ begin
         names_said.user_id, null, 'names_said', found_rows::integer, memoryd.ms_since(began));
 end
 $$;
-comment on function public.names_said is
+comment on function public.names_said(uuid, integer) is
     'Names of people, animals, organisations, projects, places and things in what a user said, those most '
     'said first; kind null: not known.';
 
@@ -273,7 +273,7 @@ begin
     return new_id;
 end
 $$;
-comment on function public.supersede_memory is
+comment on function public.supersede_memory(uuid, text) is
     'Replaces a memory: writes new_content as a new one, and returns its id. The old one stays as history.';
 
 -- What was true of a user at a time: with the rows that were replaced since. With the caller's rights.
@@ -318,5 +318,5 @@ begin
         memory_as_of.user_id, null, 'memory_as_of', found_rows::integer, memoryd.ms_since(began));
 end
 $$;
-comment on function public.memory_as_of is
+comment on function public.memory_as_of(timestamptz, uuid, integer) is
     'A user''s memories that were true at a time, the newest first; also those that were replaced since.';

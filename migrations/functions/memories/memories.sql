@@ -147,7 +147,7 @@ begin
               m.expires_at;
 end
 $$;
-comment on function public.remember is
+comment on function public.remember(text, text, uuid, text, jsonb, integer, text) is
     'Stores a memory; of the same text (but for case, white space and punctuation) of the same agent, user, '
     'kind and project, it strengthens the memory that stands instead, and says so: what is stored or '
     'strengthened. With a key it replaces the memory that the agent keeps by that key: stored or replaced. '
@@ -197,5 +197,5 @@ begin
     return deleted;
 end
 $$;
-comment on function public.cleanup_expired_memory is
+comment on function public.cleanup_expired_memory(integer) is
     'Deletes memories past their expires_at and returns how many; their links are deleted too.';

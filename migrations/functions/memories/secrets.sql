@@ -165,6 +165,6 @@ as $$
                      where f.key = 'secret_fields'), '{}')
     from memoryd.settings k where k.key = 'secrets_key'
 $$;
-comment on function public.secrets_key is
+comment on function public.secrets_key() is
     'The public key to encrypt values of secret fields with, its id, the suite of HPKE (RFC 9180), and the '
     'names of the secret fields. No row where there is no key.';

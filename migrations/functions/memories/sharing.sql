@@ -90,3 +90,131 @@ language sql immutable parallel safe
 return (((p_request).reader).privileged or p_scope <> 0 or p_owner = ((p_request).reader).user_id)
        and memoryd.in_project(p_metadata, ((p_request).conditions).project)
     or memoryd.grants_access((p_request).access, p_level, p_tags, p_metadata);
+
+-- Who may read a row is said by its columns, and by the project that its metadata name. Fields of other
+-- designs, such as access_level or context, keep nobody out. So a row is not shared with more readers than
+-- its metadata say.
+
+-- The first field of metadata that allows fewer readers than the columns and the project do; null: none.
+-- certain: the field can mean nothing else. Others, such as a department, may be what the row is about.
+create or replace function memoryd.ignored_limit(
+    p_metadata jsonb, p_project jsonb, p_level integer, p_tags text[], out field text, out certain boolean)
+language plpgsql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    select regexp_replace(f.key, '[^[:alnum:]_-]', '', 'g'), n.name ~ k.surely
+    into field, certain
+    from jsonb_each(case jsonb_typeof(p_metadata) when 'object' then p_metadata else '{}' end) f
+    cross join lateral (
+        select lower(regexp_replace(f.key, '[^[:alnum:]]', '', 'g')) as name,
+               case jsonb_typeof(f.value) when 'array' then f.value
+                                          else jsonb_build_array(f.value) end as list) n
+    cross join (values (
+        '^((required|allowed|permitted|restricted|visible)(to|for|levels?|tags?|contexts?|scopes?|roles?'
+        '|users?|groups?|teams?|departments?)|visibility(level|tags?|scope|roles?)?|acl|contexts?'
+        '|access(level|tags?|control|roles?|scope)?|userroles?|confidential|confidentiality(level)?'
+        '|clearance(level)?|securitylevel|permissions?)$',
+        '^(roles?|departments?|audience|classification|sensitivity)$')) as k(surely, perhaps)
+    cross join lateral (select array(select jsonb_array_elements_text(n.list)) as given offset 0) v
+    where (n.name ~ k.surely or n.name ~ k.perhaps)
+      and f.value not in ('null', '""', '[]', '{}', 'false')
+      and v.given <> '{all}' and v.given <> '{public}'
+      -- In the metadata of a message: who spoke.
+      and not (n.name = 'role' and v.given <@ '{user,assistant,system,tool,agent,developer}')
+      and not coalesce(case
+          when n.name ~ 'level$' and jsonb_typeof(f.value) = 'number' then f.value <= to_jsonb(p_level)
+          when n.name ~ 'contexts?$' then v.given = array[p_project #>> '{}']
+          else p_tags <> '{}' and p_tags <@ v.given end, false)
+    order by n.name ~ k.surely desc, f.key
+    limit 1;
+end
+$$;
+
+-- Before a row is shared: refuses metadata, of the row or of its document, with a field that would limit who
+-- may read it and has no effect. Warns once a transaction where the field may mean something else, and where
+-- the row was shared with such metadata before there was this check. What an import or an adoption brings
+-- stays private. A shared chunk is of the project of its document, unless it names one.
+create or replace function memoryd.check_sharing() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    of_document jsonb;
+    ignored record;
+    hint text;
+begin
+    if tg_table_name = 'memory_chunks' then
+        -- The metadata of a document that has a level were checked with it.
+        select d.metadata into of_document from public.documents d
+        where d.id = new.document_id and d.access_level is null;
+        if of_document ? 'project' and not new.metadata ? 'project' then
+            new.metadata := new.metadata || jsonb_build_object('project', of_document -> 'project');
+        end if;
+    elsif new.access_level is null and not exists (
+              select from public.memory_chunks c
+              where c.document_id = new.id and c.access_level is not null) then
+        return new;
+    end if;
+    if coalesce(of_document, '{}') in ('{}', jsonb_build_object('project', of_document -> 'project'))
+       and new.metadata in ('{}', jsonb_build_object('project', new.metadata -> 'project')) then
+        return new;
+    end if;
+    select i.* into ignored
+    from unnest(array[new.metadata, of_document]) with ordinality as m(metadata, nth)
+    cross join lateral memoryd.ignored_limit(
+        m.metadata, new.metadata -> 'project', new.access_level, new.visibility_tags) i
+    where i.field is not null
+    order by i.certain desc, m.nth
+    limit 1;
+    if ignored.field is null then
+        return new;
+    end if;
+    hint := case when ignored.field ~* 'contexts?$'
+            then 'Write "project" in its place, and name the project in allowed_contexts of its readers'
+            else 'Say it by the columns access_level and visibility_tags; the name of a role is a tag' end
+        || '. If the field is about something else, give it another name (docs/documents.md).';
+    if memoryd.importing() then
+        new.access_level := null;
+    elsif ignored.certain
+          and not (tg_op = 'UPDATE' and (old.access_level is null) = (new.access_level is null)
+                   and coalesce((memoryd.ignored_limit(
+                           old.metadata, old.metadata -> 'project', old.access_level,
+                           old.visibility_tags)).certain, false)) then
+        perform memoryd.refuse(
+            'metadata.' || ignored.field || ' keeps nobody from reading a shared row', hint);
+    elsif current_setting('memoryd.sharing_warned', true) is distinct from 'on' then
+        perform set_config('memoryd.sharing_warned', 'on', true);
+        raise warning 'metadata.% keeps nobody from reading a shared row', ignored.field using hint = hint;
+    end if;
+    return new;
+end
+$$;
+
+-- Rows that were shared, before there was this check, with a field that was meant to limit who may read them.
+-- Most chunks have no metadata but the project, so they cost a look.
+create or replace function memoryd.shared_past_limits()
+returns table (table_name text, id uuid, field text)
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select r.table_name, r.id, i.field
+    from (
+        select 'documents' as table_name, d.id, d.metadata, d.metadata -> 'project' as project,
+               d.access_level, d.visibility_tags
+        from public.documents d where d.access_level is not null
+        union all
+        select 'memory_chunks', c.id, c.metadata, c.metadata -> 'project', c.access_level, c.visibility_tags
+        from public.memory_chunks c where c.access_level is not null
+        union all
+        select 'memory_chunks', c.id, d.metadata, c.metadata -> 'project', c.access_level, c.visibility_tags
+        from public.memory_chunks c
+        join public.documents d on d.id = c.document_id and d.access_level is null
+        where c.access_level is not null
+        union all
+        select 'conversation_messages', m.id, m.metadata, m.metadata -> 'project', m.access_level,
+               m.visibility_tags
+        from public.conversation_messages m where m.access_level is not null) r
+    cross join lateral memoryd.ignored_limit(r.metadata, r.project, r.access_level, r.visibility_tags) i
+    where r.metadata not in ('{}', jsonb_build_object('project', r.metadata -> 'project')) and i.certain
+$$;

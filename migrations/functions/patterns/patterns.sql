@@ -161,6 +161,6 @@ begin
     order by s.nth;
 end
 $$;
-comment on function public.classify_message is
+comment on function public.classify_message(text) is
     'Whether a message needs memory: the patterns that it shows, each with what of shared_knowledge is '
     'searched for it (categories null: all). A row each; none: it is small talk.';

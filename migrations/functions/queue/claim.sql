@@ -1,5 +1,5 @@
--- Claiming jobs in lanes, for the topics whose jobs must run in order. (daemon/queue claims jobs without a
--- lane.)
+-- Claiming jobs in lanes, for the topics whose jobs must run in order, and waiting until none is left.
+-- (daemon/queue claims jobs without a lane.)
 
 -- Whether 1,000 jobs or more wait. Then work that is not urgent (dreams of an idle fleet, builds of large
 -- indexes) is postponed, so that the jobs have the processor to themselves.
@@ -10,6 +10,28 @@ as $$
     select count(*) = 1000
     from (select from memoryd.jobs where visible_at <= now() and topic <> 'situate' limit 1000) waiting
 $$;
+
+-- For people at a prompt, and for tests: programs LISTEN. Each look is a statement of its own, and sees what
+-- was committed meanwhile.
+create or replace function public.wait_until_idle(seconds double precision default 10) returns boolean
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    ends constant timestamptz := clock_timestamp() + make_interval(secs => least(coalesce(seconds, 10), 600));
+begin
+    while exists (select from memoryd.jobs) loop
+        if clock_timestamp() >= ends then
+            return false;
+        end if;
+        perform pg_sleep(0.01);
+    end loop;
+    return true;
+end
+$$;
+comment on function public.wait_until_idle(double precision) is
+    'Waits until no job is left: true, or false when the seconds (600 at most) are over. Call it when the '
+    'rows are committed.';
 
 -- How many jobs are retried in one batch after p_deaths of their workers (attempts that neither succeeded
 -- nor were handed back): half a batch after the first, an eighth after the second, then each alone. So if
@@ -160,5 +182,5 @@ begin
     end if;
 end
 $$;
-comment on function memoryd.claim_lanes is
+comment on function memoryd.claim_lanes(text, integer, integer, interval, integer, integer) is
     'Leases lanes that have work and claims their first jobs, in order.';

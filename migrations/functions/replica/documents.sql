@@ -14,6 +14,37 @@ begin
 end
 $$;
 
+-- Where there is a replica, notes the documents whose chunks were written: those whose writer brings them.
+create or replace function memoryd.note_chunks() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if not exists (select from memoryd.replica r
+                   where r.leased_until > now() or r.synced_at is not null) then
+        return null;
+    end if;
+    insert into memoryd.replica_chunks (document_id)
+    select d.id from public.documents d
+    where d.id in (select c.document_id from changed_rows c) and d.content is null and d.chunked_at is null;
+    if found then
+        perform memoryd.wake('replica');
+    end if;
+    return null;
+end
+$$;
+
+-- The text of a document whose chunks its writer brings, as its file has it: the chunks in order. Null
+-- without chunks, and where it were longer than a document's text may be.
+create or replace function memoryd.text_of_chunks(p_document uuid) returns text
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select case when sum(length(c.chunk_text) + 2) <= 10000000
+                then string_agg(c.chunk_text, E'\n\n' order by c.chunk_index) end
+    from public.memory_chunks c where c.document_id = p_document
+$$;
+
 -- Takes or renews the lease of the replica. Returns its id, or null while another daemon has it.
 create or replace function memoryd.lease_replica(p_daemon uuid, p_seconds double precision) returns uuid
 language sql volatile
@@ -58,11 +89,24 @@ return case when p_front_matter = '' then p_metadata - 'front_matter'
             else p_metadata || jsonb_build_object('front_matter', p_front_matter) end;
 
 -- The documents whose file has to be compared with them: those with another version than was compared last,
--- and those without a file that shall have one. Those in p_ids as well.
+-- and those without a file that shall have one. Those in p_ids as well. A document of which chunks were
+-- written has another version from now on.
 create or replace function memoryd.documents_to_compare(p_ids uuid[]) returns setof uuid
-language sql stable
+language sql volatile
 set search_path = pg_catalog, pg_temp
 as $$
+    with free as materialized (
+        select d.id from public.documents d
+        where d.id in (select n.document_id from memoryd.replica_chunks n)
+        order by d.id
+        for no key update skip locked
+    ), taken as (
+        delete from memoryd.replica_chunks n
+        where n.document_id in (select f.id from free f)
+           or not exists (select from public.documents d where d.id = n.document_id)
+    )
+    update public.documents d set last_modified_agent = now()
+    from free f where d.id = f.id and d.content is null;
     select f.document_id
     from memoryd.replica_files f
     left join public.documents d on d.id = f.document_id
@@ -70,7 +114,9 @@ as $$
     union
     select d.id
     from public.documents d
-    where d.status in ('active', 'conflict') and d.content is not null
+    where d.status in ('active', 'conflict')
+      and (d.content is not null
+           or d.chunked_at is null and exists (select from public.memory_chunks c where c.document_id = d.id))
       and not exists (select from memoryd.replica_files f
                       where f.document_id = d.id and f.conflict_id is null)
     union

@@ -187,13 +187,17 @@ begin
     end if;
     asked.conditions.project := null;
     loop
-        select (array_agg(t.tid order by t.distance) filter (where t.is_here))[:keep], count(*)
+        select (array_agg(t.tid order by t.distance) filter (where t.is_here))[:keep]
+                   || (array_agg(t.tid order by t.distance)
+                           filter (where t.is_here and t.lasts and p_request.by_kind))[:keep],
+               count(*)
         into nearest, compared
         from memoryd.nearest_by_code(asked, code_sought, by_code) n
         cross join lateral (
             select e.ctid as tid, e.embedding <=> sought as distance,
                    memoryd.is_found_here(e.scope, e.group_scope, scopes)
-                   and memoryd.in_project(e.grants_metadata, project) as is_here
+                   and memoryd.in_project(e.grants_metadata, project) as is_here,
+                   e.expires_at is null as lasts
             from memoryd.entries e
             where e.scope = n.scope and e.id = n.id and e.source = n.source and e.passage = n.passage
             offset 0) t;
@@ -229,7 +233,8 @@ $$;
 -- The passages that the question's words lead to: those with the highest score, in that order. A passage that
 -- several combinations lead to is contained several times. Because of `offset 0` rows are found by their
 -- words, and only then asked whether they may be found: with all conditions in one place the planner reads
--- whole scopes instead.
+-- whole scopes instead. by_kind: beside them the best of those that last, since what happened may be all of
+-- the best.
 create or replace function memoryd.worded_passages(
     p_request memoryd.search_request, p_question memoryd.question)
 returns tid[]
@@ -248,9 +253,8 @@ declare
     average constant double precision := (p_question).average_length;
 begin
     return array(
-        select l.tid
-        from (
-            (select e.tid, e.weights, e.length
+        with led_to as materialized (
+            (select e.tid, e.weights, e.length, e.expires_at
              from (select t.ctid as tid, t.* from memoryd.entries t
                    where memoryd.search_terms(t.scope, t.lexemes) && terms offset 0) e
              where (scopes is null or e.scope = any(scopes)) and e.source = any(sources)
@@ -260,10 +264,10 @@ begin
                                     e.grants_metadata)
              limit 20 * reach)
             union all
-            (select p.tid, p.weights, p.length
+            (select p.tid, p.weights, p.length, p.expires_at
              from generate_series(1, cardinality(together), 3) first
              cross join lateral (
-                 select e.tid, e.weights, e.length
+                 select e.tid, e.weights, e.length, e.expires_at
                  from (select t.ctid as tid, t.* from memoryd.entries t
                        where memoryd.search_terms(t.scope, t.lexemes) @> together[first:first + 2]
                        offset 0) e
@@ -275,9 +279,15 @@ begin
                  limit 500
              ) p
              limit 1000)
-        ) l
-        order by (l.weights <#> sought) / (0.5 + 0.5 * greatest(1, l.length) / average)
-        limit reach + reach / 2);
+        ), scored as (
+            select l.tid, l.expires_at,
+                   (l.weights <#> sought) / (0.5 + 0.5 * greatest(1, l.length) / average) as score
+            from led_to l
+        )
+        (select s.tid from scored s order by s.score limit reach + reach / 2)
+        union all
+        (select s.tid from scored s
+         where p_request.by_kind and s.expires_at is null order by s.score limit reach));
 end
 $$;
 

@@ -167,7 +167,7 @@ begin
     order by i.nth;
 end
 $$;
-comment on function public.search_keys is
+comment on function public.search_keys(text, text, text, uuid, jsonb, integer, integer, vector) is
     'Memories of an agent whose keys begin with a prefix, which meet a filter on their metadata ($eq, $ne, '
     '$gt, $gte, $lt, $lte): the newest first, or with a query the best. A prefix of up to 5,000 memories is '
     'ranked whole, however many others there are.';

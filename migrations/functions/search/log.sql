@@ -83,6 +83,6 @@ as $$
     select q.id from public.memory_queries q
     where q.id = nullif(current_setting('memoryd.last_recall', true), '')::uuid
 $$;
-comment on function public.last_recall is
+comment on function public.last_recall() is
     'The row of memory_queries that the last recall of this connection has written, for mark_useful(); '
     'null where the caller may not read it.';

@@ -1,6 +1,14 @@
 -- Search by nearness alone: match_memory() and search_shared_knowledge(). A row is as near as its nearest
--- passage. They take the embedding, or (query) the text to embed; where the database cannot embed it, since
--- its embeddings are a remote model's, a row is as near as it has words of the text.
+-- passage: by the cosine to an embedding that is given, by the calibrated similarity to a text (query) that
+-- is embedded here. Where the database cannot embed it, since its embeddings are a remote model's, a row is
+-- as near as it has words of the text.
+
+-- What counts where no threshold is given (-infinity): the calibrated similarity above which a row is about
+-- what is asked. So it is each model's own: a cosine of 0.3 with the local one, of 0.82 with one whose
+-- unrelated texts have 0.75.
+create or replace function memoryd.own_threshold() returns double precision
+language sql immutable parallel safe
+return 0.3;
 
 -- Refuses arguments that neither of the two can work with.
 create or replace function memoryd.check_match(
@@ -24,7 +32,7 @@ begin
             using errcode = 'invalid_parameter_value',
                   hint = 'Embed the query with the embedder that memoryd runs with (MEMORYD_EMBEDDER).';
     end if;
-    if p_threshold is null or not p_threshold between -1 and 1 then
+    if p_threshold is null or not (p_threshold between -1 and 1 or p_threshold = '-infinity') then
         raise exception 'match_threshold is %', coalesce(p_threshold::text, 'null')
             using errcode = 'invalid_parameter_value', hint = 'Give a similarity from -1 to 1.';
     end if;
@@ -69,11 +77,15 @@ as $$
 #variable_conflict use_column
 declare
     caller constant memoryd.caller := memoryd.current_caller();
+    own constant record := memoryd.calibration();
     sought constant halfvec := l2_normalize(p_embedding)::halfvec;
     code_sought constant bit varying := memoryd.signs_of(sought);
     reach constant bigint := greatest(2000, 20::bigint * p_count);
-    scale constant record := memoryd.calibration();
+    scale record := memoryd.calibration();
 begin
+    if p_query is null then
+        select 0::double precision as background, 1::double precision as unit into scale;
+    end if;
     if not caller.privileged
        and (caller.user_id is null or p_scope <> memoryd.scope_of(caller.user_id, null)) then
         return;
@@ -110,7 +122,9 @@ begin
                 offset 0) f) n
     cross join lateral (
         select memoryd.calibrated(n.cosine, scale.background, scale.unit) as similarity offset 0) m
-    where m.similarity > p_threshold
+    where case when p_threshold = '-infinity'
+               then memoryd.calibrated(n.cosine, own.background, own.unit) > memoryd.own_threshold()
+               else m.similarity > p_threshold end
     order by m.similarity desc;
 end
 $$;
@@ -143,8 +157,8 @@ begin
 end
 $$;
 
--- Rows of a source that are near to an embedding, or without one to the words of a text. p_filter: what the
--- metadata that recall shows contain.
+-- Rows of a source that are near to an embedding, or without one to the words of a text: where no threshold
+-- is given, those that have most of the words. p_filter: what the metadata that recall shows contain.
 create or replace function memoryd.matches(
     p_source text, p_user uuid, p_scope bigint, p_embedding vector, p_query text, p_filter jsonb,
     p_threshold double precision, p_count integer)
@@ -156,7 +170,8 @@ begin
     if p_embedding is null then
         return query
         select n.* from memoryd.matched_by_words(
-            p_source, p_user, p_query, jsonb_strip_nulls(p_filter), p_threshold, p_count) n;
+            p_source, p_user, p_query, jsonb_strip_nulls(p_filter),
+            case when p_threshold = '-infinity' then 0.7 else p_threshold end, p_count) n;
     else
         return query
         select n.* from memoryd.nearest_in_scope(
@@ -168,7 +183,7 @@ $$;
 -- Runs with the caller's rights: row-level security decides which users' memories the caller may search.
 create or replace function public.match_memory(
     query_embedding vector default null,
-    match_threshold double precision default 0.7,
+    match_threshold double precision default '-infinity',
     match_count integer default 5,
     memory_type text default null,
     filter_user_id uuid default memoryd.caller_id(),
@@ -217,14 +232,14 @@ begin
         match_memory.filter_user_id, null, 'match_memory', found_rows::integer, memoryd.ms_since(began));
 end
 $$;
-comment on function public.match_memory is
+comment on function public.match_memory(vector, double precision, integer, text, uuid, text) is
     'A user''s memories nearest to an embedding or a text, most similar first; row-level security decides '
     'whose. With a remote embedder a text is compared by its words.';
 
 -- What the team knows has no owner: only the service may search it, each organisation its own.
 create or replace function public.search_shared_knowledge(
     query_embedding vector default null,
-    match_threshold double precision default 0.65,
+    match_threshold double precision default '-infinity',
     match_count integer default 10,
     filter_tier text default null,
     filter_category text default null,
@@ -271,6 +286,7 @@ begin
     limit search_shared_knowledge.match_count;
 end
 $$;
-comment on function public.search_shared_knowledge is
+comment on function public.search_shared_knowledge(vector, double precision, integer, text, text, text[],
+    boolean, text) is
     'What the team knows nearest to an embedding or a text, most similar first; archived entries only when '
     'asked for, and not by words. With a remote embedder a text is compared by its words.';

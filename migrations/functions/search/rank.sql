@@ -141,14 +141,6 @@ begin
 end
 $$;
 
--- How much a row loses because it says little: it has p_length words, may itself be a question (p_asks), and
--- may repeat the question that is asked (p_near is the similarity). Inlined.
-create or replace function memoryd.prior(p_length integer, p_asks boolean, p_near double precision)
-returns double precision
-language sql immutable parallel safe
-return -2.5::double precision / (5 + p_length)
-    * case when p_asks and p_near > 0.7 then 4 when p_asks or p_length <= 1 then 2 else 1 end;
-
 -- How well the best of so many rows fits a question that none of them answers. Measured with questions about
 -- other conversations (docs/retrieval.md). Inlined.
 create or replace function memoryd.fit_by_chance(p_rows double precision) returns double precision
@@ -163,14 +155,15 @@ return least(0.3, 0.9 / greatest(1, cardinality((p_question).tops)));
 -- The candidates that meet the conditions, with how well each fits the question: 0 to 1, the mean of the part
 -- of the question that it has and of its similarity. timed_fit: the same, where the time that the question
 -- names is a part of it. tid, weights: of rows that stand alone, whose words are asked for once more. The
--- less a candidate brings along, the quicker it is sorted.
+-- less a candidate brings along, the quicker it is sorted. kin: for a context, which rows set the measure for
+-- each other (memoryd.kin_of).
 create or replace function memoryd.fit_passages(
     p_request memoryd.search_request, p_question memoryd.question, p_tids tid[])
 returns table (number bigint, tid tid, source text, id uuid, weights sparsevec, rare boolean,
                similarity double precision, near double precision, length integer, row_length integer,
                asks boolean, session_id uuid, speaker text, role text, created_at timestamptz,
                weight double precision, lexical double precision, fit double precision,
-               time_fit double precision, timed_fit double precision)
+               time_fit double precision, timed_fit double precision, kin text)
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
@@ -199,7 +192,7 @@ begin
     select r.number, case when r.session_id is null then r.tid end, r.source, r.id,
            case when r.session_id is null then r.weights end, r.rare, r.similarity, r.near, r.length,
            r.row_length, r.asks, r.session_id, r.speaker, r.role, r.created_at, r.weight, w.lexical, f.fit,
-           t.fit, f.fit + time_part * t.fit
+           t.fit, f.fit + time_part * t.fit, k.kin
     from read r
     left join lexical l using (number)
     cross join lateral (select coalesce(l.lexical, 0) as lexical) w
@@ -210,6 +203,10 @@ begin
                     else (least(1, w.lexical / ideal) + r.near) / 2 end as fit) f
     cross join lateral (
         select memoryd.time_fit(times_asked, near_times_asked, r.created_at, r.times) as fit) t
+    left join lateral (
+        select memoryd.kin_of(r.source, (
+            select m.kind from public.agent_memory m where m.id = r.id and r.source = 'memory')) as kin
+        where p_request.by_kind) k on true
     where r.meets;
 end
 $$;
@@ -224,7 +221,7 @@ set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 declare
     average constant double precision := (p_question).average_length;
-    by_chance constant double precision := memoryd.fit_by_chance((p_question).rows);
+    all_rows constant double precision := (p_question).rows;
     speakers constant text[] := (p_question).speakers;
     asked_role constant text := (p_question).role;
     asks_for_time constant boolean := memoryd.time_part(p_question) >= 0.3;
@@ -234,24 +231,25 @@ begin
     return query
     with scored as materialized (
         select f.* from memoryd.fit_passages(p_request, p_question, p_tids) f
-    ), highest as (
-        select nullif(max(s.lexical), 0) as lexical, nullif(max(s.near), 0) as near,
-               coalesce(max(s.fit), 0) as best_fit, max(s.timed_fit) as best_timed_fit
-        from scored s
     ), parts as materialized (
-        select s.*, coalesce(s.lexical / h.lexical, 0) as part,
-               coalesce(0.5 * s.near / h.near, 0) as dense_part, h.best_fit, h.best_timed_fit
-        from scored s cross join highest h
-        where s.lexical > 0 or s.near > least_near or (s.time_fit = 1 and asks_for_time)
+        select h.*
+        from (select s.*, coalesce(s.lexical / nullif(max(s.lexical) over w, 0), 0) as part,
+                     coalesce(0.5 * s.near / nullif(max(s.near) over w, 0), 0) as dense_part,
+                     max(s.fit) over w as best_fit, max(s.timed_fit) over w as best_timed_fit,
+                     memoryd.fit_by_chance(all_rows * count(*) over w / count(*) over ()) as by_chance
+              from scored s window w as (partition by s.kin)) h
+        where h.lexical > 0 or h.near > least_near or (h.time_fit = 1 and asks_for_time)
     ), words as materialized (
         select memoryd.more_words(p_request, p_question, array(
             select p.tid from parts p where p.session_id is null and p.lexical > 0
             order by p.part + p.dense_part desc limit 3)) as words
     ), passages as (
         select p.id, p.source, p.session_id, p.created_at, p.similarity, p.weight, p.rare, p.lexical,
-               p.timed_fit, p.best_fit, p.best_timed_fit, p.dense_part,
-               p.part + coalesce(0.3 * m.more / nullif(max(m.more) over (), 0), 0) as lexical_part,
-               memoryd.prior(p.row_length, p.asks, p.near) as prior_part,
+               p.kin, p.by_chance, p.timed_fit, p.best_fit, p.best_timed_fit, p.dense_part,
+               p.part + coalesce(0.3 * m.more / nullif(max(m.more) over (partition by p.kin), 0), 0)
+                   as lexical_part,
+               -2.5::float8 / (5 + p.row_length) * case when p.asks and p.near > 0.7 then 4
+                   when p.asks or p.row_length <= 1 then 2 else 1 end as prior_part,
                case when p.speaker = any(speakers) or p.role = asked_role then 0.5 else 0 end as named_part,
                0.8 * p.time_fit as timed_part
         from parts p cross join words w
@@ -268,19 +266,23 @@ begin
         select b.*, 0.23 * (max(b.total) over w - b.total) as more_of
         from best b window w as (partition by coalesce(b.session_id, b.id))
     ), spans as ( -- least: sums may be below zero
-        select s.*, s.total + s.more_of as sum, max(s.total + s.more_of) over () as highest,
-               least(0, min(s.total + s.more_of) over ()) as lowest
-        from sessions s
+        select s.*, s.total + s.more_of as sum, max(s.total + s.more_of) over w as highest,
+               least(0, min(s.total + s.more_of) over w) as lowest
+        from sessions s window w as (partition by s.kin)
     )
     select r.source, r.id, null, null::float8, r.similarity, null::jsonb, r.created_at, r.lexical_part,
            r.dense_part, r.prior_part, r.named_part::float8, r.timed_part, r.more_of,
            least(1, r.best_fit * (0.5 + 0.5 * r.standing)),
            r.weight * (1 - 0.5 * coalesce(t.part, 0)), 0::float8, 0::float8,
            case when r.has_rare then 2 when r.lexical > 0 then 1 else 0 end,
-           case when r.best_timed_fit + r.better < 0 then 'nothing fits the question'
-                when r.standing + r.timed_fit + r.better < 0.4 then 'others fit much better' end
+           case when r.best_timed_fit + r.better < 0
+                    then concat_ws(' ', 'nothing', 'that ' || r.kin, 'fits the question')
+                when r.standing + r.timed_fit + r.better < 0.4 then 'others fit much better'
+                when r.nth > 60 then 'others are more relevant' end
     from (select *, coalesce((sum - lowest) / nullif(highest - lowest, 0), 1) as standing,
-                 0.05 * highest - by_chance as better
+                 0.05 * highest - by_chance as better,
+                 case when kin is not null then row_number() over (partition by kin order by sum desc, id) end
+                     as nth
           from spans) r
     left join memoryd.replaced_parts(array(select p.id from parts p where p.session_id is not null)) t
         on t.id = r.id and (p_request.conditions).as_of is null;

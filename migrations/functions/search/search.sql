@@ -76,9 +76,11 @@ begin
     opened.access := case when not (opened.reader).privileged
                           then memoryd.access_of((opened.reader).user_id, here) end;
     -- A filter, or a project, may exclude many of the nearest. Without one, 100 find no more among the best
-    -- twenty than 60 do (`python -m benchmarks.search.evidence`). The count is twice what is shown.
-    opened.reach := case when p_request.filter = '{}' and here is null
-                         then least(4000, greatest(60, p_request.count / 2)) else 4000 end;
+    -- twenty than 60 do (`python -m benchmarks.search.evidence`). The count is twice what is shown; of a
+    -- context it is what is shown of three kinds.
+    opened.reach := case when p_request.filter <> '{}' or here is not null then 4000
+                         when p_request.by_kind then 60
+                         else least(4000, greatest(60, p_request.count / 2)) end;
     return opened;
 end
 $$;
@@ -270,7 +272,7 @@ language sql immutable parallel safe
 return coalesce(case when p_added then 0.2 * p_strength else greatest(0, 0.2 * p_strength - p_score) end, 0);
 
 -- The best rows for a request, with their contents: what memoryd.find() has found, and what is linked to the
--- best memories of it.
+-- best memories of it. by_kind: a link to what happened brings what is known, however little it fits.
 create or replace function memoryd.best_rows(p_request memoryd.search_request)
 returns setof memoryd.search_result
 language plpgsql stable
@@ -285,7 +287,6 @@ declare
     by_words_alone constant boolean := p_request.embedding is null and not memoryd.embeds_here();
     asked_keywords constant text[] :=
         case when by_words_alone then public.extract_keywords(p_request.query) end;
-    unowned constant boolean := memoryd.asks_unowned(caller, p_request.agent, p_request.about);
     sought memoryd.search_request := p_request;
 begin
     if by_words_alone then
@@ -294,60 +295,61 @@ begin
     -- Some of what is found falls behind what is linked.
     sought.count := greatest(100, 2 * p_request.count);
     return query
-    with found as materialized (
-        select * from memoryd.find(sought)
-    ), ranked as materialized (
-        select h.source, h.id, h.similarity, h.created_at, h.lexical, h.dense, h.prior, h.named,
-               h.timed, h.session, coalesce(k.part, h.relevance) as relevance, h.weight, h.shares,
+    with found as materialized (select * from memoryd.find(sought)), ranked as materialized (
+        select h.source, h.id, h.similarity, h.created_at, h.lexical, h.dense, h.prior, h.named, h.timed,
+               h.session, coalesce(k.part, h.relevance) as relevance, h.weight, h.shares,
                case when k.part >= 0.25 then null else h.left_out end as left_out
-        from found h
-        left join memoryd.keyword_parts(
+        from found h left join memoryd.keyword_parts(
             array(select f.source from found f), array(select f.id from found f), asked_keywords) k
             using (source, id)
     ), best_memories as (
         select array_agg(t.id) as ids
         from (select r.id from ranked r where r.source = 'memory' and r.relevance > 0.3
-                      and (r.left_out is null or not p_request.relevant_only)
+                  and (r.left_out is null or not p_request.relevant_only)
               order by r.relevance desc limit 20) t
     ), links as materialized (
         select l.id, l.strength from best_memories b cross join lateral memoryd.linked_to(b.ids) l
+    ), brought as materialized (
+        select m.id
+        from best_memories b cross join lateral memoryd.linked_to(array(
+            select h.id from public.agent_memory h where p_request.by_kind and h.id = any(b.ids)
+                and memoryd.kin_of('memory', h.kind) = 'happened')) l
+        join public.agent_memory m on m.id = l.id and memoryd.kin_of('memory', m.kind) = 'is known'
+        where l.strength >= 0.4
     ), linked as (
         select array_agg(l.id) as ids from links l
         where l.id not in (select r.id from ranked r where r.source = 'memory')
     ), scored as (
-        select r.*,
-               memoryd.association(l.strength, r.relevance * r.weight, by_words_alone) as association
+        select r.*, memoryd.association(l.strength, r.relevance * r.weight, by_words_alone) as association
         from ranked r left join links l on l.id = r.id and r.source = 'memory'
         union all
-        select m.source, m.id, m.similarity, m.created_at, 0, 0, 0, 0, 0, 0, m.relevance, m.weight,
-               0, case when l.strength < 0.5 then 'linked too loosely' end, 0.2 * l.strength
-        from linked g
-        cross join lateral memoryd.linked_rows(p_request, g.ids, asked_keywords, unowned) m
+        select m.source, m.id, m.similarity, m.created_at, 0, 0, 0, 0, 0, 0, m.relevance, m.weight, 0,
+               case when l.strength < 0.5 then 'linked too loosely' end, 0.2 * l.strength
+        from linked g cross join lateral memoryd.linked_rows(
+            p_request, g.ids, asked_keywords,
+            memoryd.asks_unowned(caller, p_request.agent, p_request.about)) m
         join links l on l.id = m.id
         where g.ids is not null
     ), summed as (
-        select s.*, r.recency, s.relevance * s.weight + r.recency + s.association as total
-        from scored s
-        cross join lateral (
-            select memoryd.recency(s.created_at)
-                   * case when by_words_alone then 1 else s.relevance * s.weight end as recency
-            offset 0) r
+        select s.*, r.recency, s.relevance * s.weight + r.recency + s.association as total,
+               case when s.id not in (select o.id from brought o) then s.left_out end as why
+        from scored s cross join lateral (select memoryd.recency(s.created_at) * case
+            when by_words_alone then 1 else s.relevance * s.weight end as recency offset 0) r
         where s.relevance > 0 or s.association > 0
     ), best as materialized (
         select s.*, greatest(s.total, case when s.shares = 2 then
                    max(s.total) filter (where s.shares = 0) over () end) as rank
-        from summed s order by rank desc, s.shares desc, s.created_at desc, s.id limit p_request.count
+        from summed s order by p_request.by_kind is true and s.why is null desc, rank desc, s.shares desc,
+                 s.created_at desc, s.id limit p_request.count
     )
     select b.source, b.id, s.content, least(1, b.rank), b.similarity, s.metadata, b.created_at, b.lexical,
-           b.dense, b.prior, b.named, b.timed, b.session, b.relevance,
-           b.weight + coalesce((b.rank - b.total) / nullif(b.relevance, 0), 0), b.recency, b.association,
-           b.shares, b.left_out
+           b.dense, b.prior, b.named, b.timed, b.session, b.relevance, b.weight + coalesce(
+               (b.rank - b.total) / nullif(b.relevance, 0), 0), b.recency, b.association, b.shares, b.why
     from best b
     join memoryd.show_rows(caller, array(select b.source from best b order by b.id),
-                           array(select b.id from best b order by b.id)) s
-        on s.id = b.id and s.source = b.source
-    where b.rank >= p_request.min_score 
-      and (b.left_out is null or not p_request.relevant_only or p_request.explained)
+                           array(select b.id from best b order by b.id)) s using (source, id)
+    where b.rank >= p_request.min_score
+      and (b.why is null or not p_request.relevant_only or p_request.explained)
     order by b.rank desc, b.shares desc, b.created_at desc, b.id;
 end
 $$;

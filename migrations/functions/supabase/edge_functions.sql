@@ -38,7 +38,7 @@ $$;
 create or replace function public."agent-memory-read"(
     query text,
     memory_type text default null,
-    match_threshold double precision default 0.7,
+    match_threshold double precision default '-infinity',
     match_count integer default 5
 ) returns jsonb
 language plpgsql volatile
@@ -54,24 +54,26 @@ begin
             using errcode = 'invalid_parameter_value', hint = 'Say what to look for.';
     end if;
     perform memoryd.check_memory_type(memory_type, true);
-    if match_threshold is null or not match_threshold between -1 and 1 then
+    if match_threshold is null or not (match_threshold between -1 and 1 or match_threshold = '-infinity') then
         raise exception 'match_threshold is %', coalesce(match_threshold::text, 'null')
             using errcode = 'invalid_parameter_value',
-                  hint = 'Give a similarity from -1 to 1, or leave it out for 0.7.';
+                  hint = 'Give a similarity from -1 to 1, or leave it out for the model''s own.';
     end if;
     if match_count is null or not match_count between 0 and 1000 then
         raise exception 'match_count is %', coalesce(match_count::text, 'null')
             using errcode = 'invalid_parameter_value',
                   hint = 'Give how many results you want, from 0 to 1000, or leave it out for 5.';
     end if;
+    -- With every argument, of its very type: no function of somebody else's fits better.
     select jsonb_agg(to_jsonb(r)) into found
     from public.match_memory(
-        query => query, match_threshold => match_threshold, match_count => match_count,
+        query_embedding => null::vector, query => query, match_threshold => match_threshold,
+        match_count => match_count,
         memory_type => memory_type, filter_user_id => whose) r;
     return jsonb_build_object('results', coalesce(found, '[]'));
 end
 $$;
-comment on function public."agent-memory-read" is
+comment on function public."agent-memory-read"(text, text, double precision, integer) is
     'The caller''s memories that are near to a question, as {"results": [{id, content, similarity, metadata, '
     'created_at}]}.';
 
@@ -115,6 +117,6 @@ begin
         'updated_at', stored.updated_at, 'expires_at', stored.expires_at) end);
 end
 $$;
-comment on function public."agent-memory-write" is
+comment on function public."agent-memory-write"(text, text, jsonb, timestamptz) is
     'Remembers something of the caller, and returns it as {"memory": {id, user_id, memory_type, content, '
     'metadata, created_at, updated_at, expires_at}}; null where they have switched memory off.';

@@ -77,7 +77,7 @@ begin
       and (o.rolsuper or o.rolname in ('supabase_admin', 'supabase_auth_admin', current_user))
       and not exists (select from memoryd.settings s where s.key = 'erase_with_account' and s.value = 'false')
       and not exists (select from pg_trigger t
-                      where t.tgrelid = c.oid and t.tgfoid = 'memoryd.account_deleted'::regproc);
+                      where t.tgrelid = c.oid and t.tgfoid = 'memoryd.account_deleted()'::regprocedure);
     -- A role of end users is none of support, whatever the setting says.
     return query
     select 'support', format('grant memoryd_admin to %I with inherit true', a.name)

@@ -130,6 +130,15 @@ create or replace trigger stamp_updated_at before update on public.memory_associ
 -- public.memory_chunks
 create or replace trigger assign_owner before insert or update of document_id, user_id on public.memory_chunks
     for each row execute function memoryd.assign_chunk_owner();
+create or replace trigger note_chunks_insert after insert on public.memory_chunks
+    referencing new table as changed_rows
+    for each statement execute function memoryd.note_chunks();
+create or replace trigger note_chunks_update after update on public.memory_chunks
+    referencing new table as changed_rows
+    for each statement execute function memoryd.note_chunks();
+create or replace trigger note_chunks_delete after delete on public.memory_chunks
+    referencing old table as changed_rows
+    for each statement execute function memoryd.note_chunks();
 
 -- public.memory_queries
 create or replace trigger keep_own_retrieved before insert on public.memory_queries
@@ -201,6 +210,30 @@ begin
             create or replace trigger forget_embedding before update on public.%1$I
                 for each row when (%4$s) execute function memoryd.forget_embedding(%2$L)
             $s$, each.table_name, each.embedding, each.name, each.is_reworded);
+    end loop;
+end
+$$;
+
+-- Metadata of what is shared. A document is shared by its chunks, too.
+do $$
+declare
+    each record;
+begin
+    for each in
+        select * from (values
+            ('documents', 'new.metadata <> ''{}'''),
+            ('memory_chunks', 'new.access_level is not null'),
+            ('conversation_messages', 'new.access_level is not null and new.metadata <> ''{}''')
+        ) as t(name, shared)
+    loop
+        execute format($s$
+            create or replace trigger check_sharing_insert before insert on public.%1$I
+                for each row when (%2$s) execute function memoryd.check_sharing();
+            create or replace trigger check_sharing_update before update on public.%1$I
+                for each row when (%2$s and (new.metadata, new.access_level, new.visibility_tags)
+                                   is distinct from (old.metadata, old.access_level, old.visibility_tags))
+                execute function memoryd.check_sharing()
+            $s$, each.name, each.shared);
     end loop;
 end
 $$;

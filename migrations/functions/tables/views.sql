@@ -11,7 +11,8 @@ comment on view public.shared_memory is 'Memories visible to all agents (agent_i
 create or replace view public.conversation_history with (security_invoker = true) as
 select id, user_id, session_id, chat_id, agent_id, message_index,
        coalesce(speaker, case role when 'assistant' then 'agent' else role end) as speaker, role,
-       content as message_text, created_at as "timestamp", access_level, visibility_tags, metadata, embedding
+       content as message_text, created_at as "timestamp", access_level, visibility_tags, metadata, embedding,
+       content, created_at
 from public.conversation_messages;
 comment on view public.conversation_history is
     'The messages, one row a turn, with the speaker (user, agent or a name); '

@@ -198,6 +198,6 @@ begin
     return made;
 end
 $$;
-comment on function memoryd.anchor is
+comment on function memoryd.anchor(uuid, text) is
     'Anchors a memory as a milestone, decision or incident, and returns the anchor''s id; the same memory '
     'once in each category. Only a service may.';

@@ -70,7 +70,7 @@ as $$
         select memoryd.sign_log(m.parts[1]) = m.parts[2]
         from regexp_match(p_line, 'memoryd: audit (\{.*\}) mac=([0-9a-f]{64})\s*$') as m(parts)), false)
 $$;
-comment on function memoryd.check_log_line is
+comment on function memoryd.check_log_line(text) is
     'Whether a line of the server''s log, from "memoryd: audit" to its end, is memoryd''s own.';
 
 -- Whether reads and writes of memories are put on record in agent_execution_logs (the audit trail).
@@ -170,7 +170,7 @@ begin
             jsonb_build_object('found', number), ms);
 end
 $$;
-comment on function memoryd.audit_read is
+comment on function memoryd.audit_read(uuid, text, text, integer, integer) is
     'Puts on record that a user''s memory was read: who, how much, how long; never what. '
     'Read-only: in the log.';
 
@@ -328,6 +328,6 @@ as $$
     )
     select count(*) from swept
 $$;
-comment on function memoryd.sweep_audit is
+comment on function memoryd.sweep_audit(double precision) is
     'Deletes what the audit trail says of reads and writes more than so many days ago; '
     'the agents'' own steps stay.';

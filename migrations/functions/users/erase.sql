@@ -348,6 +348,6 @@ begin
     return memoryd.erase_user(erase_user_memory.user_id, '30 seconds');
 end
 $$;
-comment on function public.erase_user_memory is
+comment on function public.erase_user_memory(uuid) is
     'Deletes all that is kept about a user and says how many rows of each table. Users erase their own. '
     'There is no way back but an export.';

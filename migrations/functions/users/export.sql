@@ -68,5 +68,5 @@ begin
                               'exported_at', now(), 'tables', tables);
 end
 $$;
-comment on function public.export_user_memory is
+comment on function public.export_user_memory(uuid) is
     'All that is kept about a user, as JSON that `memoryd import` puts back. Users export their own.';

@@ -93,7 +93,7 @@ end
 $$;
 do $$
 begin
-    execute format('comment on function public.forget is %L',
+    execute format('comment on function public.forget(uuid[], text) is %L',
         'Deletes rows by their ids and returns how many went: of end users their own, of a service any. '
         'Sources: ' || (select string_agg(u.forgotten_as, ', ') from memoryd.user_tables() u)
         || '. A session goes with its messages, a document with its chunks.');

@@ -29,5 +29,5 @@ as $$
     where a.attrelid = ('public.' || quote_ident(p_table))::regclass
       and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
       and t.typname not in ('vector', 'halfvec', 'sparsevec', 'tsvector')
-      and not (p_table = 'agent_commands' and a.attname = 'context')
+      and (p_table, a.attname) not in (('agent_commands', 'context'), ('memory_chunks', 'sparse_embedding'))
 $$;

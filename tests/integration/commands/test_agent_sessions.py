@@ -70,6 +70,16 @@ async def test_a_completed_run_has_full_progress(scratch: asyncpg.Connection) ->
     assert (row["progress_percentage"], row["completed_at"]) == (100, LONG_AGO)
 
 
+async def test_what_is_said_of_the_progress_stands(scratch: asyncpg.Connection) -> None:
+    await begin(scratch, status="completed", progress_percentage=40)
+    for what in ("error_message = 'see the log'", "progress_percentage = 40", "status = 'completed'"):
+        assert (await change(scratch, what))["progress_percentage"] == 40
+    assert (await change(scratch, "status = 'error'"))["progress_percentage"] == 40
+    assert (await change(scratch, "status = 'completed', progress_percentage = 60"))[
+        "progress_percentage"
+    ] == 60
+
+
 @pytest.mark.parametrize(
     ("table", "columns", "state", "said", "hint"),
     [
@@ -170,7 +180,7 @@ async def test_users_read_and_update_their_own_runs(scratch: asyncpg.Connection)
             f"insert into agent_sessions (user_id) values ('{BOB}')",
             "insert into agent_sessions (user_id) values (null)",
             f"update agent_sessions set user_id = '{BOB}'",
-            "update agent_sessions set completed_at = now()",
+            "update agent_sessions set started_at = now()",
             "delete from agent_sessions",
             f"insert into agent_execution_logs (user_id, step_name, action_type) values ('{ANN}', 'x', 'decision')",
             "update agent_execution_logs set reasoning = 'x'",
@@ -178,6 +188,12 @@ async def test_users_read_and_update_their_own_runs(scratch: asyncpg.Connection)
             "insert into memory_anchors (agent_id, category, payload, content_hash) values ('a', 'decision', '{}', '')",
         ):
             assert (await refused(scratch, statement))[0] == "42501"
+        ended = "update agent_sessions set status = 'completed', completed_at = $2 where id = $1 returning completed_at"
+        assert await scratch.fetchval(ended, own, LONG_AGO) == LONG_AGO
+        begun = "insert into agent_sessions (user_id, status, completed_at) values ($1, 'error', $2) returning completed_at"
+        assert await scratch.fetchval(begun, ANN, LONG_AGO) == LONG_AGO
+        late = "update agent_sessions set completed_at = 'infinity'"
+        assert (await refused(scratch, late))[0] == "23514"
     left = await scratch.fetch("select status from agent_sessions where id = any($1)", [bobs, agents])
     assert [row["status"] for row in left] == ["initializing"] * 2
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from uuid import uuid4
 
 import asyncpg
@@ -59,3 +60,29 @@ async def test_a_turn_written_into_the_history_becomes_a_message(scratch: asyncp
             state, message, hint = await refused(scratch, write, session, ANN, speaker, "x")
             assert (state, hint[:28]) == ("23514", "A speaker is user or agent; ")
             assert said in message
+
+
+async def test_the_names_of_both_designs_are_read_and_written(scratch: asyncpg.Connection) -> None:
+    """One says message_text, timestamp and speaker, the other content, created_at and role."""
+    session = uuid4()
+    at = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
+    async with acting_as(scratch, None, role="memoryd_service"):
+        made = await one_row(
+            scratch,
+            "insert into conversation_history (session_id, user_id, role, content, created_at) "
+            'values ($1, $2, $3, $4, $5) returning content, created_at, message_text, "timestamp", speaker, role',
+            session, ANN, "user", "what is ripe?", at,
+        )  # fmt: skip
+        assert tuple(made)[:4] == ("what is ripe?", at, "what is ripe?", at)
+        await scratch.execute(
+            "insert into conversation_history (session_id, user_id, role, content) values ($1, $2, 'agent', 'the plums')",
+            session, ANN,
+        )  # fmt: skip
+        both = 'select role, content, message_text, created_at = "timestamp" from conversation_history order by message_index'
+        assert [tuple(row) for row in await scratch.fetch(both)] == [
+            ("user", "what is ripe?", "what is ripe?", True), ("assistant", "the plums", "the plums", True),
+        ]  # fmt: skip
+    async with acting_as(scratch, ANN):
+        assert await column(scratch, "select content from conversation_history order by created_at") == [
+            "what is ripe?", "the plums",
+        ]  # fmt: skip

@@ -12,6 +12,8 @@ from daemon.db.dense_indexes import build_dense_indexes
 from daemon.db.pool import Database
 from daemon.logs import get_logger
 from tests.support.content.index import UNINDEXED, index_rows
+from tests.support.database.logins import GONE
+from tests.support.database.owners import as_role
 from tests.support.rows import column
 from tests.support.waiting import MUCH_WORK
 
@@ -126,7 +128,7 @@ async def test_a_role_that_may_not_build_the_index_logs_that_and_continues(
         await connection.execute("grant select on all tables in schema memoryd to lodger")
         await connection.execute("grant execute on function memoryd.is_busy() to lodger")
         lodger = await Database.open(
-            database_url.replace("postgres@", "lodger@"), size=3, pooled=False, logger=get_logger()
+            as_role(database_url, "lodger"), size=3, pooled=False, logger=get_logger()
         )
         with capture_logs() as lines:
             await build_dense_indexes(lodger, get_logger(), min_rows=100)
@@ -136,4 +138,4 @@ async def test_a_role_that_may_not_build_the_index_logs_that_and_continues(
         ]
         assert await column(connection, INDEXES) == []
     finally:
-        await connection.execute("drop owned by lodger; drop role lodger")
+        await connection.execute(GONE.format("lodger"))

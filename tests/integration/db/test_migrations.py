@@ -6,8 +6,10 @@ import asyncio
 import re
 import uuid
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
@@ -19,6 +21,8 @@ from daemon.db.pool import quoted
 from tests.support.access.acting import acting_as
 from tests.support.content.index import UNINDEXED
 from tests.support.database.schemas import EMBEDDER, apply, connected, lives
+from tests.support.database.servers import Server
+from tests.support.database.templates import BARE, copied
 from tests.support.processes.commands import Commands
 from tests.support.processes.daemons import Daemons
 from tests.support.rows import DIMENSIONS, column, remember
@@ -191,16 +195,21 @@ async def test_other_dimensions_are_refused(database_url: str) -> None:
     ],
 )
 async def test_pgvector_may_live_in_a_schema_of_its_own(
-    empty_url: str, tmp_path: Path, schema: str, there_already: bool
+    server: Server, tmp_path: Path, schema: str, there_already: bool
 ) -> None:
-    async with connected(empty_url) as connection:
-        await connection.execute(f"create schema {quoted(schema)}")
-        if there_already:
-            await connection.execute(f"create extension vector with schema {quoted(schema)}")
-    daemons = Daemons(empty_url, tmp_path)
-    try:
+    """Who makes pgvector is a superuser: an administrator before, or the daemon's own role."""
+    async with AsyncExitStack() as stack:
+        url = await stack.enter_async_context(copied(server, BARE))
+        by_admin = server.admin_url_of(urlsplit(url).path[1:])
+        async with connected(by_admin) as admin:
+            await admin.execute(f"create schema {quoted(schema)} authorization {server.owner}")
+            if there_already:
+                await admin.execute(f"create extension vector with schema {quoted(schema)}")
+        url = url if there_already else by_admin
+        daemons = Daemons(url, tmp_path)
+        stack.push_async_callback(daemons.kill_all)
         await daemons.start()
-        async with connected(empty_url) as connection:
+        async with connected(url) as connection:
             where = "select extnamespace::regnamespace::text from pg_extension where extname = 'vector'"
             assert await connection.fetchval(where) in (schema, quoted(schema))
             await lives(connection)
@@ -215,15 +224,13 @@ async def test_pgvector_may_live_in_a_schema_of_its_own(
                 await connection.execute("update agent_memory set content = 'my own tricycle'")
             await until(connection, IDLE)
             assert await column(connection, UNINDEXED, None) == []
-    finally:
-        await daemons.kill_all()
 
 
 # --- While others use it, and when it ends in the middle.
 
 GATE = """
 create table public.gate as select true as closed;
-create function public.wait_at_the_gate() returns event_trigger language plpgsql as $$ begin
+create function public.wait_at_the_gate() returns event_trigger language plpgsql security definer as $$ begin
     while tg_tag = 'CREATE POLICY' and exists (select from public.gate) loop
         perform pg_sleep(0.02) /* at the gate */;
     end loop;
@@ -236,7 +243,7 @@ select exists (select from pg_stat_activity where datname = current_database() a
 """
 ALONE = """
 select not exists (select from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()
-                   and backend_type = 'client backend')
+                   and application_name = 'memoryd')
 """
 SHORT = """
 alter table public.agents add constraint agents_short_check
@@ -245,30 +252,31 @@ alter table public.agents add constraint agents_short_check
 WRITE = "insert into agent_memory (agent_id, content) values ($1, 'written during the upgrade')"
 
 
-async def kill_in_the_middle(connection: asyncpg.Connection, url: str, folder: Path) -> None:
-    """A `memoryd migrate`, when it makes policies."""
-    await connection.execute(GATE)
-    process = await Commands(url, folder).start("migrate")
-    await until(connection, IN_THE_MIDDLE)
-    process.kill()
-    await process.wait()
-    await connection.execute("delete from public.gate")
-    await until(connection, ALONE)
-    await connection.execute(NO_GATE)
+async def kill_in_the_middle(server: Server, url: str, folder: Path) -> None:
+    """A `memoryd migrate`, when it makes policies. Only a superuser makes event triggers."""
+    async with connected(server.admin_url_of(urlsplit(url).path[1:])) as admin:
+        await admin.execute(GATE)
+        process = await Commands(url, folder).start("migrate")
+        await until(admin, IN_THE_MIDDLE)
+        process.kill()
+        await process.wait()
+        await admin.execute("delete from public.gate")
+        await until(admin, ALONE)
+        await admin.execute(NO_GATE)
 
 
 @pytest.mark.first_server
-async def test_a_kill_in_the_middle_leaves_nothing(empty_url: str, tmp_path: Path) -> None:
+async def test_a_kill_in_the_middle_leaves_nothing(server: Server, empty_url: str, tmp_path: Path) -> None:
     async with connected(empty_url) as connection:
         before = await column(connection, OBJECTS)
-        await kill_in_the_middle(connection, empty_url, tmp_path)
+        await kill_in_the_middle(server, empty_url, tmp_path)
         assert await column(connection, OBJECTS) == before
     assert (await apply(empty_url)).schema == load_files().schema
 
 
 @pytest.mark.first_server
 async def test_an_upgrade_that_is_killed_in_the_middle_is_done_by_the_next_one(
-    database_url: str, tmp_path: Path
+    server: Server, database_url: str, tmp_path: Path
 ) -> None:
     ledger = "select name || ' ' || checksum from memoryd.function_files order by 1"
     policies = "select tablename || ' ' || policyname from pg_policies order by 1"
@@ -278,7 +286,7 @@ async def test_an_upgrade_that_is_killed_in_the_middle_is_done_by_the_next_one(
         await connection.execute("update memoryd.function_files set checksum = 'of before'")
         await connection.execute("drop policy own on agent_memory")
         before = await column(connection, ledger), await column(connection, policies)
-        await kill_in_the_middle(connection, database_url, tmp_path)
+        await kill_in_the_middle(server, database_url, tmp_path)
         assert (await column(connection, ledger), await column(connection, policies)) == before
         upgraded = await Commands(database_url, tmp_path)("migrate")
         assert upgraded.code == 0, upgraded.err

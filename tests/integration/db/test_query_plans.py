@@ -34,6 +34,7 @@ from handlers.indexing import rows as index_rows
 from tests.support.access.acting import acting_as
 from tests.support.content.sources import TABLES
 from tests.support.database.big_tables import BIG, SEED
+from tests.support.database.schemas import NO_TRIGGERS
 from tests.support.database.servers import Server
 from tests.support.database.templates import copied, make_once
 
@@ -222,7 +223,7 @@ async def test_the_newest_rows_of_a_page_are_found_by_their_time(
     # Far fewer than there are: what looks through as many as a table has may as well read it whole.
     monkeypatch.setattr(lists, "LOOKED_AT", 200)
     # The seed has them all at one moment.
-    await busy.execute("set local session_replication_role = replica")
+    await busy.execute(NO_TRIGGERS)
     for table, column, listed, always in (
         ("conversation_sessions", "created_at", conversations.LIST, "true"),
         ("documents", "updated_at", documents.LIST, "true"),

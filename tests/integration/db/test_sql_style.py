@@ -23,6 +23,12 @@ SIGNATURE = re.compile(
     r"^create (?:or replace )?function (\w+\.\w+)\s*\(((?:[^()]|\([^()]*\))*)\)", re.MULTILINE
 )
 CALL = re.compile(r"\b((?:memoryd|public)\.\w+)\(")
+# A function named without its arguments: another of that name makes the statement fail.
+WITHOUT_ARGUMENTS = re.compile(
+    r"""\b(?:on|(?:drop|alter)) (?:function|routine)(?: if exists)? (?:\w+\.)?(?:"[^"]+"|\w+)(?![\w."%(]) *(?!\()"""
+    r"""|'[\w.]+'::regproc(?:edure)?\b|::regproc\b""",
+    re.IGNORECASE,
+)
 TEMPLATE = re.compile(r"\bexecute\s+(?:\w+\s*\(\s*)*replace\s*\(", re.IGNORECASE)
 
 
@@ -134,6 +140,15 @@ def test_every_function_that_is_called_exists() -> None:
     assert called - defined == set()
 
 
+def test_every_function_is_named_with_its_arguments() -> None:
+    """But for one in a numbered file, which is applied to a new database only."""
+    found = {
+        str(file.relative_to(FUNCTIONS)): WITHOUT_ARGUMENTS.findall(read(file))
+        for file in FUNCTIONS.rglob("*.sql")
+    }
+    assert {file: names for file, names in found.items() if names} == {}
+
+
 def test_no_statement_is_made_by_replacing_text() -> None:
     assert [
         str(file.relative_to(MIGRATIONS)) for file in present_files() if TEMPLATE.search(read(file))
@@ -169,6 +184,23 @@ def test_functions_with_the_same_arguments_are_found() -> None:
     )
     assert repeated(signatures(one + other)) == []
     assert repeated(signatures(one + other + same)) == ["memoryd.one(p_a numeric(3, 1), p_b text)"]
+
+
+def test_functions_named_without_arguments_are_found() -> None:
+    for wrong in (
+        "comment on function public.forget is 'x'", "grant execute on function memoryd.find to a", "drop function forget;",
+        "alter function public.forget\n    owner to a", "drop function if exists a, b;", "t.tgfoid = 'memoryd.gone'::regproc",
+        'revoke all on function public."agent-memory-read" from a', "'memoryd.gone'::regprocedure",
+        "execute format('comment on function public.forget is %L', 'x')",
+    ):  # fmt: skip
+        assert WITHOUT_ARGUMENTS.search(wrong), wrong
+    for right in (
+        "comment on function public.forget(uuid[], text) is 'x'", "'memoryd.gone()'::regprocedure",
+        "execute format('comment on function public.recall%s is %L', a, b)", "revoke all on function %s from %s",
+        'drop function public."agent-memory-read"(text);', "grant all on functions to x",
+        "for each row execute function memoryd.f()",
+    ):  # fmt: skip
+        assert not WITHOUT_ARGUMENTS.search(right), right
 
 
 def test_long_lines_and_templates_are_found() -> None:

@@ -1,4 +1,4 @@
-"""The example of docs/documents.md: a client, an employee and an admin find what it says that they find."""
+"""The example of docs/documents.md: a client, employees and an admin find what it says that they find."""
 
 from __future__ import annotations
 
@@ -30,4 +30,4 @@ async def test_each_role_finds_what_the_document_says(
                 assert sorted(map(str, found)) == said[-1]
             elif statement.strip():
                 await connection.execute(statement)
-    assert len(said) == 3
+    assert len(said) == 4

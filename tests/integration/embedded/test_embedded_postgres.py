@@ -28,6 +28,7 @@ from daemon.embedded.server import EmbeddedPostgres
 from tests.support.database.schemas import connected
 from tests.support.folders import server_folder
 
+USERADD = shutil.which("useradd", path=embedded_account.with_administration()["PATH"])
 LIGHT = {"shared_buffers": "16MB", "max_connections": "20"}
 
 START_ONE = """
@@ -96,6 +97,11 @@ def crash(server: EmbeddedPostgres) -> None:
     os.kill(pid_of(server), signal.SIGKILL)
     while server.is_running():
         time.sleep(0.01)
+
+
+def remove_user(name: str, *, check: bool = False) -> None:
+    environment = embedded_account.with_administration()
+    subprocess.run(["userdel", name], env=environment, check=check, capture_output=True)
 
 
 def sleeper(uid: int) -> subprocess.Popen[bytes]:
@@ -227,14 +233,26 @@ async def test_a_session_in_the_template_database_does_not_stop_a_first_start(fo
     assert await ask(server.socket_url, "select current_database()") == "memoryd"
 
 
-@pytest.mark.skipif(
-    os.geteuid() != 0 or shutil.which("useradd") is None, reason="only root adds users, by useradd"
-)
+@pytest.mark.skipif(os.geteuid() != 0 or USERADD is None, reason="only root adds users, by useradd")
+@pytest.mark.parametrize("path", ["/usr/bin:/bin", ""])
+def test_the_system_user_is_added_where_the_path_does_not_lead_to_useradd(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The PATH of cron, of su, and of an empty environment."""
+    name = f"memoryd-p{os.getpid() % 100_000}"
+    monkeypatch.setenv("PATH", path)
+    try:
+        assert embedded_account._system_user(name).pw_name == name
+    finally:
+        remove_user(name)
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or USERADD is None, reason="only root adds users, by useradd")
 def test_adding_the_system_user_is_retried_while_another_user_is_added(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two processes that start two servers on a fresh machine both want the user."""
-    name, real = f"memoryd-t{os.getpid() % 100_000}", shutil.which("useradd")
+    name, real = f"memoryd-t{os.getpid() % 100_000}", USERADD
     busy = tmp_path / "useradd"
     busy.write_text(
         f"""#!/bin/sh
@@ -250,7 +268,7 @@ exit 1
         assert embedded_account._system_user(name).pw_name == name
         assert embedded_account._system_user(name).pw_name == name
     finally:
-        subprocess.run(["userdel", name], check=False, capture_output=True)
+        remove_user(name)
 
 
 async def test_a_lost_password_is_replaced(server: EmbeddedPostgres) -> None:
@@ -392,9 +410,9 @@ def test_concurrent_starts_get_the_same_system_user() -> None:
                 process.stdin.flush()
             found = {int(process.communicate()[0]) for process in processes}
             assert found == {pwd.getpwnam(name).pw_uid}
-            subprocess.run(["userdel", name], check=True, capture_output=True)
+            remove_user(name, check=True)
     finally:
-        subprocess.run(["userdel", name], check=False, capture_output=True)
+        remove_user(name)
 
 
 async def test_files_of_an_interrupted_first_start_are_removed(folder: Path) -> None:

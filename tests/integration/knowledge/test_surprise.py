@@ -368,6 +368,19 @@ async def test_organisations_do_not_find_each_others_knowledge(scratch: asyncpg.
         assert "no UUID" in (await refused(scratch, "select * from shared_knowledge"))[1]
 
 
+async def test_an_export_has_what_a_user_wrote_for_any_organisation_whatever_the_token_says(
+    scratch: asyncpg.Connection,
+) -> None:
+    """Functions that run as the owner compare organisations themselves, where they have to: a policy does not hold them."""
+    for title, org in (("of theirs", uuid4()), ("of none", None)):
+        await insert(scratch, "shared_knowledge", row(title, "By Ann", created_by=str(ANN), org_id=org))
+    for said in (str(uuid4()), "acme"):
+        async with acting_as(scratch, None, claims=json.dumps({"sub": str(ANN), "org_id": said})):
+            exported = json.loads(await scratch.fetchval("select export_user_memory($1)", ANN))
+        titles = {entry["title"] for entry in exported["tables"]["shared_knowledge"]}
+        assert titles == {"of theirs", "of none"}, said
+
+
 async def test_an_erasure_takes_what_a_user_wrote_for_any_organisation(scratch: asyncpg.Connection) -> None:
     for org in (uuid4(), None):
         await insert(scratch, "shared_knowledge", row("Mine", "By Ann", created_by=str(ANN), org_id=org))

@@ -175,11 +175,19 @@ async def test_the_same_fact_stands_in_a_context_once(scratch: asyncpg.Connectio
     assert len(explained) >= 4
 
 
-async def test_events_that_happen_again_are_told_again(scratch: asyncpg.Connection) -> None:
+async def test_events_that_happen_again_are_told_with_their_number(scratch: asyncpg.Connection) -> None:
     for text in ("restart of staging failed", "the restart of staging failed again"):
         await remember(scratch, text, kind="error")
     await index_world(scratch)
-    assert (await scratch.fetchval(BLOCK, "restart staging")).count("failed") == 2
+    block = await scratch.fetchval(BLOCK, "restart staging")
+    assert (block.count("failed"), block.count("(2 times since ")) == (1, 1)
+
+
+async def test_what_is_seen_again_is_told_again(scratch: asyncpg.Connection) -> None:
+    for text in ("restart of staging seen", "the restart of staging seen again"):
+        await remember(scratch, text, kind="observation")
+    await index_world(scratch)
+    assert (await scratch.fetchval(BLOCK, "restart staging")).count("seen") == 2
 
 
 async def test_a_users_context_has_what_the_user_may_read(scratch: asyncpg.Connection) -> None:

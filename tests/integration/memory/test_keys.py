@@ -202,12 +202,12 @@ async def test_a_users_own_hours_count_from_when_the_key_was_written_again(
 ) -> None:
     await scratch.execute("insert into memory_settings (user_id, memory_ttl_hours) values ($1, 10)", ANN)
     await scratch.fetchrow(KEEP_FOR, "one", ANN, "k")
-    await scratch.execute("set local session_replication_role = replica")
+    await scratch.execute("alter table agent_memory disable trigger user")
     await scratch.execute(
         "update agent_memory set created_at = created_at - interval '9 hours', updated_at = updated_at - interval '9 hours', "
         "expires_at = expires_at - interval '9 hours'"
     )
-    await scratch.execute("set local session_replication_role = origin")
+    await scratch.execute("alter table agent_memory enable trigger user")
     assert (await one_row(scratch, KEEP_FOR, "two", ANN, "k"))["what"] == "replaced"
     assert await scratch.fetchval("select expires_at > now() + interval '9 hours' from agent_memory")
 

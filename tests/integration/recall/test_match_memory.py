@@ -10,7 +10,8 @@ import pytest
 
 from tests.support.access.acting import ANN, BOB, NOBODY, acting_as
 from tests.support.access.refusals import refused
-from tests.support.rows import column, embedding, remember
+from tests.support.content.index import index_rows
+from tests.support.rows import HALF_PRECISION, column, embedding, insert, remember
 
 MATCH = "select content from match_memory($1::text::vector{})"
 NEVER = datetime(2000, 1, 1, tzinfo=UTC)
@@ -49,6 +50,37 @@ async def test_unexpired_memories_are_found_most_similar_first(remembered: async
     assert await column(remembered, MATCH.format(f", 0, 0, null, '{BOB}'"), embedding(1)) == []
     brand = MATCH.format(f", 0.5, 5, 'brand_memory', '{BOB}'")
     assert await column(remembered, brand, embedding(1)) == ["bob nearly"]
+
+
+async def test_an_embedding_that_is_given_is_compared_by_the_cosine(scratch: asyncpg.Connection) -> None:
+    """Of every model, as in the designs; what recall calls similarity is calibrated."""
+    await scratch.execute(
+        "insert into memoryd.settings (key, value) values ('similarity', '{\"background\": 0.6, \"unit\": 0.4}')"
+    )
+    given = embedding(0.8, 0.6)
+    await remember(scratch, "tone of voice", user_id=ANN, embedding=given)
+    entry: dict[str, object] = {
+        "tier": "core",
+        "category": "c",
+        "title": "tone",
+        "content": "of voice",
+        "created_by": "a",
+    }
+    await insert(scratch, "shared_knowledge", entry | {"embedding": given})
+    near = pytest.approx(0.8, abs=HALF_PRECISION)
+    for table in ("agent_memory", "shared_knowledge"):
+        source = {"agent_memory": "memory", "shared_knowledge": "knowledge"}[table]
+        called = {
+            "agent_memory": f"match_memory($1::text::vector, 0.7, filter_user_id => '{ANN}')",
+            "shared_knowledge": "search_shared_knowledge($1::text::vector, 0.7)",
+        }[table]
+        for _ in ("before it is indexed", "from then on"):
+            assert await column(scratch, f"select similarity from {called}", embedding(1)) == [near]
+            await index_rows(scratch, source)
+    recalled = (
+        "select similarity from recall('tone of voice', user_id => $2, query_embedding => $1::text::vector)"
+    )
+    assert await column(scratch, recalled, embedding(1), ANN) == [pytest.approx(0.5, abs=2 * HALF_PRECISION)]
 
 
 async def test_a_user_finds_only_their_own_whichever_user_is_named(remembered: asyncpg.Connection) -> None:
@@ -145,3 +177,48 @@ async def test_a_user_among_many_is_found_by_the_index(scratch: asyncpg.Connecti
             "select * from match_memory($1::text::vector, 0, 5, null, md5('7')::uuid)", embedding(1)
         )
     assert await scratch.fetchval(counted) == before
+
+
+async def own(connection: asyncpg.Connection, arguments: str) -> list[object]:
+    """What match_memory() finds of ANN's without a threshold."""
+    async with acting_as(connection, ANN):
+        return list(await column(connection, f"select content from match_memory({arguments})"))
+
+
+async def test_without_a_threshold_the_model_s_own_counts(
+    connection: asyncpg.Connection, tokens: None
+) -> None:
+    for text in ("Preferred tone: Energetic, motivational", "The server is in Oslo."):
+        await remember(connection, text, user_id=ANN, memory_type="user_preferences")
+    knowledge: dict[str, object] = {
+        "tier": "core",
+        "category": "principle",
+        "created_by": "a",
+        "title": "Preferred tone",
+    }
+    await insert(connection, "shared_knowledge", knowledge | {"content": "Energetic, motivational"})
+    question = "'which tone is preferred?'"
+    near = ["Preferred tone: Energetic, motivational"]
+    assert await own(connection, f"query => {question}") == near
+    assert await own(connection, f"query => {question}, match_threshold => 0.7") == []
+    read = f"""select r ->> 'content' from jsonb_array_elements("agent-memory-read"({question}) -> 'results') r"""
+    async with acting_as(connection, ANN):
+        assert await column(connection, read) == near
+    async with acting_as(connection, None, role="memoryd_service"):
+        found = "select title from search_shared_knowledge(query => {})"
+        assert await column(connection, found.format(question)) == ["Preferred tone"]
+        assert await column(connection, found.format("'who brews kombucha?'")) == []
+
+
+async def test_the_own_threshold_is_a_calibrated_one(scratch: asyncpg.Connection) -> None:
+    """Of a model whose unrelated texts have a cosine of 0.75, a cosine of 0.8 says nothing, and one of 0.9 does."""
+    await scratch.execute(
+        "insert into memoryd.settings (key, value) values ('similarity', '{\"background\": 0.75, \"unit\": 0.25}')"
+    )
+    for text, cosine in (("near", 0.9), ("far", 0.8)):
+        await remember(scratch, text, user_id=ANN, embedding=embedding(cosine, (1 - cosine**2) ** 0.5))
+    assert await own(scratch, f"query_embedding => '{embedding(1)}'") == ["near"]
+    assert await own(scratch, f"query_embedding => '{embedding(1)}', match_threshold => -1") == [
+        "near",
+        "far",
+    ]

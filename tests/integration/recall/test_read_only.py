@@ -139,7 +139,7 @@ async def test_every_read_answers_as_elsewhere(
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_read_is_a_line_in_the_servers_log(servers: Pair, world: dict[str, str], way: Way) -> None:
     async with way(servers) as reader:
-        log = await server_log(reader)
+        log = await server_log(reader, reader)
         async with acting_as(reader, ANN):
             assert await reader.fetch(READS["recall by words"])
         (line,) = log.audit_lines(reader.get_server_pid())

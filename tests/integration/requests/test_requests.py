@@ -14,6 +14,7 @@ import pytest
 
 from tests.support.access.acting import ANN, BOB, acting_as
 from tests.support.access.refusals import refused
+from tests.support.database.logins import GONE
 from tests.support.database.schemas import embedded_by
 from tests.support.processes.daemons import Daemons
 from tests.support.rows import DIMENSIONS, insert, one_row, remember
@@ -403,4 +404,4 @@ async def test_a_daemon_that_may_not_act_for_users_fails_the_request_with_advice
         await daemon.stop()
     finally:
         await daemons.kill_all()
-        await connection.execute(f"drop owned by {name}; drop role {name}")
+        await connection.execute(GONE.format(name))

@@ -5,6 +5,8 @@ The tests of this folder say `pytestmark = pytest.mark.asyncio(loop_scope="packa
 
 from __future__ import annotations
 
+import re
+import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -18,6 +20,8 @@ from tests.support.database.supabase import ROLES, Project
 from tests.support.postgrest.requests import Rest
 from tests.support.postgrest.server import PostgrestServer
 from tests.support.processes.daemons import DaemonProcess, Daemons
+from tests.support.processes.node import INSTALL_SECONDS, NODE, NPM, run
+from tests.support.repository import ROOT
 
 
 @pytest_asyncio.fixture(scope="package", loop_scope="package")
@@ -59,3 +63,34 @@ async def rest(postgrest: PostgrestServer) -> AsyncIterator[Rest]:
     """A client of it."""
     async with Rest(postgrest) as opened:
         yield opened
+
+
+@pytest.fixture(scope="package")
+def npm() -> str:
+    """The program."""
+    found = shutil.which("npm")
+    if found is None or shutil.which("node") is None:
+        pytest.skip("node and npm are not installed: the TypeScript client is not tested")
+    return found
+
+
+@pytest_asyncio.fixture(scope="package", loop_scope="package")
+async def package(npm: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the package with what it needs; in the checkout nothing is installed."""
+    folder = tmp_path_factory.mktemp("clients") / "typescript"
+    made = shutil.ignore_patterns("node_modules", "dist", "build", "examples")
+    shutil.copytree(ROOT / "clients/typescript", folder, ignore=made)
+    _, version = await run(folder, "node", "--version", seconds=60)
+    if tuple(map(int, re.findall(r"\d+", version)[:2])) < NODE:
+        pytest.skip(f"the tests of the TypeScript client need Node 20.14 or newer; this is {version.strip()}")
+    try:
+        code, said = await run(folder, npm, "ci", *NPM, seconds=INSTALL_SECONDS)
+    except TimeoutError:
+        pytest.skip("npm could not install the packages that the TypeScript client is tested with: no answer")
+    if code:
+        why = re.search(r"code (E\w+)", said)
+        assert why is None or why[1] not in ("EJSONPARSE", "ERESOLVE", "EINVALIDPACKAGENAME", "EUSAGE"), said
+        pytest.skip(
+            f"npm could not install the packages that the TypeScript client is tested with: {why and why[1]}"
+        )
+    return folder

@@ -5,42 +5,26 @@ clients/typescript/test has the tests. They run on Node 20.14 or newer, with pac
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
 import re
-import shutil
 import tarfile
 from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
-import pytest_asyncio
 from memoryd_client import id_of
 
 from tests.support.postgrest.server import PostgrestServer
 from tests.support.postgrest.tokens import token
-from tests.support.repository import ROOT
+from tests.support.processes.node import INSTALL_SECONDS, NPM, TEST_SECONDS, run
 from tests.unit.test_ids import ALMOST, NAMES
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")
 
-NPM = (
-    "--no-audit",
-    "--no-fund",
-    "--prefer-offline",
-    "--loglevel=error",
-    "--fetch-retries=1",
-    "--fetch-retry-mintimeout=1000",
-    "--fetch-retry-maxtimeout=5000",
-)
-NODE = (20, 14)
-"""The first that ends with its tests, whatever supabase-js keeps open."""
 TIMES = (("a", 10_000), ("💾", 10_000), ("00000000-0000-0000-0000-00000000A11C", 1))
 """Each with how many times it is written."""
 SHORT = tuple((name, 1) for name in NAMES if len(name) < 100)
 REFUSED = (("", 1), ("a", 10_001), *((text, 1) for text in ALMOST))
-INSTALL_SECONDS, TEST_SECONDS = 240.0, 240.0
 COMPILED = ("--strict", "--skipLibCheck", "--target", "es2022", "--module", "nodenext", "--types", "")
 SHOP = """
 import { type LanguageModelMiddleware, type ToolSet } from "ai";
@@ -53,58 +37,6 @@ const tools: ToolSet = memoryTools(supabase, { user: "mia" });
 (globalThis as any).console.log(`${Object.keys(middleware)} ${Object.keys(tools)}`);
 """
 """A program that uses the package as others do."""
-
-
-@pytest.fixture(scope="module")
-def npm() -> str:
-    """The program."""
-    found = shutil.which("npm")
-    if found is None or shutil.which("node") is None:
-        pytest.skip("node and npm are not installed: the TypeScript client is not tested")
-    return found
-
-
-async def run(folder: Path, *command: str, seconds: float, **environment: str) -> tuple[int, str]:
-    """The exit code and what was written."""
-    process = await asyncio.create_subprocess_exec(
-        *command,
-        cwd=folder,
-        env=os.environ | environment,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-        start_new_session=True,
-    )
-    try:
-        said, _ = await asyncio.wait_for(process.communicate(), seconds)
-    except TimeoutError:
-        os.killpg(process.pid, 9)
-        await process.wait()
-        raise
-    assert process.returncode is not None
-    return process.returncode, said.decode("utf-8", "replace")
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="package")
-async def package(npm: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the package with what it needs; in the checkout nothing is installed."""
-    folder = tmp_path_factory.mktemp("clients") / "typescript"
-    made = shutil.ignore_patterns("node_modules", "dist", "build", "examples")
-    shutil.copytree(ROOT / "clients/typescript", folder, ignore=made)
-    _, version = await run(folder, "node", "--version", seconds=60)
-    if tuple(map(int, re.findall(r"\d+", version)[:2])) < NODE:
-        pytest.skip(f"the tests of the TypeScript client need Node 20.14 or newer; this is {version.strip()}")
-    try:
-        code, said = await run(folder, npm, "ci", *NPM, seconds=INSTALL_SECONDS)
-    except TimeoutError:
-        pytest.skip("npm could not install the packages that the TypeScript client is tested with: no answer")
-    if code:
-        why = re.search(r"code (E\w+)", said)
-        assert why is None or why[1] not in ("EJSONPARSE", "ERESOLVE", "EINVALIDPACKAGENAME", "EUSAGE"), said
-        pytest.skip(
-            f"npm could not install the packages that the TypeScript client is tested with: {why and why[1]}"
-        )
-    return folder
 
 
 async def test_the_client_reads_writes_and_hears(npm: str, package: Path, postgrest: PostgrestServer) -> None:

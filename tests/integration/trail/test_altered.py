@@ -13,6 +13,7 @@ from daemon.db.pool import Database
 from tests.integration.trail.test_log import _Within, anchored, named, trail_of, verified
 from tests.support.access.acting import ANN, BOB, acting_as
 from tests.support.access.refusals import refused
+from tests.support.database.schemas import NO_TRIGGERS
 from tests.support.rows import column, insert, remember
 
 COLUMNS = """
@@ -70,7 +71,7 @@ async def test_each_column_that_is_altered_is_named(
     transaction = connection.transaction()
     await transaction.start()
     # As the owner, who can also switch off foreign keys.
-    await connection.execute("set local session_replication_role = replica")
+    await connection.execute(NO_TRIGGERS)
     for name, attribute, kind in await connection.fetch(COLUMNS):
         if name in ASKED or (name, attribute) in WORK:
             continue

@@ -184,7 +184,7 @@ async def test_what_is_done_to_the_log_itself_is_found(
         close: {"removed"},
         "delete from memoryd.trail_leaves where position >= 5": {"truncated", "inserted"},
         "update memoryd.trail_tiles set hashes = substr(hashes, 33)": {"copy"},
-        "alter table memory_anchors disable trigger all; "
+        "alter table memory_anchors disable trigger user; "
         "insert into memory_anchors (agent_id, category, payload, content_hash) "
         "values ('a', 'decision', '{}', 'x')": {"inserted"},
         # The line of the size: other lines may end with the same digit.

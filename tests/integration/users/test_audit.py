@@ -328,9 +328,11 @@ async def test_an_admin_reads_no_row_of_a_user_in_a_read_only_transaction(
                 await connection.fetch(f"select * from {table}")
 
 
-async def test_a_rolled_back_admin_read_is_in_the_servers_log(connection: asyncpg.Connection) -> None:
+async def test_a_rolled_back_admin_read_is_in_the_servers_log(
+    connection: asyncpg.Connection, admin: asyncpg.Connection
+) -> None:
     await remember(connection, "wombat", user_id=ANN)
-    log = await server_log(connection)
+    log = await server_log(connection, admin)
     transaction = connection.transaction()
     await transaction.start()
     async with acting_as(connection, BOB, role="memoryd_admin"):
@@ -370,15 +372,16 @@ async def test_a_rolled_back_admin_read_is_in_the_servers_log(connection: asyncp
         "set local role memoryd_service",
     ],
 )
-async def test_an_admin_writes_nothing(scratch: asyncpg.Connection, statement: str) -> None:
-    await remember(scratch, "x", user_id=ANN)
+async def test_an_admin_writes_nothing(admin_scratch: asyncpg.Connection, statement: str) -> None:
+    """Only a superuser may be another login for a while."""
+    await remember(admin_scratch, "x", user_id=ANN)
     grantee = f"admin_{uuid4().hex[:8]}"
-    await scratch.execute(
+    await admin_scratch.execute(
         f"create role {grantee}; grant memoryd_admin to {grantee}; set local session authorization {grantee}"
     )
     with pytest.raises(asyncpg.InsufficientPrivilegeError):
-        async with scratch.transaction():
-            await scratch.execute(statement)
+        async with admin_scratch.transaction():
+            await admin_scratch.execute(statement)
 
 
 async def test_an_admins_recall_is_audited(connection: asyncpg.Connection) -> None:

@@ -15,6 +15,7 @@ import pytest
 from tests.support.access.acting import ANN, BOB, acting_as
 from tests.support.access.users import ERASE, found, kept_of, whole_user
 from tests.support.content.index import INDEXED
+from tests.support.database.schemas import NO_TRIGGERS
 from tests.support.processes.daemons import Daemons
 from tests.support.rows import ask, column, insert, one_row, remember
 from tests.support.services.openai_server import HANG
@@ -64,7 +65,7 @@ async def test_one_row_in_any_table_of_users_is_enough_to_know_somebody(scratch:
     tables = await column(
         scratch, "select name from memoryd.user_tables() where name <> all ($1)", list(gone)
     )
-    await scratch.execute("set session_replication_role = replica")
+    await scratch.execute(NO_TRIGGERS)
     for table in tables:
         await scratch.execute("savepoint all_of_them")
         for other in ("memoryd.trail_leaves", *gone, *(t for t in tables if t != table)):

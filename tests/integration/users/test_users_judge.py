@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.access.acting import ANN, BOB, acting_as
 from tests.support.access.refusals import refused
+from tests.support.database.logins import BECOME
 from tests.support.rows import associate, remember
 
 FOUND = """
@@ -97,7 +98,7 @@ async def test_the_last_recall_of_a_shared_connection_is_nobody_elses(connection
 async def test_support_and_strangers_judge_nothing(connection: asyncpg.Connection, role: str) -> None:
     if role == "anon":
         role = f"stranger_{uuid4().hex[:8]}"
-        await connection.execute(f"create role {role}")
+        await connection.execute(BECOME.format(role))
     query = await connection.fetchval(FOUND, ANN, [], [])
     with pytest.raises(asyncpg.InsufficientPrivilegeError):
         async with acting_as(connection, ANN, role=role):

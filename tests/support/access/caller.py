@@ -11,6 +11,7 @@ import asyncpg
 
 from tests.support.access.acting import ANN, BOB, becoming
 from tests.support.access.isolation import MARKS, World, build_world, key_of, read_world
+from tests.support.database.logins import BECOME
 from tests.support.database.schemas import connected
 from tests.support.rows import column
 
@@ -142,7 +143,7 @@ async def open_place(url: str, *, also: str = "select") -> AsyncIterator[Place]:
         await build_world(connection)
         await connection.execute(also)
         stranger = f"stranger_{uuid4().hex[:8]}"
-        await connection.execute(f"create role {stranger}")
+        await connection.execute(BECOME.format(stranger))
         made = Place(connection, await read_world(connection), stranger)
         await made.remember_versions()
         try:

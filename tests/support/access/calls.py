@@ -27,7 +27,7 @@ PURE = frozenset(
         "agent_id_fits", "asks_unowned", "association", "check_memory_type",
         "by_source", "check_match", "check_search",
         "embedding_to_match", "grants_access", "is_asked_for", "is_current", "is_plain", "is_whole", "json_fits",
-        "keyword_part", "kind_weight", "memory_weight",
+        "keyword_part", "kind_weight", "kin_of", "memory_weight",
         "list_fits", "ms_since", "group_scope", "message_scope", "looks_like", "nfkc", "one_line", "recency", "styled_letters",
         "refuse",
         "refuse_unseen", "scope_of", "searched_text", "source_names",
@@ -38,7 +38,7 @@ PURE = frozenset(
         "claimed_trust", "context_part", "correction_phrases", "decision_phrases", "how_to_phrases", "past_phrases",
         "planning_phrases", "small_talk_phrases",
         "is_small_talk", "least_trusted", "named", "origin_mark", "passage_line", "phrases_of",
-        "plain", "quoted", "says_same", "pattern_phrases", "pattern_scopes", "trust_classes", "trust_of_knowledge",
+        "plain", "quoted", "says_same", "pattern_phrases", "pattern_scopes", "trust_of_knowledge",
         "trust_of_memory", "trust_of_passage", "trust_of_source", "words_of",
         "day_to_come", "depends_on_day", "may_state", "says_nothing", "statement_in",
     )
@@ -204,6 +204,7 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "memoryd.caller_id": ("select memoryd.caller_id()",),
         "memoryd.caller_is_privileged": ("select memoryd.caller_is_privileged()",),
+        "memoryd.runs_as_owner": ("select memoryd.runs_as_owner()",),
         "memoryd.current_caller": ("select memoryd.current_caller()",),
         "memoryd.caller_is_service": ("select memoryd.caller_is_service()",),
         "memoryd.caller_role": ("select memoryd.caller_role()",),
@@ -278,16 +279,19 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "memoryd.named_knowledge": ("select * from memoryd.named_knowledge('{secret,recipe}')",),
         "memoryd.repeats": tuple(
             "select r.* from (select array_agg(i::uuid) as ids, "
-            f"array_agg('{source}'::text) as sources, array_agg(({scope})::bigint) as scopes from unnest(<{table}>) i) g "
-            "cross join lateral memoryd.repeats(g.sources, g.ids, g.scopes) r order by 1, 2"
+            f"array_agg('{source}'::text) as sources, array_agg(({scope})::bigint) as scopes, "
+            f"array_agg({kind}::text) as kinds from unnest(<{table}>) i) g "
+            "cross join lateral memoryd.repeats(g.sources, g.ids, g.scopes, g.kinds) r order by 1, 2"
             for source, table in SOURCES.items()
             for scope in _EACH_SCOPE
+            for kind in ("null", "'error'")
         ),
         "memoryd.context_space": ("select memoryd.context_space(null)", "select memoryd.context_space(100)"),
         "memoryd.may_ask_about": tuple(
             f"select memoryd.may_ask_about(memoryd.current_caller(), {user})" for user in USERS
         ),
         "memoryd.said_key": ("select memoryd.said_key('fact', null, '<words>')",),
+        "memoryd.single_lines": ("select * from memoryd.single_lines('{}')",),
         "memoryd.choose_lines": ("select * from memoryd.choose_lines('{}', 1000)",),
         "memoryd.gather_lines": tuple(
             f"select * from memoryd.gather_lines('alice', '<words>', {user}, {only}, <vector>, '{{task}}', '{{}}', 2000, "

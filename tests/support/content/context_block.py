@@ -13,3 +13,8 @@ FRAME = re.compile(
     re.DOTALL,
 )
 """A whole block: its code, and what is between its two lines."""
+
+
+def entries(block: str) -> list[str]:
+    """The lines of a block that quote something."""
+    return [line for line in block.split("\n") if line[:2] in ("★ ", "- ")]

@@ -9,6 +9,11 @@ from uuid import uuid4
 
 import asyncpg
 
+GONE = "grant {0} to current_user with inherit true; drop owned by {0}; drop role {0}"
+"""SQL by which who has made a role drops it: a plain owner only with its rights, which it does not have by itself."""
+BECOME = "create role {0}; grant {0} to current_user with inherit false, set true"
+"""SQL by which a plain owner makes a role that it can take: of roles that it makes it may only give away."""
+
 
 async def closed(url: str) -> None:
     """Lets only roles connect to the database that have the right granted."""
@@ -19,11 +24,17 @@ async def closed(url: str) -> None:
         await opened.close()
 
 
+def login_url(url: str, name: str, password: str) -> str:
+    """The same URL for a login with a password."""
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=f"{name}:{password}@{parts.netloc.rpartition('@')[2]}"))
+
+
 @asynccontextmanager
 async def login(
     owner: asyncpg.Connection, url: str, *, role: str = "memoryd_user", inherit: bool = True
 ) -> AsyncIterator[tuple[str, asyncpg.Connection]]:
-    """A login with the rights of a role, and a connection of its own; both are gone after the block."""
+    """A login with the rights of a role, made by the owner, and a connection of its own; both are gone after the block."""
     name = f"login_{uuid4().hex[:8]}"
     parts = urlsplit(url)
     await owner.execute(
@@ -31,11 +42,10 @@ async def login(
         f'grant connect on database "{parts.path[1:]}" to {name}'
     )
     try:
-        host = parts.netloc.rpartition("@")[2]
-        opened = await asyncpg.connect(urlunsplit(parts._replace(netloc=f"{name}:secret@{host}")))
+        opened = await asyncpg.connect(login_url(url, name, "secret"))
         try:
             yield name, opened
         finally:
             await opened.close()
     finally:
-        await owner.execute(f"drop owned by {name}; drop role {name}")
+        await owner.execute(GONE.format(name))

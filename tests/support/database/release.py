@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 import sys
 from pathlib import Path
 
 import asyncpg
 
+from daemon.backup.programs import find_program
 from daemon.embedded.programs import find_programs
 from daemon.embedded.server import EmbeddedPostgres
 from tests.support.access.acting import ANN
@@ -26,6 +28,13 @@ OLDEST = 16
 WORD = "wombat"
 """In every text of the user's."""
 REMEMBERED = "the certificate of the staging server is purple"
+
+
+def restore(file: Path, url: str, server: int) -> str:
+    """As that version made it, not upgraded: what pg_restore says."""
+    program = find_program("pg_restore", server)
+    ended = subprocess.run([program, f"--dbname={url}", "--no-owner", file], capture_output=True, check=False)
+    return ended.stderr.decode()
 
 
 async def fill(connection: asyncpg.Connection, memoryd: Commands) -> None:

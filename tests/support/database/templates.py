@@ -13,8 +13,10 @@ import asyncpg
 
 from tests.support.database.servers import Server
 
-EMPTY = "template0"
+BARE = "template0"
 """It has no connections, so it can always be copied; template1 only while no session, not even autovacuum, is in it."""
+PGVECTOR = "create extension vector"
+"""Only a superuser may: the extension is not trusted."""
 
 TIMES = 3
 Result = TypeVar("Result")
@@ -25,9 +27,13 @@ async def make_once(
     name: str,
     fill: Callable[[asyncpg.Connection], Awaitable[object]],
     *,
-    source: str = EMPTY,
+    source: str,
+    by_admin: bool = False,
 ) -> None:
-    """A database of that name, filled, and closed to connections. Others that want it meanwhile wait."""
+    """A database of that name, filled by its owner, or by the superuser, and closed to connections.
+
+    Others that want it meanwhile wait.
+    """
     admin = await asyncpg.connect(server.admin_url)
     try:
         await admin.execute("select pg_advisory_lock(hashtext($1))", name)
@@ -35,8 +41,9 @@ async def make_once(
             return
         # Under its name it is whole.
         await admin.execute(f"drop database if exists {name}_half with (force)")
-        await admin.execute(f"create database {name}_half template {source}")
-        connection = await asyncpg.connect(server.url_of(f"{name}_half"))
+        await admin.execute(f"create database {name}_half template {source} owner {server.owner}")
+        address = server.admin_url_of if by_admin else server.url_of
+        connection = await asyncpg.connect(address(f"{name}_half"))
         try:
             await fill(connection)
         finally:
@@ -59,14 +66,16 @@ async def unless_in_use(work: Callable[[], Awaitable[Result]]) -> Result:
 
 @asynccontextmanager
 async def copied(server: Server, source: str) -> AsyncIterator[str]:
-    """A database of a name of its own, copied from another; the URL of it, which is dropped at the end.
+    """A database of a name of its own, copied from another; its owner's URL of it, which is dropped at the end.
 
     Its files are copied: to write each page to the log, as Postgres does by default, takes twice as long.
     """
     name = f"memoryd_test_{uuid.uuid4().hex[:12]}"
     admin = await asyncpg.connect(server.admin_url)
     try:
-        await admin.execute(f"create database {name} template {source} strategy file_copy")
+        await admin.execute(
+            f"create database {name} template {source} strategy file_copy owner {server.owner}"
+        )
         yield server.url_of(name)
         await admin.execute(f"drop database if exists {name} with (force)")
     finally:
@@ -81,6 +90,6 @@ def repeatedly(what: str, work: Callable[[], Result]) -> Result:
     for _ in range(TIMES - 1):
         try:
             return work()
-        except Exception:
-            logging.getLogger(__name__).exception("%s failed and is tried again", what)
+        except Exception as error:  # noqa: BLE001 - the last one is raised
+            logging.getLogger(__name__).warning("%s failed and is tried again: %s", what, error)
     return work()

@@ -171,6 +171,7 @@ SAMPLES: Mapping[str, Sample] = MappingProxyType(
         "touch_knowledge": _service(lambda ids: {"knowledge_id": ids["knowledge"]}),
         "expire_low_confidence": _service(lambda _: {}),
         "cleanup_expired_memory": _service(lambda _: {"max_rows": 1}),
+        "wait_until_idle": _service(lambda _: {"seconds": 0}),
     }
 )  # fmt: skip
 

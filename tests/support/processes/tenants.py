@@ -26,7 +26,10 @@ select (select json_agg(to_jsonb(m) - 'score' order by m.id)::text from agent_me
 
 
 class Tenants:
-    """The commands, with a file of tenants that need not be there yet."""
+    """The commands, with a file of tenants that need not be there yet.
+
+    They work as the superuser, since each new template needs pgvector; a test of moves does all of it as a plain owner.
+    """
 
     def __init__(self, server: Server, folder: Path) -> None:
         self.server = server

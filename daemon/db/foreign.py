@@ -1,0 +1,208 @@
+"""What others have put beside memoryd's own in a migrated database, for example by pasting a design's SQL (docs/from/).
+
+Functions of the same names, views in place of memoryd's, policies and triggers on its tables.
+
+Promise: nothing is dropped. Functions and views are moved into another schema, policies and triggers stay without effect.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import asyncpg
+
+from daemon.db.catalog import changed_since, made_functions
+from daemon.db.migration_files import MigrationFiles, load_files, tables_of
+from daemon.db.names import postgres_names
+from daemon.db.obstacles import Obstacle, move_aside, move_statement, public_functions
+from daemon.db.plan import MigrationError
+from handlers.shared.ports import AnyConnection
+
+ASIDE = "memoryd_adopted"
+"""Where `memoryd adopt` moves what stands in the way, too."""
+# What files of functions made is noted with its arguments. $1: the names in the files; $2: what numbered files made;
+# $3: the names that the last upgrade noted as made, for where the record of a file is lost.
+_MADE_ONCE = re.compile(r"^create function (public\.\w+)\(([^)]*)\)", re.MULTILINE)
+_OVERLOADS = """
+with made as materialized (
+    select substr(o.object, 10) as signature
+    from memoryd.function_files f cross join unnest(f.objects) as o(object)
+    where o.object like 'function public.%'
+    union
+    select unnest($2::text[])
+), names as materialized (
+    select (parse_ident(split_part(m.signature, '(', 1)))[2] as name, false as is_new from made m
+    union
+    select n.name, true from unnest($1::text[]) as n(name) where n.name <> all($3)
+    except
+    select (parse_ident(split_part(m.signature, '(', 1)))[2], true from made m
+)
+select p.proname as name, p.oid::regprocedure::text as identity, n.is_new, quote_ident(pg_get_userbyid(p.proowner)) as owner,
+       pg_has_role(current_user, p.proowner, 'usage') as mine
+from pg_proc p
+join names n on n.name = p.proname
+cross join (select coalesce((select quote_ident(e.extnamespace::regnamespace::name) || '.' from pg_extension e
+                             where e.extname = 'vector'), ' ') as prefix) v
+-- As it is noted: with pgvector's types by their bare names, wherever pgvector is.
+cross join lateral (
+    select format('public.%I(%s)', p.proname, replace(
+        (select string_agg(format_type(a.type, null), ', ' order by a.nth)
+         from unnest(p.proargtypes) with ordinality as a(type, nth)), v.prefix, '')) as signature) c
+where p.pronamespace = 'public'::regnamespace
+  and not exists (select from made m where m.signature = c.signature)
+  and not exists (select from pg_depend d where d.objid = p.oid and d.deptype = 'e')
+order by 1, 2
+"""
+# By the names that the designs give them: other policies and triggers that somebody has added are intended.
+_PASTED = """
+select format('policy %I on %s', p.polname, p.polrelid::regclass) as thing,
+       format('alter policy %I on %s to memoryd_service', p.polname, p.polrelid::regclass) as mend
+from pg_policy p join pg_class c on c.oid = p.polrelid
+where c.relnamespace = 'public'::regnamespace and c.relname = any($1) and p.polpermissive
+  and p.polroles <> array['memoryd_service'::regrole::oid]
+  and p.polname ~ ('^(Users can (read|insert|update|delete) their own (memory|sessions|logs)'
+                   '|Admins can view all (memory|logs)|Service role can insert logs)$')
+union all
+select format('trigger %I on %s', t.tgname, t.tgrelid::regclass),
+       format('alter table %s disable trigger %I', t.tgrelid::regclass, t.tgname)
+from pg_trigger t join pg_class c on c.oid = t.tgrelid join pg_proc f on f.oid = t.tgfoid
+where c.relnamespace = 'public'::regnamespace and c.relname = any($1) and not t.tgisinternal and t.tgenabled <> 'D'
+  and f.pronamespace <> 'memoryd'::regnamespace
+  and (t.tgname = 'agent_memory_updated' or t.tgname ~ '^(update_.+|sk)_updated_at$')
+order by 1
+"""
+# All of memoryd's have the rights of who reads them. 0.1.0 noted no definitions.
+_WITH_OWNERS_RIGHTS = """
+select c.relname::text as name
+from memoryd.function_files f cross join unnest(f.objects) as o(object)
+join pg_class c on c.oid = to_regclass(substr(o.object, 6))
+where o.object like 'view public.%' and not coalesce(c.reloptions @> '{security_invoker=true}', false)
+"""
+_TAKEN = """
+select exists (select from pg_proc p where p.pronamespace = to_regnamespace($1) and p.proname = any($2))
+    or exists (select from pg_class c where c.relnamespace = to_regnamespace($1) and c.relname = any($2))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Overload:
+    """A function of a name of memoryd's in schema public that is not memoryd's."""
+
+    name: str
+    identity: str
+    is_new: bool
+    """Whether memoryd has no function of the name in this database yet: the files have one."""
+    owner: str
+    mine: bool
+    """Whether the role that asks may move it."""
+
+    @property
+    def obstacle(self) -> Obstacle:
+        """As what stands in the way."""
+        return Obstacle("function", self.name, self.identity, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Pasted:
+    """A policy or a trigger of a design on a table of memoryd's."""
+
+    thing: str
+    mend: str
+    """The statement after which it has no effect."""
+
+
+async def read_overloads(connection: AnyConnection, files: MigrationFiles | None = None) -> list[Overload]:
+    """Functions of others under public names of memoryd's, of this database's version or of the files'."""
+    files = load_files() if files is None else files
+    once = [
+        f"{name}({', '.join(one.split(' ', 1)[1] for one in arguments.split(', '))})"
+        for file in files.schema
+        for name, arguments in _MADE_ONCE.findall(file.sql)
+    ]
+    async with postgres_names(connection):
+        rows = await connection.fetch(
+            _OVERLOADS, list(public_functions(files)), once, await made_functions(connection)
+        )
+    return [Overload(**row) for row in rows]
+
+
+async def read_pasted(connection: AnyConnection, files: MigrationFiles | None = None) -> list[Pasted]:
+    """Policies and triggers of designs that have an effect."""
+    tables = tables_of((load_files() if files is None else files).schema)
+    async with postgres_names(connection):
+        return [Pasted(**row) for row in await connection.fetch(_PASTED, tables)]
+
+
+async def read_replaced_views(connection: AnyConnection) -> list[Obstacle]:
+    """Views of memoryd's in schema public that have another definition by now."""
+    before = await connection.fetchval("select current_setting('search_path')")
+    changed = (re.fullmatch(r"view public\.(\S+) is changed", one) for one in await changed_since(connection))
+    names = {one[1] for one in changed if one is not None} | {
+        row["name"] for row in await connection.fetch(_WITH_OWNERS_RIGHTS)
+    }
+    await connection.execute("select set_config('search_path', $1, true)", before)
+    return [Obstacle("view", name, f"public.{name}", None) for name in sorted(names)]
+
+
+async def settle(
+    connection: AnyConnection, files: MigrationFiles, *, repair: bool, views: bool
+) -> tuple[str, ...]:
+    """Before an upgrade: a repair moves overloads aside, and takes its effect from what was pasted; says what it did.
+
+    `views`: whether it moves views that somebody has replaced aside, too. Raises MigrationError; without `repair` where a
+    function has a name that this version adds, since the upgrade could replace it.
+    """
+    if await connection.fetchval("select to_regclass('memoryd.function_files') is null"):
+        return ()
+    overloads = await read_overloads(connection, files)
+    if not repair:
+        if new := [one for one in overloads if one.is_new]:
+            raise MigrationError(f"{say_overloads(new)} Nothing was changed. Run: memoryd migrate --repair")
+        return ()
+    if theirs := [one for one in overloads if not one.mine]:
+        raise MigrationError(f"{say_overloads(theirs)} Nothing was changed. {advise_on_overloads(theirs)}")
+    found = [one.obstacle for one in overloads] + (await read_replaced_views(connection) if views else [])
+    schema = await _free_schema(connection, [one.name for one in found])
+    try:
+        await move_aside(connection, found, schema)
+    except asyncpg.InsufficientPrivilegeError as error:
+        raise MigrationError(
+            f"To move functions aside needs a schema {schema} in which this role may create ({error.args[0]}). "
+            "Nothing was changed. An administrator makes it, for the role that runs memoryd migrate --repair"
+        ) from None
+    pasted = await read_pasted(connection, files)
+    for one in pasted:
+        await connection.execute(one.mend)
+    return (
+        *(f"moved {one.kind} {one.shown} into {schema}" for one in found),
+        *(f"took its effect from {one.thing}: {one.mend}" for one in pasted),
+    )
+
+
+async def _free_schema(connection: AnyConnection, names: Sequence[str]) -> str:
+    """The first that has nothing of these names: somebody may paste twice."""
+    schema, nth = ASIDE, 1
+    while await connection.fetchval(_TAKEN, schema, names):
+        nth += 1
+        schema = f"{ASIDE}_{nth}"
+    return schema
+
+
+def say_overloads(found: Sequence[Overload]) -> str:
+    """The sentence about them."""
+    names = ", ".join(one.obstacle.shown for one in found)
+    return (
+        f"Not memoryd's, but named as its functions are, so that calls reach them or are ambiguous: {names}."
+    )
+
+
+def advise_on_overloads(found: Sequence[Overload]) -> str:
+    """What to do about them."""
+    theirs = [one for one in found if not one.mine]
+    if not theirs:
+        return f"memoryd migrate --repair moves them into schema {ASIDE}."
+    owners = ", ".join(sorted({one.owner for one in theirs}))
+    statements = "; ".join(move_statement(one.obstacle, ASIDE) for one in theirs)
+    return f"Their owner ({owners}) or a superuser runs: create schema if not exists {ASIDE}; {statements}"

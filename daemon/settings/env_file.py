@@ -1,0 +1,170 @@
+"""The file that settings are read from beside the environment: `.env` of the working directory, or the one that is named.
+
+Promise: a file names no database where the environment names one, and a secret of the environment is never sent to an address
+from a `.env` that nobody named: the working directory may be a stranger's.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from dotenv import dotenv_values
+
+from daemon.settings.databases import listed_in
+from daemon.settings.traces import ENDPOINTS, HEADERS
+
+OF_FOLDER, ENCODING = ".env", "utf-8-sig"
+NAMED_BY = "MEMORYD_ENV_FILE"
+URLS = frozenset({"DATABASE_URL", "MEMORYD_DATABASE_URL", "MEMORYD_DATABASE_URLS"})
+DATABASES = URLS | {"MEMORYD_DATA_DIR"}
+"""The variables that name a database."""
+_PASSWORD = re.compile(r"://[^/@\s]*:[^/@\s]+@|[?&]password=")
+
+# What stands in one line has one meaning: of several names the environment's goes before all of the file's.
+_ONE = (
+    frozenset({"MEMORYD_OPENAI_API_KEY", "OPENAI_API_KEY"}),
+    frozenset({"MEMORYD_IPFS_TOKEN", "MEMORYD_IPFS_TOKEN_FILE"}),
+    frozenset({"MEMORYD_PINATA_JWT", "MEMORYD_PINATA_JWT_FILE"}),
+    frozenset({"MEMORYD_EVM_KEY", "MEMORYD_EVM_KEY_FILE"}),
+    frozenset({"MEMORYD_GDRIVE_KEY_FILE"}),
+    frozenset(ENDPOINTS),
+)
+SENT: tuple[tuple[frozenset[str], frozenset[str]], ...] = (
+    (_ONE[0], frozenset({"MEMORYD_OPENAI_BASE_URL"})),
+    (_ONE[1], frozenset({"MEMORYD_IPFS_URL"})),
+    (_ONE[2], frozenset({"MEMORYD_PINATA_URL"})),
+    (_ONE[3], frozenset({"MEMORYD_EVM_RPC_URL"})),
+    (_ONE[4], frozenset({"MEMORYD_GDRIVE_URL"})),
+    (frozenset({"PGPASSWORD"}), URLS),
+)
+"""Secrets, each with where it goes."""
+
+
+def env_file() -> Path | None:
+    """The file to read; None where there is none, or only one that belongs to another user."""
+    if named := os.environ.get(NAMED_BY):
+        return Path(named).expanduser()
+    return Path(OF_FOLDER) if foreign_env_file() is None else None
+
+
+def foreign_env_file() -> int | None:
+    """The user id that `.env`, or the link of that name, belongs to, if that is neither this process's nor root's.
+
+    Such a file is not read: any user who may put a file into the working directory could name a program for memoryd to run.
+    """
+    if os.environ.get(NAMED_BY):
+        return None
+    ours = (os.geteuid(), 0)
+    for look in (os.lstat, os.stat):
+        with suppress(OSError):
+            owner = look(OF_FOLDER).st_uid
+            if owner not in ours:
+                return owner
+    return None
+
+
+@contextmanager
+def no_folder_believed() -> Iterator[None]:
+    """Meanwhile only a file that is named is read."""
+    before = os.environ.get(NAMED_BY)
+    os.environ[NAMED_BY] = before or os.devnull
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[NAMED_BY]
+        else:
+            os.environ[NAMED_BY] = before
+
+
+def fault_in_any_folder() -> str | None:
+    """What is wrong, in a sentence, for a command that another program starts in anybody's folder; None where nothing is."""
+    given: dict[str, str] = {}
+    named = env_file() if os.environ.get(NAMED_BY) else None
+    if named is not None and not named.is_absolute():
+        return _whole(NAMED_BY, str(named))
+    if named is not None:
+        try:
+            given = variables_of_file()
+        except (OSError, UnicodeDecodeError) as error:
+            return unreadable(named, error)
+    given |= {name.upper(): value for name, value in os.environ.items() if value}
+    if not DATABASES & given.keys():
+        return (
+            "No database is named, and this command takes none from the folder that it is started in. Where the command is "
+            f"configured, set DATABASE_URL, or MEMORYD_DATA_DIR to a whole path, or {NAMED_BY} to a file that does."
+        )
+    if (
+        (listed := given.get("MEMORYD_DATABASE_URLS"))
+        and (path := listed_in(listed))
+        and not path.is_absolute()
+    ):
+        return _whole("MEMORYD_DATABASE_URLS", listed)
+    if not URLS & given.keys() and not Path(given["MEMORYD_DATA_DIR"]).expanduser().is_absolute():
+        return _whole("MEMORYD_DATA_DIR", given["MEMORYD_DATA_DIR"])
+    return None
+
+
+def unreadable(path: Path | None, error: OSError | UnicodeDecodeError) -> str:
+    """Why the file was not read, in a sentence."""
+    if isinstance(error, UnicodeDecodeError):
+        return f"The file {path} is not UTF-8. Save it as UTF-8."
+    return f"The file {path} cannot be read: {error.strerror}."
+
+
+def _whole(name: str, value: str) -> str:
+    return f"{name} is {value!r}: give the whole path, since this command may be started in any folder."
+
+
+def variables_of_file() -> dict[str, str]:
+    """What the file sets that counts, by the names in upper case. Raises OSError and UnicodeDecodeError."""
+    path = env_file()
+    if path is None:
+        return {}
+    if os.environ.get(NAMED_BY):
+        path.open("rb").close()
+    read = {name.upper(): value for name, value in dotenv_values(path, encoding=ENCODING).items() if value}
+    without = outranked()
+    return {name: value for name, value in read.items() if name not in without}
+
+
+def outranked() -> set[str]:
+    """The variables of the file, in upper case, that count for nothing beside those of the environment."""
+    ours = _of_environment()
+    # A data folder also holds keys, so beside a URL it may stand in the file.
+    out = URLS | {"MEMORYD_DATABASE"} if DATABASES & ours else frozenset()
+    return set(out.union(*(group for group in _ONE if group & ours)))
+
+
+def astray(variables: Mapping[str, str]) -> str | None:
+    """Why these variables of the file would lead a secret of the environment astray, in a sentence; None where they do not."""
+    if os.environ.get(NAMED_BY):
+        return None
+    ours = _of_environment()
+    for secrets, addresses in SENT:
+        for address in sorted(addresses & variables.keys()):
+            if address in URLS and all(map(_PASSWORD.search, variables[address].split())):
+                continue  # it brings a password of its own
+            if (secret := next(iter(sorted(secrets & ours)), None)) is not None:
+                return (
+                    f"{secret} stands in the environment, and {address} in the file .env of this folder: a secret would go to "
+                    f"an address that may be a stranger's. Set both in one place, or name the file: {NAMED_BY}=.env"
+                )
+    return None
+
+
+def heed_variables_of_file(prefix: str) -> None:
+    """Gives this process the variables of the file with this prefix that its environment lacks: a library reads them itself."""
+    kept = _of_environment() & HEADERS and not os.environ.get(NAMED_BY)
+    for name, value in variables_of_file().items():
+        if name.startswith(prefix) and not (kept and name in ENDPOINTS):
+            os.environ.setdefault(name, value)
+
+
+def _of_environment() -> set[str]:
+    """Upper and lower case are one to us, as they are to Settings."""
+    return {name.upper() for name, value in os.environ.items() if value}
