@@ -27,6 +27,7 @@ from daemon.db.migrator import migrate
 from daemon.db.models import Model
 from daemon.db.tokens import load_tokens
 from daemon.embedded.server import EmbeddedPostgres
+from tests.support.processes.constants import CONSTANTS, VARIABLE, variable_of
 
 EMBEDDER = "local/wordllama-256"
 DIMENSIONS = 256
@@ -100,18 +101,20 @@ class Running:
 
 @asynccontextmanager
 async def daemon(url: str, **settings: object) -> AsyncIterator[Running]:
-    """A real `memoryd run`, working when this is entered."""
+    """A real `memoryd run`, working when this is entered. Constants are given as tests do (tests/support/processes)."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("MEMORYD_")}
     environment |= {
         "DATABASE_URL": url,
         "MEMORYD_LOG_FORMAT": "json",
         "PYTHONPATH": str(Path(__file__).parents[1]),
     }
-    environment |= {f"MEMORYD_{k.upper()}": str(v) for k, v in settings.items()}
+    environment |= {f"MEMORYD_{k.upper()}": str(v) for k, v in settings.items() if k not in CONSTANTS}
+    environment |= variable_of(settings)
+    module = "tests.support.processes.constants" if VARIABLE in environment else "daemon"
     with tempfile.TemporaryFile() as log:
         started = time.perf_counter()
         process = subprocess.Popen(  # noqa: ASYNC220 - starting it is quick, and its pid is what is wanted
-            [sys.executable, "-m", "daemon", "run"], env=environment, stderr=log, stdout=log
+            [sys.executable, "-m", module, "run"], env=environment, stderr=log, stdout=log
         )
         try:
             connection = await asyncpg.connect(url)

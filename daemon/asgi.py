@@ -53,6 +53,8 @@ async def serve(app: ASGIApp, listening: socket.socket, *, lifespan: Literal["on
             lifespan=lifespan,
             ws="none",
             timeout_graceful_shutdown=2,
+            # Longer than clients keep idle connections (httpx: 5 s): else both may end one just as a request is sent.
+            timeout_keep_alive=15,
             proxy_headers=False,
         )
     )

@@ -10,6 +10,7 @@ from collections.abc import Collection
 
 from structlog.typing import FilteringBoundLogger
 
+from daemon.db import presence
 from daemon.db.errors import DATABASE_FAULTS, is_gone
 from daemon.db.pool import Database
 from daemon.executor import commands
@@ -23,13 +24,12 @@ async def keep_claims(
     workers: Collection[Worker],
     executor: Executor | None,
     *,
-    claim_seconds: float,
     measures: Measures,
     logger: FilteringBoundLogger,
 ) -> None:
     """Renews claims and leases, at a third of the time in which they expire, until cancelled."""
     while True:
-        await asyncio.sleep(claim_seconds / 3)
+        await asyncio.sleep(presence.CLAIM_SECONDS / 3)
         try:
             for worker in workers:
                 await worker.renew_claims()

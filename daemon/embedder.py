@@ -7,7 +7,7 @@ once, and counts as an embedder that is down: rows are found by their words unti
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager
 
 from structlog.typing import FilteringBoundLogger
 
@@ -25,15 +25,14 @@ class FollowingEmbedder:
         current: Embedder,
         *,
         build: Callable[[Model], Embedder],
-        turn: Callable[[], AbstractAsyncContextManager[None]] | None = None,
+        turn: Callable[[], AbstractAsyncContextManager[None]],
         logger: FilteringBoundLogger,
     ) -> None:
-        """`turn`: for an embedder that others have, too: within it is asked, and who made it closes it."""
+        """`turn`: within it the embedder is asked, which others have, too: who made it closes it."""
         self._turn = turn
         self.current = current
         self._build = build
         self._log = logger
-        self._made = [current]
 
     @property
     def name(self) -> str:
@@ -66,25 +65,21 @@ class FollowingEmbedder:
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
         """See `Embedder`."""
-        async with self._turn() if self._turn is not None else nullcontext():
+        async with self._turn():
             return await self.current.embed(texts)
 
     async def close(self) -> None:
-        """Closes this embedder and all earlier ones: calls to an earlier one may still have been running."""
-        for one in self._made if self._turn is None else ():
-            await one.close()
+        """See `Embedder`: whoever made it closes it."""
 
     def become(self, model: Model) -> None:
         """Changes over to another model."""
         was = self.name
         try:
-            made = self._build(model)
+            self.current = self._build(model)
         except (ValueError, RuntimeError) as error:
             self.current = _Missing(model, str(error))
             self._log.error("embedder_missing", embedder=model.embedder, reason=str(error))
             return
-        self._made.append(made)
-        self.current = made
         self._log.warning(
             "embedder_followed",
             was=was,

@@ -16,6 +16,7 @@ from uuid import UUID
 
 from structlog.typing import FilteringBoundLogger
 
+from daemon.db import presence
 from daemon.db.errors import DATABASE_FAULTS, is_gone
 from daemon.db.pool import Database
 from daemon.logs import describe
@@ -42,7 +43,6 @@ class Heartbeat:
         number: int,
         version: str,
         dreamer: Dreamer,
-        seconds: float,
         turn: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
         logger: FilteringBoundLogger,
     ) -> None:
@@ -57,7 +57,6 @@ class Heartbeat:
         self._news = asyncio.Event()
         self._version = version
         self._dreamer = dreamer
-        self._seconds = seconds
         self._log = logger
         self._dream: asyncio.Task[object] | None = None
 
@@ -77,7 +76,7 @@ class Heartbeat:
                         self._log.error("heartbeat_failed", error=describe(error))
                 # Not wait_for: it loses a cancellation that comes at the same moment as the event.
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(self._seconds):
+                    async with asyncio.timeout(presence.HEARTBEAT_SECONDS):
                         await self._news.wait()
                 self._news.clear()
         finally:

@@ -11,15 +11,14 @@ import contextlib
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass
+from contextlib import AbstractAsyncContextManager
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from structlog.typing import FilteringBoundLogger
 
 from daemon import parts
-from daemon.activity.writing import Activity
+from daemon.activity import Activity
 from daemon.calibration import keep_calibrated
 from daemon.claims import keep_claims
 from daemon.db.errors import DATABASE_FAULTS, is_gone
@@ -41,9 +40,12 @@ from daemon.queue.listener import Listener
 from daemon.queue.take_over import TakeOver
 from daemon.queue.worker import Worker
 from daemon.replica.keeper import Replica
+from daemon.served import ALONE, OnlyOne
 from daemon.settings import Settings
 from daemon.settings.databases import address_of
 from daemon.signals import give_back, heed_no_more, heed_signals
+from daemon.summary import Summary
+from daemon.trail.delivery import Delivery
 from daemon.turns import Shared, Turns
 from handlers.dream.dreamer import Dreamer
 from handlers.shared.embedding import Embedding
@@ -56,19 +58,10 @@ REPLICA = "replica"
 """What the wake-up of the replica says."""
 
 
-@dataclass(frozen=True, slots=True)
-class OneOfMany:
-    """Of one of several databases of a process: its name, what it shares, and the counts of all daemons that it has had."""
-
-    name: str
-    shared: Shared
-    measures: Measures
-
-
 class Daemon:
     """One memoryd. `run` returns when it was told to stop and has done so."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a daemon is made of
         self,
         settings: Settings,
         url: str,
@@ -76,10 +69,15 @@ class Daemon:
         embedder: FollowingEmbedder,
         language_model: LanguageModel | None,
         logger: FilteringBoundLogger,
+        shared: Shared,
+        name: str = ALONE,
+        measures: Measures | None = None,
         supervisor: Supervisor | None = None,
-        one_of_many: OneOfMany | None = None,
     ) -> None:
-        """`supervisor`: of the embedded Postgres, if there is one. `one_of_many`: of one of several in this process."""
+        """`name`: of one of several databases; `measures`: the counts of all daemons that it has had.
+
+        `supervisor`: of the embedded Postgres, if there is one.
+        """
         self._supervisor = supervisor
         self._settings = settings
         self._url = url
@@ -95,8 +93,9 @@ class Daemon:
         self._tracer: Tracer | None = None
         self._told_to_stop = asyncio.Event()
         self._leaves = False
-        self._measures = Measures() if one_of_many is None else one_of_many.measures
-        self._one_of_many = one_of_many
+        self._measures = measures or Measures()
+        self._name = name
+        self._shared = shared
         self.started = asyncio.Event()
         self.demoted = False
         """Whether it stopped because its database had become a standby."""
@@ -127,7 +126,7 @@ class Daemon:
                 )
             )
             await asyncio.sleep(0)
-            self._ledgers = parts.build_ledgers(settings, database, self._log)
+            self._ledgers = parts.ledgers_of(settings, self._log)
             embedding = Embedding(self._embedder, database)
             thinker = parts.build_thinker(settings, database, self._model, self._log)
             dreamer = parts.build_dreamer(settings, database, embedding, thinker, self._log)
@@ -137,13 +136,12 @@ class Daemon:
                 number=self._number,
                 version=metadata.version("memoryd"),
                 dreamer=dreamer,
-                seconds=settings.heartbeat_seconds,
                 turn=self._turn("dreams"),
                 logger=self._log,
             )
             heartbeat.wake_up = "listen" if listen else "poll"
             trail = parts.build_trail(settings, database, ledgers=self._ledgers, logger=self._log)
-            delivery = parts.build_delivery(settings, database, self._ledgers, self._log)
+            delivery = Delivery(database, self._ledgers, payloads=settings.trail_payloads, logger=self._log)
             self._tracer = parts.build_tracer(
                 database, daemon_id=self._id, version=metadata.version("memoryd"), logger=self._log
             )
@@ -154,8 +152,8 @@ class Daemon:
                 database,
                 trail=trail,
                 delivery=delivery,
-                daemon_id=self._id,
                 topics=list(self._workers),
+                thinker=thinker if settings.read_in_messages == "model" else None,
                 build_turn=self._turn("builds"),
                 logger=self._log,
             )
@@ -170,15 +168,13 @@ class Daemon:
             self._log.info(
                 "daemon_started",
                 daemon=str(self._id),
-                database=address_of(self._url) if self._one_of_many is None else self._one_of_many.name,
+                database=self._name or address_of(self._url),
                 wake_up=heartbeat.wake_up,
                 embedder=self._embedder.name,
                 executor=self._executor is not None,
-                heartbeat_seconds=settings.heartbeat_seconds,
                 dream_idle_hours=settings.dream_idle_hours,
-                cleanup_seconds=settings.cleanup_seconds,
                 # Which features are on: not where folders are.
-                facts=settings.facts,
+                facts=settings.read_in_messages,
                 language_model=self._model.name if self._model is not None else None,
                 situate=thinker is not None,
                 replica=settings.replica is not None,
@@ -199,7 +195,6 @@ class Daemon:
         finally:
             self.database = None
             await database.close()
-            await self._embedder.close()
             for ledger in self._ledgers:
                 await ledger.close()
         if not self.demoted:
@@ -237,11 +232,9 @@ class Daemon:
         return self._executor is not None and self._executor.runs
 
     def _turn(self, kind: str) -> Callable[[], AbstractAsyncContextManager[None]]:
-        """What a piece of work of this kind waits for, where several databases share it."""
-        if (one := self._one_of_many) is None:
-            return nullcontext
-        turns: Turns = getattr(one.shared, kind)
-        return lambda: turns.turn(one.name)
+        """What a piece of work of this kind waits for, since several databases share it."""
+        turns: Turns = getattr(self._shared, kind)
+        return lambda: turns.turn(self._name)
 
     async def _open(self) -> tuple[bool, Database]:
         settings = self._settings
@@ -311,7 +304,7 @@ class Daemon:
             settings,
             database,
             daemon_id=self._id,
-            room=None if self._one_of_many is None else self._one_of_many.shared.commands,
+            room=self._shared.commands,
             measures=self._measures,
             logger=self._log,
         )
@@ -323,7 +316,7 @@ class Daemon:
             measures=self._measures,
             logger=self._log,
         )
-        summary = parts.build_summary(settings, database, self._measures, list(self._workers), self._log)
+        summary = Summary(self._measures, database, list(self._workers), logger=self._log)
         tasks += [
             heartbeat.run(),
             take_over.run(),
@@ -333,7 +326,6 @@ class Daemon:
                 database,
                 self._workers.values(),
                 self._executor,
-                claim_seconds=settings.claim_seconds,
                 measures=self._measures,
                 logger=self._log,
             ),
@@ -376,12 +368,10 @@ class Daemon:
             # Of several databases their process has one for all.
             "HTTP port": lambda: (
                 None
-                if self._one_of_many is not None
+                if self._name != ALONE
                 else parts.build_http(
                     self._settings,
-                    database,
-                    measures=self._measures,
-                    waits=self.waits,
+                    {ALONE: OnlyOne(self._measures, self)},
                     providers={"embedder": self._embedder, "language_model": self._model},
                     is_stopping=self._told_to_stop.is_set,
                     logger=self._log,

@@ -1,7 +1,7 @@
 """What this process counts of its own work: how long jobs waited and batches ran, what became of them.
 
 Promise: counting costs less than a microsecond a job, asks nobody, and says of nobody whose work it was. Only the event
-loop's thread counts. `daemon/metrics/` shows the counts, `daemon/activity/` writes those of each minute.
+loop's thread counts. `daemon/metrics/` shows the counts, `daemon/activity.py` writes those of each minute.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from handlers.shared.ports import Job
 Outcome = Literal["done", "retried", "handed_back", "discarded"]
 
 SECONDS = (0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0, 300.0)
-"""The upper bounds of the buckets. The rows of memoryd.activity have counts by them: others need a migration of these."""
+"""The upper bounds of the buckets."""
 MINUTES_KEPT = 60
 """So many that could not be written. What is counted after them goes into the next one."""
 ANSWERS = frozenset(("context", "request"))
@@ -109,12 +109,10 @@ class Measures:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What was done of a topic; `waited` and `ran` as the counts of a `Histogram`."""
+    """What was done of a topic: jobs, and attempts that failed."""
 
     done: int
     failed: int
-    waited: Sequence[int]
-    ran: Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +134,7 @@ class Minutes:
         """The oldest first."""
         self._measures = measures
         self._numbers = count(1)
-        self._before: dict[str, list[int]] = {}
+        self._before: dict[str, Counted] = {}
         self._began = time.monotonic()
 
     def close(self) -> None:
@@ -148,19 +146,11 @@ class Minutes:
             self.unwritten.append(Minute(next(self._numbers), (began + self._began) / 2, topics))
 
     def _news(self) -> dict[str, Counted]:
-        measures, buckets, news = self._measures, len(SECONDS) + 1, {}
-        none = Histogram()
-        for topic in {*measures.queued, *measures.ran, *(topic for topic, _ in measures.outcomes)}:
-            outcomes = measures.outcomes
-            now = [
-                outcomes[topic, "done"],
-                outcomes[topic, "retried"] + outcomes[topic, "discarded"],
-                *measures.queued.get(topic, none).counts,
-                *measures.ran.get(topic, none).counts,
-            ]
-            before = self._before.get(topic, [0] * len(now))
-            new = [one - other for one, other in zip(now, before, strict=True)]
-            if any(new):
+        outcomes, news = self._measures.outcomes, {}
+        for topic in {topic for topic, _ in outcomes}:
+            now = Counted(outcomes[topic, "done"], outcomes[topic, "retried"] + outcomes[topic, "discarded"])
+            before = self._before.get(topic, Counted(0, 0))
+            if now != before:
                 self._before[topic] = now
-                news[topic] = Counted(new[0], new[1], new[2 : 2 + buckets], new[2 + buckets :])
+                news[topic] = Counted(now.done - before.done, now.failed - before.failed)
         return news

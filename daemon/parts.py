@@ -13,13 +13,12 @@ from uuid import UUID
 
 from structlog.typing import FilteringBoundLogger
 
-from daemon.activity.writing import measure_queue
-from daemon.backup.dump import Keys
+from daemon.activity import measure_queue
 from daemon.backup.folder import BackupFolder
 from daemon.backup.keys import keys_of
+from daemon.db import presence
 from daemon.db.dense_indexes import build_dense_indexes
 from daemon.db.pool import Database
-from daemon.db.presence import silence
 from daemon.embedded.account import server_uid
 from daemon.embedder import FollowingEmbedder
 from daemon.executor.confinement import Confinement, confine
@@ -29,22 +28,22 @@ from daemon.ingest.drive_drop import DriveDrop
 from daemon.ingest.drive_files import DriveFiles
 from daemon.ingest.drop import DropFolder
 from daemon.measures import ANSWERS, Measures
+from daemon.queue.failures import BACKOFF_MAX_SECONDS
 from daemon.queue.worker import Worker
+from daemon.reading import Reading
 from daemon.replica.keeper import Replica
 from daemon.replica.location import drive_id_of, open_drive, open_location
 from daemon.schedule import Schedule, Tick, Upkeep
-from daemon.settings import Settings, heed_variables_of_file, roles_in, split_list, traces
-from daemon.summary import Summary
+from daemon.settings import Settings, heed_variables_of_file, roles_in, traces
 from daemon.topics import build_topics
+from daemon.trail.build import build_ledgers
 from daemon.trail.delivery import Delivery
 from daemon.trail.keys import key_file, signing_key
-from daemon.trail.ledgers import ledgers_of
-from daemon.trail.log import Pace, Trail
+from daemon.trail.log import LEAVES, Pace, Trail
 from daemon.turns import Room
 from handlers.dream.dreamer import Dreamer
 from handlers.shared.embedding import Embedding
 from handlers.shared.thinking import Budget, Thinker
-from memory.trail.significance import Significance
 from providers.build import build_parser, build_word_embedder
 from providers.extras import missing
 from providers.ports import LanguageModel, Ledger
@@ -52,11 +51,20 @@ from providers.ports import LanguageModel, Ledger
 if TYPE_CHECKING:
     from daemon.metrics.collected import Provider
     from daemon.metrics.port import HttpPort
-    from daemon.metrics.several import Served
+    from daemon.served import Served
     from daemon.tracing.tracer import Tracer
 
+MAX_ATTEMPTS = 15
+"""Before a job is discarded."""
+RETRY_MAX_SECONDS = BACKOFF_MAX_SECONDS
+DREAM_EVERY_HOURS = 6.0
+"""Between two completed dreams."""
+CLEANUP_SECONDS = 300.0
+DROP_SETTLE_SECONDS, DROP_SCAN_SECONDS = 2.0, 30.0
+"""For so long a file must be unchanged; and between two scans where no event comes."""
 OVERDUE_EVERY_SECONDS = 60.0
 OUTDATED_EVERY_SECONDS = 5.0
+READ_EVERY_SECONDS = 5.0
 MEASURE_EVERY_SECONDS = 60.0
 DENSE_EVERY_SECONDS = 30.0
 SWEEP_EVERY_SECONDS = 3600.0
@@ -83,16 +91,16 @@ def build_workers(  # noqa: PLR0913 - what workers are made of
         words=build_word_embedder(embedder.current),
         remote=embedder.remote,
         embedder_wait=embedder.retry_in,
-        facts_by_model=settings.facts == "model",
-        significance=significance_of(settings),
+        facts_by_model=settings.read_in_messages == "model",
+        logger=logger,
     )
     return {
         topic.name: Worker(
             topic,
             database=database,
-            claim_seconds=settings.claim_seconds,
-            max_attempts=settings.max_attempts,
-            retry_max_seconds=settings.retry_max_seconds,
+            claim_seconds=presence.CLAIM_SECONDS,
+            max_attempts=MAX_ATTEMPTS,
+            retry_max_seconds=RETRY_MAX_SECONDS,
             daemon=daemon,
             measures=measures,
             logger=logger,
@@ -103,16 +111,6 @@ def build_workers(  # noqa: PLR0913 - what workers are made of
     }
 
 
-def significance_of(settings: Settings) -> Significance:
-    """The words of the settings by which captured outcomes are anchored."""
-    given = (settings.anchor_incidents, settings.anchor_decisions, settings.anchor_milestones)
-    # An empty variable is one that is not set, so a word says that there is none.
-    incidents, decisions, milestones = (
-        [] if (found := split_list(text)) == ["none"] else found for text in given
-    )
-    return Significance(incidents=incidents, decisions=decisions, milestones=milestones)
-
-
 def build_trail(
     settings: Settings, database: Database, *, ledgers: Sequence[Ledger], logger: FilteringBoundLogger
 ) -> Trail:
@@ -120,41 +118,23 @@ def build_trail(
     key = signing_key(settings, make=True)
     # Of one of several databases it would be told whenever work begins.
     if key is None and settings.database is None:
-        logger.info("trail_unsigned", hint="memoryd anchors new-key FILE, then MEMORYD_TRAIL_KEY_FILE=FILE")
+        logger.info("trail_unsigned", hint="memoryd anchors new-key FILE, then MEMORYD_TRAIL_KEY=file:FILE")
     return Trail(
         database,
         key=key,
-        pace=Pace(settings.trail_checkpoint_leaves, settings.trail_checkpoint_minutes * 60),
+        pace=Pace(LEAVES, settings.trail_checkpoint_minutes * 60),
         ledgers=[one.name for one in ledgers if one.keeps_memories],
         logger=logger,
         key_file=key_file(settings),
     )
 
 
-def build_ledgers(settings: Settings, database: Database, logger: FilteringBoundLogger) -> tuple[Ledger, ...]:
+def ledgers_of(settings: Settings, logger: FilteringBoundLogger) -> tuple[Ledger, ...]:
     """The ledgers that keep what the trail says. Raises ValueError with the setting to change."""
-    ledgers, left_out = ledgers_of(settings, database)
+    ledgers, left_out = build_ledgers(settings)
     for one in left_out:
         logger.warning("ledger_left_out", ledger=one.name, reason=one.reason)
     return ledgers
-
-
-def build_delivery(
-    settings: Settings, database: Database, ledgers: Sequence[Ledger], logger: FilteringBoundLogger
-) -> Delivery:
-    """What entrusts to the ledgers what they are to keep."""
-    return Delivery(database, ledgers, payloads=settings.trail_payloads, logger=logger)
-
-
-def build_summary(
-    settings: Settings,
-    database: Database,
-    measures: Measures,
-    topics: Sequence[str],
-    logger: FilteringBoundLogger,
-) -> Summary:
-    """What says once a minute what was done."""
-    return Summary(measures, database, topics, seconds=settings.summary_seconds, logger=logger)
 
 
 def build_executor(
@@ -162,7 +142,7 @@ def build_executor(
     database: Database,
     *,
     daemon_id: UUID,
-    room: Room | None,
+    room: Room,
     measures: Measures,
     logger: FilteringBoundLogger,
 ) -> Executor | None:
@@ -176,11 +156,10 @@ def build_executor(
         confinement=confinement_of(settings),
         database=database,
         daemon_id=daemon_id,
-        lease_seconds=settings.claim_seconds,
+        lease_seconds=presence.CLAIM_SECONDS,
         parallel=settings.executor_parallel,
-        room=Room(settings.executor_total) if room is None else room,
+        room=room,
         timeout_seconds=settings.executor_timeout_seconds,
-        output_bytes=settings.executor_output_bytes,
         measures=measures,
         logger=logger,
     )
@@ -197,7 +176,6 @@ def build_replica(
         location,
         database=database,
         daemon_id=daemon_id,
-        scan_seconds=settings.replica_scan_seconds,
         logger=logger,
     )
 
@@ -208,12 +186,12 @@ def build_schedule(
     *,
     trail: Trail,
     delivery: Delivery,
-    daemon_id: UUID,
     topics: Sequence[str],
+    thinker: Thinker | None,
     build_turn: Callable[[], AbstractAsyncContextManager[None]],
     logger: FilteringBoundLogger,
 ) -> Schedule:
-    """The schedule with all its ticks."""
+    """The schedule with all its ticks. `thinker`: who reads conversations."""
     upkeep = Upkeep(
         database=database,
         logger=logger,
@@ -221,33 +199,35 @@ def build_schedule(
         query_log_days=settings.query_log_days,
         history_days=settings.history_days,
         audit_days=settings.audit_days,
-        previous_embeddings_days=settings.previous_embeddings_days,
         conversation_minutes=settings.conversation_retention_minutes,
     )
 
     async def build() -> int:
         return await build_dense_indexes(database, logger, turn=build_turn)
 
-    schedule = Schedule(database=database, daemon_id=daemon_id, logger=logger)
-    schedule.add(Tick("expire_memories", settings.cleanup_seconds, upkeep.expire_memories))
-    schedule.add(Tick("expire_conversations", settings.cleanup_seconds, upkeep.expire_conversations))
-    schedule.add(Tick("archive_knowledge", settings.cleanup_seconds, upkeep.archive_knowledge))
-    schedule.add(Tick("expire_answers", settings.cleanup_seconds, upkeep.expire_answers))
+    schedule = Schedule(database=database, logger=logger)
+    schedule.add(Tick("expire_memories", CLEANUP_SECONDS, upkeep.expire_memories))
+    schedule.add(Tick("expire_conversations", CLEANUP_SECONDS, upkeep.expire_conversations))
+    schedule.add(Tick("archive_knowledge", CLEANUP_SECONDS, upkeep.archive_knowledge))
+    schedule.add(Tick("expire_answers", CLEANUP_SECONDS, upkeep.expire_answers))
+    if thinker is not None:
+        reading = Reading(database, thinker, logger=logger)
+        schedule.add(Tick("queue_stretches", READ_EVERY_SECONDS, reading.tick))
     schedule.add(Tick("remove_outdated", OUTDATED_EVERY_SECONDS, upkeep.remove_outdated))
     schedule.add(Tick("fail_overdue_commands", OVERDUE_EVERY_SECONDS, upkeep.fail_overdue_commands))
     schedule.add(Tick("measure_queue", MEASURE_EVERY_SECONDS, lambda: measure_queue(database, topics)))
     schedule.add(Tick("build_dense_indexes", DENSE_EVERY_SECONDS, build))
     # A daemon without the key does not take the turns of those that sign.
-    schedule.add(Tick("trail" if trail.signs else "trail_positions", settings.trail_seconds, trail.tick))
+    schedule.add(Tick("trail" if trail.signs else "trail_positions", trail.tick_seconds, trail.tick))
     if delivery.ledgers:
-        schedule.add(Tick("ledgers", settings.trail_seconds, delivery.tick))
+        schedule.add(Tick("ledgers", trail.tick_seconds, delivery.tick))
     if settings.backup_dir is not None:
         backups = BackupFolder(
             settings.backup_dir.expanduser(),
             url=database.url,
             hours=settings.backup_hours,
             kept=settings.backups_kept,
-            keys=Keys(keys_of(settings)),
+            keys=keys_of(settings),
             logger=logger,
         )
         schedule.add(Tick("backup", backups.tick_seconds, backups.tick))
@@ -270,7 +250,7 @@ def build_drop_folder(
             DriveFiles(open_drive(settings)[0], folder_id, leave_out=replica),
             database=database,
             parser=build_parser(),
-            settle_seconds=settings.drop_settle_seconds,
+            settle_seconds=DROP_SETTLE_SECONDS,
             poll_seconds=settings.gdrive_poll_seconds,
             logger=logger,
         )
@@ -278,8 +258,8 @@ def build_drop_folder(
         settings.drop_folder,
         database=database,
         parser=build_parser(),
-        settle_seconds=settings.drop_settle_seconds,
-        scan_seconds=settings.drop_scan_seconds,
+        settle_seconds=DROP_SETTLE_SECONDS,
+        scan_seconds=DROP_SCAN_SECONDS,
         keep_days=settings.drop_keep_days,
         logger=logger,
     )
@@ -287,69 +267,21 @@ def build_drop_folder(
 
 def build_http(
     settings: Settings,
-    database: Database,
-    *,
-    measures: Measures,
-    waits: Mapping[str, Callable[[], float]],
-    providers: Mapping[str, Provider | None],
-    is_stopping: Callable[[], bool],
-    logger: FilteringBoundLogger,
-) -> HttpPort | None:
-    """What answers probes and scrapes; None where the settings name no port. `waits`: see `Pages`; `providers`: by
-    what they are for."""
-    if settings.http is None:
-        return None
-    # Loaded for this only: the package that writes metrics takes a tenth of a second and a few megabytes.
-    from daemon.metrics.collected import Collected  # noqa: PLC0415
-    from daemon.metrics.pages import Pages  # noqa: PLC0415
-    from daemon.metrics.port import HttpPort  # noqa: PLC0415
-    from daemon.metrics.reading import Readings  # noqa: PLC0415
-
-    pages = Pages(
-        database,
-        readings=Readings(database, list(waits), measures, silence=silence(settings.heartbeat_seconds)),
-        collected=Collected(
-            measures, database, {k: v for k, v in providers.items() if v is not None}, list(waits)
-        ),
-        waits=waits,
-        lag_seconds=settings.ready_lag_seconds,
-        is_stopping=is_stopping,
-    )
-    return HttpPort(settings.http, pages, logger=logger)
-
-
-def build_http_of_many(
-    settings: Settings,
     servings: Mapping[str, Served],
     *,
     providers: Mapping[str, Provider | None],
     is_stopping: Callable[[], bool],
     logger: FilteringBoundLogger,
 ) -> HttpPort | None:
-    """As `build_http`, for a process that serves several databases."""
+    """What answers probes and scrapes; None where the settings name no port. `providers`: by what they are for."""
     if settings.http is None:
         return None
+    # Loaded for this only: the package that writes metrics takes a tenth of a second and a few megabytes.
+    from daemon.metrics.pages import Pages  # noqa: PLC0415
     from daemon.metrics.port import HttpPort  # noqa: PLC0415
-    from daemon.metrics.several import SeveralPages  # noqa: PLC0415
 
-    pages = SeveralPages(
-        servings,
-        providers={k: v for k, v in providers.items() if v is not None},
-        silence=silence(settings.heartbeat_seconds),
-        lag_seconds=settings.ready_lag_seconds,
-        is_stopping=is_stopping,
-    )
-    return HttpPort(settings.http, pages, logger=logger)
-
-
-def build_waiting_http(settings: Settings, reason: str, *, logger: FilteringBoundLogger) -> HttpPort | None:
-    """What answers probes before the work begins, for this `reason`; None where the settings name no port."""
-    if settings.http is None:
-        return None
-    from daemon.metrics.port import HttpPort  # noqa: PLC0415
-    from daemon.metrics.waiting import WaitingPages  # noqa: PLC0415
-
-    return HttpPort(settings.http, WaitingPages(reason), logger=logger)
+    known = {role: one for role, one in providers.items() if one is not None}
+    return HttpPort(settings.http, Pages(servings, providers=known, is_stopping=is_stopping), logger=logger)
 
 
 def build_tracer(
@@ -369,9 +301,8 @@ def build_tracer(
         logger.warning("tracing_left_out", reason=missing("Tracing", "otel"))
         return None
     resource = {"service.name": "memoryd", "service.version": version, "service.instance.id": str(daemon_id)}
-    content = traces.show_content(os.environ)
-    logger.info("tracing", content=content)
-    return Tracer(database, Collector(resource, logger=logger), content=content, logger=logger)
+    logger.info("tracing")
+    return Tracer(database, Collector(resource, logger=logger), logger=logger)
 
 
 def build_dreamer(
@@ -388,7 +319,7 @@ def build_dreamer(
         thinker=thinker,
         logger=logger,
         idle_hours=settings.dream_idle_hours,
-        every_hours=settings.dream_every_hours,
+        every_hours=DREAM_EVERY_HOURS,
     )
 
 

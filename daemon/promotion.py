@@ -15,8 +15,10 @@ from daemon.db.errors import DATABASE_FAULTS, is_gone
 from daemon.db.pool import patiently
 from daemon.db.standby import StandbyError, is_standby
 from daemon.first_to_end import until_first_ends
+from daemon.measures import Measures
 from daemon.outer_part import Part, keep_running
-from daemon.parts import build_waiting_http
+from daemon.parts import build_http
+from daemon.served import ALONE, OnlyOne
 from daemon.settings import Settings
 from daemon.signals import signals_heeded
 
@@ -64,6 +66,7 @@ async def _promoted(url: str, *, pause: float) -> None:
 
 async def _answer_probes(settings: Settings, logger: FilteringBoundLogger) -> None:
     def build() -> Part | None:
-        return build_waiting_http(settings, WHY, logger=logger)
+        away = {ALONE: OnlyOne(Measures(), state="away", reason=WHY)}
+        return build_http(settings, away, providers={}, is_stopping=lambda: False, logger=logger)
 
     await keep_running("HTTP port", None, build, tell=lambda _name, _error: None, logger=logger)

@@ -1,6 +1,6 @@
 """Scheduled tasks: expired memories, conversations and knowledge, answers, overdue commands, and the sweep of old rows.
 
-Promise: any number of daemons run each tick once, with no leader: a tick is a row, and who inserts it runs it.
+Promise: any number of daemons run each tick once, with no leader: who writes its time into the row of the task runs it.
 """
 
 from __future__ import annotations
@@ -11,13 +11,12 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from uuid import UUID
 
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.interval import IntervalTrigger
 from structlog.typing import FilteringBoundLogger
 
-from daemon.activity.upkeep import keep_history
+from daemon.activity import keep_history
 from daemon.db import generations
 from daemon.db.errors import DATABASE_FAULTS, is_gone, is_locked_out
 from daemon.db.plan import MigrationError
@@ -34,14 +33,18 @@ DEAD_LETTER_DAYS = 30
 DELETED_DAYS = 30
 """How long a document that a person deleted can be restored."""
 EMBEDDING_DAYS = 30
+AUDIT_DAYS = 90
+"""For what support has read, and for rows of before, where the audit trail is off."""
 HISTORY_ROWS = 1000
 """Rows that one transaction deletes: a command may have megabytes, a run many steps."""
 
 # The database's clock names the tick, so that daemons whose clocks differ agree on it.
 TAKE_TICK = """
-insert into memoryd.ticks (name, scheduled_at, daemon_id)
-values ($1, to_timestamp(floor(extract(epoch from now()) / $2::double precision) * $2::double precision), $3)
-on conflict do nothing
+insert into memoryd.lanes as l (topic, lane, not_before)
+values ('tick', $1, to_timestamp(floor(extract(epoch from now()) / $2::double precision) * $2::double precision))
+on conflict (topic, lane) do update
+set not_before = excluded.not_before
+where l.not_before < excluded.not_before
 returning 1
 """
 
@@ -100,13 +103,11 @@ with queries as (
 ), requests as (
     delete from public.memory_requests
     where created_at < now() - make_interval(secs => $1::double precision * 86400) and status <> 'pending' returning 1
-), ticks as (
-    delete from memoryd.ticks where scheduled_at < now() - interval '2 days' returning 1
 ), daemons as (
     delete from memoryd.daemons where seen_at < now() - interval '1 day' returning 1
 ), lanes as (
     delete from memoryd.lanes l
-    where l.leased_until < now() - interval '1 hour' and l.not_before < now()
+    where l.topic not in ('lock', 'tick') and l.leased_until < now() - interval '1 hour' and l.not_before < now()
       and not exists (select from memoryd.jobs j where j.topic = l.topic and j.lane = l.lane)
     returning 1
 )
@@ -170,9 +171,8 @@ class Tick:
 class Schedule:
     """Runs ticks until shut down."""
 
-    def __init__(self, *, database: Database, daemon_id: UUID, logger: FilteringBoundLogger) -> None:
+    def __init__(self, *, database: Database, logger: FilteringBoundLogger) -> None:
         self._database = database
-        self._daemon_id = daemon_id
         self._log = logger
         self._scheduler = AsyncIOScheduler(timezone=UTC)
         self._running: dict[str, asyncio.Task[None]] = {}
@@ -221,7 +221,7 @@ class Schedule:
     async def _run(self, tick: Tick) -> None:
         try:
             seconds = float(int(tick.every_seconds))
-            taken = await self._database.fetchval(TAKE_TICK, tick.name, seconds, self._daemon_id)
+            taken = await self._database.fetchval(TAKE_TICK, tick.name, seconds)
             if taken and await tick.run() == 0:
                 self._log.debug("tick_found_nothing", tick=tick.name)
         except DATABASE_FAULTS as error:
@@ -244,7 +244,6 @@ class Upkeep:
         query_log_days: float,
         history_days: float,
         audit_days: float,
-        previous_embeddings_days: float,
         conversation_minutes: int | None,
     ) -> None:
         self._database = database
@@ -253,7 +252,6 @@ class Upkeep:
         self._query_log_days = query_log_days
         self._history_days = history_days
         self._audit_days = audit_days
-        self._previous_embeddings_days = previous_embeddings_days
         self._conversation_minutes = conversation_minutes
 
     async def expire_memories(self) -> int:
@@ -323,15 +321,12 @@ class Upkeep:
         return purged + entries
 
     async def sweep(self) -> int:
-        """Deletes logs of retrievals, answered requests, dead letters, kept embeddings and leases past their time.
-
-        What history keeps of them is written before.
-        """
-        await keep_history(self._database, query_log_days=self._query_log_days)
+        """Deletes logs of retrievals, answered requests, dead letters, kept embeddings and leases past their time."""
+        await keep_history(self._database)
         [row] = await self._database.fetch(SWEEP, self._query_log_days, DEAD_LETTER_DAYS, EMBEDDING_DAYS)
         if any(row.values()):
             self._log.info("old_rows_swept", **dict(row))
-        logged = int(await self._database.fetchval(SWEEP_AUDIT, self._audit_days) or 0)
+        logged = int(await self._database.fetchval(SWEEP_AUDIT, self._audit_days or AUDIT_DAYS) or 0)
         if logged:
             self._log.info("audit_swept", rows=logged)
         return int(sum(row.values())) + logged
@@ -351,12 +346,12 @@ class Upkeep:
     async def drop_previous_embeddings(self) -> int:
         """Deletes the embeddings of the model before, when they have been kept for long."""
         try:
-            dropped = await generations.drop_outdated(self._database, days=self._previous_embeddings_days)
+            dropped = await generations.drop_outdated(self._database)
         except MigrationError as error:
             self._log.info("previous_embeddings_kept", reason=str(error))
             return 1
         if dropped:
-            self._log.info("previous_embeddings_dropped", days=self._previous_embeddings_days)
+            self._log.info("previous_embeddings_dropped", days=generations.PREVIOUS_DAYS)
         return int(dropped)
 
     async def _in_batches(self, sql: str, rows: int) -> int:

@@ -16,6 +16,7 @@ from daemon.db.lag import LAG
 from daemon.db.pool import Database
 from daemon.measures import Measures, Outcome
 
+SECONDS = 60.0
 NAMES = {
     "context": "contexts",
     "capture": "captured",
@@ -41,21 +42,19 @@ class Summary:
         database: Database,
         topics: Sequence[str],
         *,
-        seconds: float,
         logger: FilteringBoundLogger,
     ) -> None:
         self._measures = measures
         self._database = database
         self._topics = list(topics)
-        self._seconds = seconds
         self._log = logger
         self._told: Counter[tuple[str, Outcome]] = Counter()
 
     async def run(self) -> None:
-        """Looks every `seconds`."""
+        """Looks once a minute."""
         try:
             while True:
-                await asyncio.sleep(self._seconds)
+                await asyncio.sleep(SECONDS)
                 if said := self._news():
                     self._log.info("summary", **said, **await self._waits())
         finally:

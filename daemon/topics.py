@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+
+from structlog.typing import FilteringBoundLogger
 
 from daemon.db.pool import Database
 from daemon.queue.topic import Topic
@@ -13,15 +14,14 @@ from handlers.context import ContextHandler
 from handlers.document import DocumentHandler
 from handlers.dream.dreamer import Dreamer
 from handlers.dream.handler import DreamHandler
+from handlers.facts import FactsHandler
 from handlers.index import IndexHandler
 from handlers.lexicon import LexiconHandler
+from handlers.names import NamesHandler
 from handlers.request import RequestHandler
 from handlers.shared.embedding import Embedding
-from handlers.shared.ports import Commit, Handler, Job
-from handlers.shared.thinking import Thinker
 from handlers.situate import SituateHandler
 from handlers.statistics import StatisticsHandler
-from memory.trail.significance import Significance
 from providers.ports import WordEmbedder
 
 
@@ -34,7 +34,7 @@ def build_topics(
     remote: bool,
     embedder_wait: Callable[[], float],
     facts_by_model: bool,
-    significance: Significance,
+    logger: FilteringBoundLogger,
 ) -> list[Topic]:
     """The topics of a daemon. A remote embedder is waited for by more workers at once; the local one keeps a core busy."""
     calls = 4 if remote else 2
@@ -42,7 +42,7 @@ def build_topics(
         Topic("context", ContextHandler(reader=database, embedding=embedding), batch=16, parallel=calls),
         Topic(
             "capture",
-            CaptureHandler(reader=database, embedding=embedding, significance=significance),
+            CaptureHandler(reader=database, embedding=embedding),
             batch=256,
             parallel=calls,
             lanes=64,
@@ -71,7 +71,21 @@ def build_topics(
             batch=1,
             follow_ups=("index",),
         ),
-        _facts(database, dreamer.thinker if facts_by_model else None),
+        Topic("names", NamesHandler(reader=database), batch=128),
+        # One stretch at a time: a batch waits for a language model. Lanes: a user's conversations are read in order.
+        Topic(
+            "facts",
+            FactsHandler(
+                reader=database,
+                embedding=embedding,
+                thinker=dreamer.thinker if facts_by_model else None,
+                logger=logger,
+            ),
+            batch=1,
+            parallel=4,
+            lanes=1,
+            follow_ups=("index",),
+        ),
         # Deep lanes: what a batch may be near to is read once for each. Many of them: a lane is one user's with one agent.
         Topic("associate", AssociateHandler(reader=database), batch=512, lanes=32),
         Topic("statistics", StatisticsHandler(), batch=1000, lanes=1),
@@ -86,34 +100,3 @@ def build_topics(
         Topic("user_data", RequestHandler(reader=database, embedding=embedding, words=words), batch=1),
         Topic("dream", DreamHandler(reader=database, dreamer=dreamer), batch=16),
     ]
-
-
-def _facts(database: Database, thinker: Thinker | None) -> Topic:
-    """Facts, found by the language model where there is a thinker. Lanes: a user's messages are read in order."""
-    handler = _FactsHandler(database, thinker)
-    if thinker is None:
-        return Topic("facts", handler, batch=128, lanes=32, follow_ups=("index",))
-    # Few at once: a batch waits for a language model, and none of its effects is written before the last reply.
-    return Topic("facts", handler, batch=4, parallel=4, lanes=4, follow_ups=("index",))
-
-
-class _FactsHandler:
-    """Loads the handler of facts with its first job: compiling all its patterns would delay each start."""
-
-    def __init__(self, database: Database, thinker: Thinker | None) -> None:
-        self._database = database
-        self._thinker = thinker
-        self._loaded: Handler | None = None
-
-    async def prepare(self, jobs: Sequence[Job]) -> Commit:
-        """See handlers/facts.py."""
-        if self._loaded is None:
-            self._loaded = await asyncio.to_thread(self._load)
-        return await self._loaded.prepare(jobs)
-
-    def _load(self) -> Handler:
-        from handlers.facts import FactsHandler  # noqa: PLC0415
-        from handlers.shared.fact_finders import ModelFinder, RuleFinder  # noqa: PLC0415
-
-        finder = RuleFinder() if self._thinker is None else ModelFinder(self._thinker)
-        return FactsHandler(reader=self._database, finder=finder)

@@ -12,6 +12,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
+BATCHES_AT_ONCE = 2
+"""Of jobs for which nobody waits. More would only make those wait that somebody waits for: they share one thread."""
+NO_LIMIT = 1_000_000
+
 
 class Turns:
     """This many turns at once, in all."""
@@ -116,3 +120,20 @@ class Shared:
     builds: Turns
     """Of indexes: each takes half a gigabyte of a server's memory."""
     commands: Room
+
+    @classmethod
+    def of_many(cls, commands: int, *, embedding: int) -> Shared:
+        """By turns. `commands`: programs at once; `embedding`: calls to the embedder."""
+        return cls(
+            batches=Turns(BATCHES_AT_ONCE),
+            embedding=Turns(embedding),
+            dreams=Turns(1),
+            builds=Turns(1),
+            commands=Room(commands),
+        )
+
+    @classmethod
+    def of_one(cls, commands: int) -> Shared:
+        """Of a single database, which waits for no other."""
+        batches, embedding, dreams, builds = (Turns(NO_LIMIT) for _ in range(4))
+        return cls(batches, embedding, dreams, builds, Room(commands))

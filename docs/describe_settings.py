@@ -9,7 +9,7 @@ files says something else.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pydantic import AliasChoices, SecretStr
@@ -26,8 +26,13 @@ Written from `daemon/settings` by `python -m docs.describe_settings`.
 
 memoryd reads its settings from the environment, or from a `.env` file in the working directory. `MEMORYD_ENV_FILE`, in the
 environment, names another file instead. A wrong value stops memoryd with the variable, the value and what is allowed. A
-misspelt name is logged (`setting_unknown`). Units are in the names. An empty value counts as none: the default holds.
+misspelt name is logged (`setting_unknown`), and so is one that memoryd had once (`setting_gone`, with what holds now). Units
+are in the names. An empty value counts as none: the default holds.
 [`.env.example`](../.env.example) is the same list, to copy and change.
+"""
+
+WHERE = """\
+## Which file is read
 
 The working directory may be somebody else's checkout. So these rules hold:
 
@@ -45,6 +50,12 @@ The working directory may be somebody else's checkout. So these rules hold:
 - **A `.env` of another user** than the one that memoryd runs as, or root, is not read: it could name a program to run.
 """
 
+FIRST = (
+    "database_url", "executor_command", "embedder", "language_model", "openai_api_key", "facts",
+    "conversation_retention_minutes", "task_memory_ttl_hours", "http", "backup_dir",
+)  # fmt: skip
+"""What most installations look at, in the order in which they do."""
+
 AFTER = """\
 The settings of OpenAI serve the embedder and the language model. One setting is a row in the database: `surprise_threshold`
 ([knowledge.md](knowledge.md#what-is-new-surprise)). `MEMORYD_TEST_POSTGRES` belongs to the test suite: see
@@ -54,11 +65,11 @@ The settings of OpenAI serve the embedder and the language model. One setting is
 
 def write_document() -> str:
     """docs/settings.md."""
-    parts = [BEFORE]
-    for title, names in _groups():
-        rows = "".join(_row(name) for name in names)
-        parts.append(f"## {title}\n\n| variable | default | allowed | meaning |\n|---|---|---|---|\n{rows}")
-    return "\n".join([*parts, AFTER])
+    first, *others = (
+        f"## {title}\n\n| variable | default | allowed | meaning |\n|---|---|---|---|\n{''.join(map(_row, names))}"
+        for title, names in (("The ten that matter first", FIRST), *_groups())
+    )
+    return "\n".join([BEFORE, first, WHERE, *others, AFTER])
 
 
 def write_example() -> str:
@@ -73,7 +84,7 @@ def write_example() -> str:
     return "\n".join(parts)
 
 
-def _groups() -> Iterator[tuple[str, list[str]]]:
+def _groups() -> Iterator[tuple[str, Sequence[str]]]:
     for section in SECTIONS:
         yield section.heading, list(section.model_fields)
 

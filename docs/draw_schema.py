@@ -1,4 +1,4 @@
-"""Draws docs/schema.md from a migrated database: the tables, their columns and keys, and what the comments say of them.
+"""Draws docs/schema.md from a migrated database: the tables, their columns and keys, and how their comments begin.
 
 Promise: nothing in it is written by hand, so it says what the migrations make; tests/integration/db/test_schema_document.py
 fails where it no longer does.
@@ -64,15 +64,6 @@ group by k.oid, k.conrelid, k.confrelid, k.conkey
 order by 2, 1, 3
 """
 
-READ_FUNCTIONS = """
-select p.proname::text as name, pg_get_function_identity_arguments(p.oid) as arguments,
-       obj_description(p.oid, 'pg_proc') as comment
-from pg_proc p
-where p.pronamespace = 'public'::regnamespace
-  and not exists (select from pg_depend d where d.objid = p.oid and d.deptype = 'e')
-order by 1, 2
-"""
-
 
 async def draw(connection: asyncpg.Connection) -> str:
     """The document, in Markdown, for the schema that the connection leads to."""
@@ -82,8 +73,8 @@ async def draw(connection: asyncpg.Connection) -> str:
     lines = [
         "# The schema",
         "",
-        "Drawn from the database that the migrations make, by `python -m docs.draw_schema`. What each thing is for is in",
-        "[sql.md](sql.md); `vector` has the dimensions of the model that recall uses (`memoryd.dimensions()`).",
+        "Drawn from the database that the migrations make, by `python -m docs.draw_schema`. Tables and functions are explained",
+        "in [sql.md](sql.md); `\\d+ agent_memory` in psql shows the whole comment of each column.",
         "",
         "```mermaid",
         "erDiagram",
@@ -91,14 +82,6 @@ async def draw(connection: asyncpg.Connection) -> str:
         "```",
         "",
         *_sections(relations, columns),
-        "## Functions",
-        "",
-        "| function | |",
-        "|---|---|",
-        *(
-            f"| `{row['name']}({row['arguments']})` | {_cell(row['comment'])} |"
-            for row in await connection.fetch(READ_FUNCTIONS)
-        ),
     ]
     return "\n".join(lines) + "\n"
 
@@ -135,7 +118,8 @@ def _sections(relations: Iterable[asyncpg.Record], columns: Iterable[asyncpg.Rec
     meanings: dict[tuple[str, str], list[str]] = {}
     for column in columns:
         if column["comment"]:
-            meanings.setdefault((column["name"], column["comment"]), []).append(f"`{column['relation']}`")
+            meaning = _first_sentence(column["comment"])
+            meanings.setdefault((column["name"], meaning), []).append(f"`{column['relation']}`")
     yield from ("## Tables and views", "", "| name | |", "|---|---|")
     for relation in relations:
         kind = "View: " if relation["is_view"] else ""
@@ -144,6 +128,13 @@ def _sections(relations: Iterable[asyncpg.Record], columns: Iterable[asyncpg.Rec
     for (name, meaning), tables in meanings.items():
         yield f"| `{name}` | {', '.join(tables)} | {_cell(meaning)} |"
     yield ""
+
+
+def _first_sentence(comment: str) -> str:
+    """How a comment begins. Of one that begins with a case ("Null: ..."), the whole: the other case follows."""
+    if comment.startswith("Null: "):
+        return comment
+    return comment.partition(". ")[0].removesuffix(".") + "."
 
 
 def _cell(text: str | None) -> str:

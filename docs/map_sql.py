@@ -1,15 +1,16 @@
-"""Draws docs/sql-map.md: which SQL functions run for what users and the daemon start, and in which files they are.
+"""Draws the map of the SQL: which functions run for what users and the daemon start, and in which files they are.
 
-Promise: it is read from the files of migrations/functions, SQL in handlers/ and docs/triggers.md, so it says what they call;
-tests/unit/test_sql_map.py fails where it no longer does. Needs no database: the catalog knows nothing of the calls in plpgsql.
+Promise: it is read from the files of migrations/functions, SQL in handlers/ and docs/triggers.md, so it says what they call.
+Needs no database: the catalog knows nothing of the calls in plpgsql.
 
-    python -m docs.map_sql            writes docs/sql-map.md
+    python -m docs.map_sql            prints it, in Markdown
 """
 
 from __future__ import annotations
 
 import argparse
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,7 +20,6 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 FUNCTIONS = ROOT / "migrations/functions"
 HANDLERS = ROOT / "handlers"
-DOCUMENT = Path(__file__).with_name("sql-map.md")
 TRIGGERS = Path(__file__).with_name("triggers.md")
 _TRIGGERS = re.compile(r"^\| `([\w.]+)` \| (\w+) \| (.*) \|$", re.MULTILINE)
 _TRIGGER = re.compile(r"`(\w+)`(?:\\\*)?(?: \((\w+)\))?")
@@ -27,8 +27,8 @@ _TRIGGER = re.compile(r"`(\w+)`(?:\\\*)?(?: \((\w+)\))?")
 HEAD = """\
 # The map of the SQL
 
-Which SQL functions run for what users and the daemon start. Written by `python -m docs.map_sql` from `migrations/functions/`
-and `handlers/`. To change something, find where it starts, follow the tree, and open the file.
+Which SQL functions run for what users and the daemon start. Read from `migrations/functions/` and
+`handlers/`. To change something, find where it starts, follow the tree, and open the file.
 
 - A function stands below the one that calls it, with the first sentence of its comment. Its file stands beside it where it is
   another than its caller's. Functions are in the order of the caller's text, which is mostly the order in which they run.
@@ -73,7 +73,10 @@ STARTS = (
         ),
     ),
     Start("Erasure and export", ("erase_user_memory", "export_user_memory")),
-    Start("What the daemon does", handlers=("context", "capture", "index", "associate", "facts", "request", "dream/handler")),
+    Start(
+        "What the daemon does",
+        handlers=("context", "capture", "index", "associate", "facts", "names", "request", "dream/handler"),
+    ),
 )  # fmt: skip
 
 
@@ -303,5 +306,5 @@ def draw(sources: Sources | None = None) -> str:
 
 
 if __name__ == "__main__":
-    argparse.ArgumentParser(description="Writes docs/sql-map.md.").parse_args()
-    DOCUMENT.write_text(draw(), encoding="utf-8")
+    argparse.ArgumentParser(description="Prints the map of the SQL.").parse_args()
+    sys.stdout.write(draw())

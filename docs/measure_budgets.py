@@ -45,7 +45,7 @@ def measure() -> dict[str, int]:
         **_search("recall"),
         **_search("build_context"),
         "interface.settings": len(Settings.model_fields),
-        "interface.tables": _count(r"create table (?:if not exists )?(?:public|memoryd)\.(\w+)"),
+        "interface.tables": len(_tables()),
         "interface.public_functions": _count(r'create or replace function public\."?([\w-]+)'),
         "interface.files_with_an_option": sum(
             re.search(rf"\b{OPTION}\b", path.read_text("utf-8")) is not None
@@ -91,6 +91,18 @@ def _search(start: str) -> dict[str, int]:
         return 1 + max((depth(each) for each in calls[name] if name not in calls[each]), default=0)
 
     return {f"{start}.functions": len(reached), f"{start}.depth": depth(start)}
+
+
+def _tables() -> set[str]:
+    """The tables that stand: created, and not dropped by a later numbered file."""
+    name = r"(?:public|memoryd)\.\w+"
+    standing = set[str]()
+    for path in _files(*CODE):
+        sql = path.read_text("utf-8")
+        standing.update(re.findall(rf"create table (?:if not exists )?({name})", sql))
+        for dropped in re.findall(rf"drop table (?:if exists )?({name}(?:,\s+{name})*)", sql):
+            standing.difference_update(re.findall(name, dropped))
+    return standing
 
 
 def _count(pattern: str) -> int:

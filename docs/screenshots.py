@@ -39,7 +39,7 @@ def person(name: str) -> str:
     return str(UUID(md5(f"screenshots {name}".encode(), usedforsecurity=False).hexdigest()))
 
 
-def shots(memory: object, document: object, dream: object) -> dict[str, str]:
+def shots(memory: object) -> dict[str, str]:
     """The name of each file, and the page that it shows."""
     asked = {"q": "when does the oak kitchen come to Bergen", "user": person("mia")}
     task = {"agent": "planner", "message": "plan the delivery of the oak kitchen to Bergen"}
@@ -49,12 +49,9 @@ def shots(memory: object, document: object, dream: object) -> dict[str, str]:
         "recall": f"/recall?{urlencode(asked)}",
         "context": f"/context?{urlencode(task)}",
         "graph": f"/graph?{urlencode({'agent': 'planner'})}",
-        "conversation": f"/conversations/{person('chat')}",
-        "document": f"/documents/{document}",
         "knowledge": "/knowledge",
-        "dream": f"/dreams/{dream}",
         "trail": "/trail",
-        "audit": f"/audit?{urlencode({'user': person('mia')})}",
+        "now": "/",
     }
 
 
@@ -76,11 +73,7 @@ async def fill(url: str) -> dict[str, str]:
         await wait_for(connection, IDLE, pause=0.2)
         asked = await connection.fetchval(DREAM)
         await wait_for(connection, ANSWERED, asked, pause=0.2)
-        return shots(
-            await connection.fetchval(MEMORY),
-            await connection.fetchval("select id from documents order by title limit 1"),
-            await connection.fetchval("select id from dream_sessions order by started_at desc limit 1"),
-        )
+        return shots(await connection.fetchval(MEMORY))
     finally:
         await connection.close()
 

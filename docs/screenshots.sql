@@ -76,3 +76,9 @@ from (values
 ) as c(agent, message, output, code, hours)
 cross join lateral (select now() - make_interval(hours => hours) as at) t;
 insert into agent_commands (agent_id, message) values ('planner', 'plan the delivery of the oak kitchen to Bergen');
+
+-- A day of work, which the page Now draws.
+insert into memoryd.activity (writer, number, began_at, topic, done, failed, waiting)
+select md5('screenshots writer')::uuid, n, date_trunc('minute', now()) - make_interval(mins => n), t.topic,
+       (6 + 5 * sin(n / 180.0) + n % 7)::integer, (n % 211 = 0)::integer, (4 + 4 * sin(n / 90.0) + n % 3)::integer
+from generate_series(1, 1440) n, unnest(array['capture', 'index', 'context']) as t(topic);

@@ -15,7 +15,7 @@ from handlers.shared.embedding import Embedding
 from handlers.shared.ports import AnyConnection, Commit, Job, Reader
 from memory.outcome import summarise_outcome
 from memory.passages import passages
-from memory.trail.significance import Significance
+from memory.trail.significance import category_of
 
 # Only the tail of an output can matter to its summary.
 READ = """
@@ -54,10 +54,9 @@ select n.memory_id, n.category from unnest($1::uuid[], $2::text[]) as n(memory_i
 class CaptureHandler:
     """completed | failed -> a memory of kind outcome | error, anchored in the same transaction if it is significant."""
 
-    def __init__(self, *, reader: Reader, embedding: Embedding, significance: Significance) -> None:
+    def __init__(self, *, reader: Reader, embedding: Embedding) -> None:
         self._reader = reader
         self._embedding = embedding
-        self._significance = significance
 
     async def prepare(self, jobs: Sequence[Job]) -> Commit:
         """Summarises the outcomes and embeds the summaries."""
@@ -68,9 +67,7 @@ class CaptureHandler:
             )
             for i, r in rows.items()
         }
-        categories = {
-            s: c for s in summaries.values() if (c := self._significance.category_of(s)) is not None
-        }
+        categories = {s: c for s in summaries.values() if (c := category_of(s)) is not None}
         words = await unknown_words(self._reader, summaries.values())
         parts = {i: passages(summary) for i, summary in summaries.items()}
         embedder = self._embedding.name

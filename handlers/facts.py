@@ -1,350 +1,379 @@
-"""A user said something: what it says of them becomes memories, each fact once, the newest in place of what it contradicts;
-and whom and what it names is known from then on.
+"""A conversation has paused, or gone on for a while: a language model reads what is new, and what it says changes is written.
 
-Promise: a message has its effects once, also after kill -9, since they are written in the transaction that completes its job,
-and reading it again changes nothing: memoryd.fact_sources has which facts it said. A message that was changed is read again,
-and loses the facts that it does not say any more. (A language model may answer another time differently: then the last reading
-counts.)
+Promise: a message has its effects once, also after kill -9 and with two daemons, since what was read is taken off
+memoryd.unread in the transaction that writes them. Nothing is deleted: what is ended or superseded stays as history. What
+the model says is held against the rows: only messages of this stretch that the user wrote are evidence, only memories that
+were shown and have not changed since are changed, and none that was learned later than the evidence. An operation that does
+not hold is left out, and counted in the log; the others are written.
 
-A user's messages are one lane, so that no two daemons compare one user's facts at the same time. Only what the user says is
-read, never what the assistant answered, and of a speaker who is named in a conversation of a user the facts name that speaker.
+A user's stretches are one lane. Which of them is next is for memoryd.queue_stretches() to say, which a tick calls.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import asyncpg
+from structlog.typing import FilteringBoundLogger
 
-from handlers.shared.fact_finders import FactFinder, Found, RuleFinder, found_names
-from handlers.shared.ports import AnyConnection, Commit, Job, Reader, RowsLocked
-from memory.facts.find import Fact
-from memory.facts.merge import Changes, Known, Source, compared, family, merge
+from handlers.shared.embedding import Embedding
+from handlers.shared.operations import Changes, Message, Remembered, held
+from handlers.shared.ports import AnyConnection, Commit, Job, Reader, RowsLocked, nothing
+from handlers.shared.question import Question, search
+from handlers.shared.thinking import Silent, Thinker
+from memory.names import stated_names
+from providers.ports import Operations, ShownMemory, ShownMessage, Stretch, Unavailable
 
-SUBJECT = "The user"
+MESSAGES = 20
+"""In a stretch."""
+MEMORIES = 30
+"""That the model is shown."""
+ROOM = 16
+"""Stretches in the queue."""
+MAX_QUERY = 4_000
 
-# In a conversation of several users, user_id says who speaks. In a conversation of one user, a name may be somebody else's.
+# Of a short backlog the oldest messages, of a long one (an import) the newest: from the first or the last unread one. In a
+# conversation of several users, user_id says who speaks. In a conversation of one user, a name may be somebody else's.
 READ = """
-select m.id, m.session_id, m.message_index, m.user_id, m.content, m.created_at, m.metadata ->> 'project' as project, m.role,
-       coalesce(m.agent_id, s.agent_id, '_shared') as agent_id,
-       case when s.user_id is not null and m.chat_id is null then m.speaker end as speaker
-from public.conversation_messages m
-join public.conversation_sessions s on s.id = m.session_id
-where m.id = any($1) and m.user_id is not null
-  and not exists (select from public.memory_settings p where p.user_id = m.user_id and not p.memory_enabled)
-order by m.created_at, m.message_index
+with asked as (
+    select m.session_id, m.user_id from public.conversation_messages m
+    where m.id = $1
+      and not exists (select from public.memory_settings p where p.user_id = m.user_id and not p.memory_enabled)
+), ends as (
+    select a.session_id, a.user_id, min(u.message_index) as first, max(u.message_index) as last, count(*) as messages
+    from asked a join memoryd.unread u using (session_id, user_id)
+    group by 1, 2
+), said as (
+    select m.*, e.user_id as reader, true as is_new
+    from ends e
+    cross join lateral (
+        select * from public.conversation_messages m
+        where m.session_id = e.session_id and m.message_index between e.first and e.last
+          and m.role in ('user', 'assistant') and m.content ~ '\\S'
+        order by m.message_index * case when e.messages <= 100 then 1 else -1 end
+        limit $2) m
+), before as (
+    select m.*, b.reader, false as is_new
+    from (select s.session_id, s.reader, min(s.message_index) as first from said s group by 1, 2) b
+    cross join lateral (
+        select * from public.conversation_messages m
+        where m.session_id = b.session_id and m.message_index < b.first
+          and m.role in ('user', 'assistant') and m.content ~ '\\S'
+        order by m.message_index desc
+        limit 2) m
+)
+select r.id, r.session_id, r.reader as user_id, left(r.content, 2000) as content, r.created_at,
+       r.metadata ->> 'project' as project, r.is_new,
+       r.role = 'user' and r.user_id = r.reader as is_users,
+       (select u.queued_at from memoryd.unread u where u.message_id = r.id and u.user_id = r.reader) as queued_at,
+       coalesce(r.agent_id, s.agent_id, '_shared') as agent_id,
+       case when r.role = 'assistant' then 'assistant'
+            when r.user_id = r.reader and (s.user_id is null or r.chat_id is not null) then 'user'
+            when r.user_id = r.reader then coalesce(r.speaker, 'user')
+            else coalesce(r.speaker, 'another user') end as by
+from (select * from said union all select * from before) r
+join public.conversation_sessions s on s.id = r.session_id
+order by r.message_index
+"""
+
+# What recall brought, and the newest, in the order in which it was learned: what this agent may recall.
+SHOW = """
+select * from (
+    select m.id, m.content, m.valid_to as until, m.created_at
+    from public.agent_memory m
+    where m.user_id = $1 and m.kind in ('fact', 'note', 'goal') and m.superseded_by is null
+      and (m.valid_to is null or m.valid_to > $3) and coalesce(m.expires_at, 'infinity') > now()
+      and memoryd.in_project(m.metadata, $5) and ($6 = '_shared' or m.agent_id in ($6, '_shared'))
+    order by m.id = any($2) desc, m.created_at desc, m.id
+    limit $4) s
+order by s.created_at, s.content
 """
 
 # A transaction that deletes or has locked a message delays only its user's facts.
 LOCK_TIMEOUT = "set local lock_timeout = '300ms'"
 
 # Of a message that was erased meanwhile nothing is remembered: an erasure waits for this lock, then deletes both.
+# Nor is it of a user who has switched memory off meanwhile.
 LOCK = """
-select m.id from public.conversation_messages m where m.id = any($1) order by m.id for key share
+select m.id from public.conversation_messages m
+where m.id = any($1)
+  and not exists (select from public.memory_settings p where p.user_id = $2 and not p.memory_enabled)
+order by m.id for key share of m
 """
 
-# Names are read again each time: a message has those of its last reading.
-FORGET_NAMES = """
-delete from memoryd.names n where n.message_id = any($1)
+# A message that was changed meanwhile was queued again: it stays, to be read as it is now.
+TAKE = """
+delete from memoryd.unread u using unnest($1::uuid[], $2::timestamptz[]) as n(message_id, queued_at)
+where u.message_id = n.message_id and u.queued_at = n.queued_at and u.user_id = $3
+returning u.message_id
 """
 
-NAME = """
-insert into memoryd.names (message_id, user_id, key, name, kind, found_by)
-select n.message_id, m.user_id, n.key, n.name, n.kind, n.found_by
-from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[]) as n(message_id, key, name, kind, found_by)
-join public.conversation_messages m on m.id = n.message_id and m.user_id is not null
+# Nothing of this user is read any more: memory was switched off.
+DROP = """
+delete from memoryd.unread u using public.conversation_messages m
+join public.memory_settings p on p.user_id = m.user_id and not p.memory_enabled
+where m.id = $1 and u.session_id = m.session_id and u.user_id = m.user_id
 """
 
-SAID = """
-select s.message_id, f.memory_id, f.user_id, f.slot, f.value
-from memoryd.fact_sources s
-join memoryd.facts f using (memory_id)
-where s.message_id = any($1)
-"""
-
-# What the users' facts in these families are, as far as nothing has replaced them: the newest 500 of each, since each new one
-# is compared with all of them.
-KNOWN = """
-with newest as materialized (
-    select r.memory_id
-    from (select f.memory_id, row_number() over (partition by f.user_id, f.family order by m.created_at desc, m.id) as nth
-          from unnest($1::uuid[], $2::text[]) as a(user_id, family)
-          join memoryd.facts f on f.user_id = a.user_id and f.family = a.family
-          join public.agent_memory m on m.id = f.memory_id
-          where m.superseded_by is null and m.user_id = f.user_id) r
-    where r.nth <= 500
-)
-select f.memory_id, f.user_id, m.agent_id, m.metadata ->> 'project' as project,
-       m.metadata ->> 'speaker' as speaker, m.session_id, f.slot, f.value, m.content,
-       coalesce(m.valid_from, m.created_at) as since,
-       -- Messages of one statement have one time.
-       case when f.family = 'plan' then
-           (select max(c.message_index)
-            from memoryd.fact_sources s join public.conversation_messages c on c.id = s.message_id
-            where s.memory_id = f.memory_id and s.said_at = coalesce(m.valid_from, m.created_at)) end as message_index
-from newest n
-join memoryd.facts f on f.memory_id = n.memory_id
-join public.agent_memory m on m.id = f.memory_id
-where m.superseded_by is null
-order by f.memory_id
+# Those that have not changed since they were shown, with when they were last said.
+STANDING = """
+select m.id, m.content, m.valid_to as until,
+       greatest(m.created_at, (select max(s.said_at) from memoryd.fact_sources s where s.memory_id = m.id))
+           as said_at
+from public.agent_memory m
+where m.id = any($1) and m.user_id = $2 and m.superseded_by is null
+order by m.id
 for no key update of m
 """
 
-FORGET = "select memoryd.forget_facts($1, $2)"
-
+# What takes the place of a memory is found where that one was: by its agents, in its project, or in all.
 WRITE = """
-with said as materialized (
-    insert into public.agent_memory
-        (id, agent_id, user_id, session_id, kind, memory_type, content, metadata, source, ttl_hours, expires_at, created_at,
-         valid_from, valid_to)
-    select n.id, n.agent_id, n.user_id, n.session_id, n.kind, n.memory_type, n.content, n.metadata, 'conversation', null,
-           n.expires_at, least(n.said_at, now()), n.said_at, case when n.id = any($14::uuid[]) then n.said_at end
-    from unnest($1::uuid[], $2::text[], $3::uuid[], $4::uuid[], $5::text[], $6::text[], $7::text[], $8::jsonb[],
-                $9::timestamptz[], $10::timestamptz[])
-         as n(id, agent_id, user_id, session_id, kind, memory_type, content, metadata, expires_at, said_at)
-    returning id, user_id
-)
-insert into memoryd.facts (memory_id, user_id, family, slot, value)
-select s.id, s.user_id, f.family, f.slot, f.value
-from said s
-join unnest($1::uuid[], $11::text[], $12::text[], $13::text[]) as f(id, family, slot, value) using (id)
-"""
-
-SOURCES = """
-insert into memoryd.fact_sources (message_id, memory_id, said_at)
-select n.message_id, f.memory_id, n.said_at
-from unnest($1::uuid[], $2::uuid[], $3::timestamptz[]) as n(message_id, memory_id, said_at)
-join memoryd.facts f using (memory_id)
+insert into public.agent_memory
+    (id, agent_id, user_id, session_id, kind, content, metadata, source, ttl_hours, created_at, valid_from, valid_to)
+select n.id, coalesce(o.agent_id, $2), $3, $4, 'fact', n.content,
+       jsonb_strip_nulls(jsonb_build_object(
+           'from', 'conversation', 'rule', 'model', 'model', $9::text, 'about', n.about, 'session_id', $4::uuid,
+           'project', case when o.id is null then $10::text else o.metadata ->> 'project' end)),
+       'conversation', null, least(n.said_at, now()),
+       n.begins, case when n.ends is not null then greatest(n.ends, n.begins) end
+from unnest($1::uuid[], $5::text[], $6::text[], $7::timestamptz[], $8::timestamptz[], $11::timestamptz[],
+            $12::uuid[])
+     as n(id, content, about, begins, ends, said_at, older)
+left join public.agent_memory o on o.id = n.older
 on conflict do nothing
 """
 
-# At most twenty ids, so that a greeting that is said each day does not fill the metadata. Users may write metadata, too: what
-# they make of it, any text as a time and as much as fits, must not end a batch.
-AGAIN = """
-update public.agent_memory m
-set metadata = m.metadata || jsonb_build_object(
-        'count', s.number, 'last_said', greatest(s.last_said, memoryd.time_or_null(m.metadata ->> 'last_said')),
-        'message_ids', s.ids)
-from (select f.memory_id, count(*) as number, max(f.said_at) as last_said,
-             to_jsonb((array_agg(f.message_id order by f.said_at desc))[:20]) as ids
-      from memoryd.fact_sources f where f.memory_id = any($1) group by f.memory_id) s
-where m.id = s.memory_id and octet_length(m.metadata::text) < 1000000
+# A memory that a program or a person wrote is not a message's: it stays when the message goes.
+SOURCES = """
+insert into memoryd.fact_sources (message_id, memory_id, said_at)
+select n.message_id, m.id, c.created_at
+from unnest($1::uuid[], $2::uuid[]) as n(message_id, memory_id)
+join public.agent_memory m on m.id = n.memory_id
+join public.conversation_messages c on c.id = n.message_id
+where m.id = any($3) or exists (select from memoryd.fact_sources s where s.memory_id = m.id)
+on conflict do nothing
 """
+TELL = "select memoryd.tell_sources($1)"
 
-# The locks that the trigger check_superseded takes, in one order, so that no two daemons wait for each other.
-LOCK_USERS = """
-select memoryd.lock(l.name)
-from (select distinct memoryd.superseding_lock(u::text) as name from unnest($1::uuid[]) u order by 1) l
-"""
-
-# What was said before something that is replaced already has ended with that.
+# The lock that the trigger check_superseded takes.
+LOCK_USER = "select memoryd.lock(memoryd.superseding_lock($1::uuid::text))"
 SUPERSEDE = """
-update public.agent_memory m
-set superseded_by = n.newer,
-    valid_to = greatest(m.valid_from, least(n.ended, (
-        select min(e.valid_from)
-        from memoryd.facts f
-        join memoryd.facts o on o.user_id = f.user_id and o.family = f.family and o.slot = f.slot
-        join public.agent_memory e on e.id = o.memory_id and e.valid_from > m.valid_from
-        where f.memory_id = m.id
-          and (e.metadata ->> 'project', e.metadata ->> 'speaker')
-              is not distinct from (m.metadata ->> 'project', m.metadata ->> 'speaker'))))
-from unnest($1::uuid[], $2::uuid[], $3::timestamptz[]) as n(older, newer, ended)
-where m.id = n.older and m.superseded_by is null and exists (select from public.agent_memory e where e.id = n.newer)
+update public.agent_memory m set superseded_by = n.newer
+from unnest($1::uuid[], $2::uuid[]) as n(older, newer)
+where m.id = n.older and exists (select from public.agent_memory e where e.id = n.newer)
 """
+END = """
+update public.agent_memory m
+set valid_to = n.ended, valid_from = case when m.valid_from > n.ended then n.ended else m.valid_from end
+from unnest($1::uuid[], $2::timestamptz[]) as n(id, ended)
+where m.id = n.id
+"""
+
+NAME = """
+insert into memoryd.names as n (message_id, user_id, key, name, kind, found_by)
+select s.message_id, $2, s.key, s.name, s.kind, $6
+from unnest($1::uuid[], $3::text[], $4::text[], $5::text[]) as s(message_id, key, name, kind)
+on conflict (message_id, key) do update set kind = excluded.kind, found_by = excluded.found_by
+"""
+
+AGAIN = "select memoryd.queue_stretches($1, p_user => $2)"
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A stretch that was read, and what the model says of it."""
+
+    messages: Sequence[Any]
+    shown: Mapping[str, Any]
+    operations: Operations
+    model: str
+
+    @property
+    def user(self) -> UUID:
+        user: UUID = self.messages[0]["user_id"]
+        return user
 
 
 class FactsHandler:
     """What users say of themselves is remembered."""
 
-    def __init__(self, *, reader: Reader, finder: FactFinder | None = None) -> None:
+    def __init__(
+        self, *, reader: Reader, embedding: Embedding, thinker: Thinker | None, logger: FilteringBoundLogger
+    ) -> None:
         self._reader = reader
-        self._finder = finder or RuleFinder()
+        self._embedding = embedding
+        self._thinker = thinker
+        self._log = logger
 
     async def prepare(self, jobs: Sequence[Job]) -> Commit:
-        """Finds the facts of the batch."""
-        rows = await self._reader.fetch(READ, list({j.ref for j in jobs}))
-        # Of the messages that an import has put back only the names are read: their facts are in the export.
-        asked = {j.ref for j in jobs if not _names_alone(j)}
-        found: dict[UUID, tuple[Source, Found]] = {}
-        for row in rows:
-            if row["id"] not in asked:
-                read = await asyncio.to_thread(found_names, row["content"])
-            elif row["role"] == "user":
-                read = await self._finder.find(
-                    row["content"], row["created_at"], subject=row["speaker"] or SUBJECT
-                )
-            else:
-                read = Found()
-            found[row["id"]] = (_source(row), read)
+        """Asks the model about the stretches of the batch. Raises `Unavailable` where it must wait."""
+        if self._thinker is None:  # since the job was written, the model was taken out of the settings
+            return nothing
+        refs = list(dict.fromkeys(job.ref for job in jobs if job.ref is not None))
+        answers = await asyncio.gather(*(self._ask(self._thinker, ref) for ref in refs))
+        asked = dict(zip(refs, answers, strict=True))
 
         async def commit(connection: AnyConnection, ours: Sequence[Job]) -> None:
             await connection.execute(LOCK_TIMEOUT)
             try:
-                refs = {j.ref for j in ours if j.ref is not None}
-                await _write(connection, sorted(refs), found, asked=refs & asked)
+                for job in ours:
+                    one = None if job.ref is None else asked[job.ref]
+                    if one is not None:
+                        await self._write(connection, one)
+                        await connection.execute(AGAIN, ROOM, one.user)
             except asyncpg.LockNotAvailableError as error:
                 raise RowsLocked from error
 
         return commit
 
-
-def _names_alone(job: Job) -> bool:
-    return job.payload is not None and job.payload.get("names") == "alone"
-
-
-async def _write(
-    connection: AnyConnection,
-    refs: Sequence[UUID],
-    found: dict[UUID, tuple[Source, Found]],
-    *,
-    asked: AbstractSet[UUID],
-) -> None:
-    there = {r["id"] for r in await connection.fetch(LOCK, list(refs))}
-    await _write_names(connection, refs, {i: read for i, (_, read) in found.items() if i in there})
-    refs = sorted(asked)
-    said = await connection.fetch(SAID, list(refs))
-    # In the order in which it was said: `found` is sorted.
-    stated = [
-        (source, fact) for i, (source, read) in found.items() if i in there & asked for fact in read.facts
-    ]
-    kept = _still_said(said, stated)
-    outdated = {r["message_id"] for r in said if (r["message_id"], r["memory_id"]) not in kept}
-    for message in sorted(outdated):
-        await connection.execute(FORGET, [message], [memory for i, memory in kept if i == message])
-    done = {(r["message_id"], r["slot"], r["value"]) for r in said}
-    # What stood for something else was given its slot.
-    put = {(r["message_id"], r["value"]) for r in said}
-    new = [
-        (s, f)
-        for s, f in stated
-        if f.corrects
-        or (
-            (s.message_id, f.slot, f.value) not in done and not (f.instead and (s.message_id, f.value) in put)
+    async def _ask(self, thinker: Thinker, message: UUID) -> _Asked | None:
+        said = await self._reader.fetch(READ, message, MESSAGES)
+        if all(row["queued_at"] is None for row in said):
+            await self._reader.execute(DROP, message)
+            return None
+        new = [row for row in said if row["is_new"]]
+        memories = await self._memories(new)
+        stretch = Stretch(
+            memories=tuple(
+                ShownMemory(
+                    f"k{nth}",
+                    row["content"],
+                    row["created_at"].date(),
+                    # What ends at midnight has held until the day before.
+                    None if row["until"] is None else (row["until"] - timedelta(seconds=1)).date(),
+                )
+                for nth, row in enumerate(memories, 1)
+            ),
+            before=tuple(_shown("", row) for row in said if not row["is_new"]),
+            messages=tuple(_shown(f"m{nth}", row) for nth, row in enumerate(new, 1)),
         )
-    ]
-    # A correction has the slot of the plan that it corrected: the message said one already.
-    corrected = {r["message_id"] for r in said if r["slot"].startswith("plan:")}
-    new = [(s, f) for s, f in new if not (f.corrects and s.message_id in corrected)]
-    if not new:
-        return
-    families = {(s.user_id, one) for s, f in new for one in compared([f])}
-    known = await connection.fetch(KNOWN, [u for u, _ in families], [f for _, f in families])
-    await _apply(
-        connection,
-        merge(new, [Known(**r) for r in known], _ids()),
-        users=sorted({source.user_id for source, _ in new}),
-    )
+        try:
+            operations = await thinker.facts(stretch)
+        except Silent as silent:
+            if silent.reason == "budget spent":
+                return None  # the tick waits for the next hour, and begins with what was said last
+            if silent.retry_in > 0:
+                raise Unavailable(
+                    str(silent), provider=thinker.name, retry_in=silent.retry_in, asked=False
+                ) from None
+            self._log.warning("conversation_unread", messages=len(new), reason=silent.reason)
+            operations = Operations()
+        shown = {f"k{nth}": row for nth, row in enumerate(memories, 1)}
+        return _Asked(new, shown, operations, thinker.name)
 
-
-async def _write_names(connection: AnyConnection, refs: Sequence[UUID], found: Mapping[UUID, Found]) -> None:
-    named = [
-        (message, name.key, name.name, name.kind, by)
-        for message, read in found.items()
-        if message in refs
-        for name, by in zip(read.names, read.named_by, strict=True)
-    ]
-    await connection.execute(FORGET_NAMES, refs)
-    if named:
-        await connection.execute(NAME, *map(list, zip(*named, strict=True)))
-
-
-def _still_said(said: Sequence[Any], stated: Sequence[tuple[Source, Fact]]) -> set[tuple[UUID, UUID]]:
-    """Of what the messages said when they were last read, what they say now: message and memory."""
-    now: dict[UUID, list[Fact]] = defaultdict(list)
-    users = {}
-    for source, fact in stated:
-        now[source.message_id].append(fact)
-        users[source.message_id] = source.user_id
-    return {
-        (r["message_id"], r["memory_id"])
-        for r in said
-        if users.get(r["message_id"]) == r["user_id"]
-        and any(
-            (f.slot, f.value) == (r["slot"], r["value"])
-            or (f.corrects and r["slot"].startswith("plan:") and f.value == r["value"])
-            or (f.instead and f.value == r["value"])
-            for f in now[r["message_id"]]
+    async def _memories(self, new: Sequence[Any]) -> list[Any]:
+        text = "\n".join(row["content"] for row in new if row["is_users"])[:MAX_QUERY]
+        project = new[-1]["project"]
+        embeddings = await self._embedding.if_possible({0: text}, asked=True)
+        found = await search(
+            self._reader,
+            Question(text, embeddings.get(0), None),
+            user=new[0]["user_id"],
+            count=MEMORIES,
+            sources=["memory"],
+            options={} if project is None else {"project": project},
         )
-    }
+        ids = [row["id"] for row in found]
+        return await self._reader.fetch(
+            SHOW, new[0]["user_id"], ids, new[0]["created_at"], MEMORIES, project, new[-1]["agent_id"]
+        )
+
+    async def _write(self, connection: AnyConnection, asked: _Asked) -> None:
+        ids = [row["id"] for row in asked.messages]
+        queued = [row["queued_at"] for row in asked.messages]
+        there = {row["id"] for row in await connection.fetch(LOCK, ids, asked.user)}
+        taken = {row["message_id"] for row in await connection.fetch(TAKE, ids, queued, asked.user)} & there
+        if not taken:
+            return
+        standing = {
+            row["id"]: row
+            for row in await connection.fetch(
+                STANDING, [row["id"] for row in asked.shown.values()], asked.user
+            )
+        }
+        messages = {
+            f"m{nth}": Message(row["id"], row["created_at"], row["is_users"] and row["id"] in taken)
+            for nth, row in enumerate(asked.messages, 1)
+        }
+        memories = {
+            one: Remembered(row["id"], row["content"], *_stands(standing.get(row["id"]), row))
+            for one, row in asked.shown.items()
+        }
+        changes = held(asked.operations, messages=messages, memories=memories, user=asked.user)
+        await self._apply(connection, asked, changes)
+        await _write_names(connection, asked, taken)
+        self._log.info(
+            "conversation_read",
+            messages=len(taken),
+            memories=len(asked.shown),
+            added=len({one.id for one in changes.new} - {newer for _, newer in changes.superseded}),
+            superseded=len(changes.superseded),
+            ended=len(changes.ended),
+            left_out=dict(changes.left_out),
+        )
+
+    async def _apply(self, connection: AnyConnection, asked: _Asked, changes: Changes) -> None:
+        last = asked.messages[-1]
+        older_of = {newer: older for older, newer in changes.superseded}
+        if new := changes.new:
+            await connection.execute(
+                WRITE,
+                [one.id for one in new],
+                last["agent_id"],
+                asked.user,
+                last["session_id"],
+                [one.text for one in new],
+                [one.about for one in new],
+                [one.begins for one in new],
+                [one.ends for one in new],
+                asked.model,
+                last["project"],
+                [one.said_at for one in new],
+                [older_of.get(one.id) for one in new],
+            )
+        if changes.sources:
+            messages, memories = zip(*changes.sources, strict=True)
+            await connection.execute(SOURCES, messages, memories, [one.id for one in changes.new])
+            await connection.execute(TELL, sorted(set(memories)))
+        if changes.superseded:
+            await connection.execute(LOCK_USER, asked.user)
+            older, newer = zip(*changes.superseded, strict=True)
+            await connection.execute(SUPERSEDE, older, newer)
+        if changes.ended:
+            memories, times = zip(*changes.ended, strict=True)
+            await connection.execute(END, memories, times)
 
 
-async def _apply(connection: AnyConnection, changes: Changes, *, users: Sequence[UUID]) -> None:
-    new = changes.new
-    if new:
+async def _write_names(connection: AnyConnection, asked: _Asked, taken: set[UUID]) -> None:
+    given = [(one.name, one.kind) for one in asked.operations.names]
+    said: dict[tuple[UUID, str], tuple[str, str | None]] = {}
+    for row in asked.messages:
+        if row["id"] in taken and row["is_users"]:
+            for name in stated_names(given, text=row["content"]):
+                said.setdefault((row["id"], name.key), (name.name, name.kind))
+    if said:
         await connection.execute(
-            WRITE,
-            [n.memory_id for n in new],
-            [n.source.agent_id for n in new],
-            [n.source.user_id for n in new],
-            [n.source.session_id for n in new],
-            ["goal" if family(n.fact.slot) == "goal" else "fact" for n in new],
-            [n.fact.memory_type for n in new],
-            [n.fact.content for n in new],
-            [json.dumps(_metadata(n.source, n.fact)) for n in new],
-            [n.fact.forgotten_at(n.source.said_at) for n in new],
-            [n.source.said_at for n in new],
-            [family(n.fact.slot) for n in new],
-            [n.fact.slot for n in new],
-            [n.fact.value for n in new],
-            changes.ended,
+            NAME,
+            [message for message, _ in said],
+            asked.user,
+            [key for _, key in said],
+            [name for name, _ in said.values()],
+            [kind for _, kind in said.values()],
+            asked.model,
         )
-    sources = [(n.memory_id, n.source) for n in new] + changes.again
-    await connection.execute(
-        SOURCES,
-        [s.message_id for _, s in sources],
-        [memory for memory, _ in sources],
-        [s.said_at for _, s in sources],
-    )
-    if changes.again:
-        await connection.execute(AGAIN, list({memory for memory, _ in changes.again}))
-    if changes.superseded:
-        older, newer, ended = zip(*changes.superseded, strict=True)
-        await connection.execute(LOCK_USERS, users)
-        await connection.execute(SUPERSEDE, list(older), list(newer), list(ended))
 
 
-def _metadata(source: Source, fact: Fact) -> dict[str, object]:
-    said_at = source.said_at.isoformat()
-    metadata: dict[str, object] = {
-        "from": "conversation",
-        "session_id": str(source.session_id),
-        "message_ids": [str(source.message_id)],
-        "rule": fact.rule,
-        "confidence": fact.confidence,
-        "slot": fact.slot,
-        "value": fact.value,
-        "count": 1,
-        "last_said": said_at,
-    }
-    if fact.ends is not None:
-        metadata["date"] = fact.ends.isoformat()
-    if source.project is not None:
-        metadata["project"] = source.project
-    if source.speaker is not None:
-        metadata["speaker"] = source.speaker
-    return metadata
+def _shown(short: str, row: Any) -> ShownMessage:
+    return ShownMessage(short, row["by"], row["created_at"].date(), row["content"])
 
 
-def _source(row: Any) -> Source:
-    return Source(
-        message_id=row["id"],
-        session_id=row["session_id"],
-        message_index=row["message_index"],
-        user_id=row["user_id"],
-        agent_id=row["agent_id"],
-        project=row["project"],
-        speaker=row["speaker"],
-        said_at=row["created_at"],
-    )
-
-
-def _ids() -> Iterator[UUID]:
-    while True:
-        yield uuid4()
+def _stands(row: Any, shown: Any) -> tuple[Any, bool]:
+    """When a memory was last said, and whether it still is as it was shown."""
+    if row is None:
+        return None, False
+    return row["said_at"], (row["content"], row["until"]) == (shown["content"], shown["until"])

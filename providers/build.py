@@ -38,15 +38,13 @@ def build_embedder(
     api_key: str | None,
     timeout_seconds: float,
     told: tuple[str | None, str | None] = (None, None),
-    cores: int = 2,
     on_circuit_change: OnChange = log_change,
 ) -> Embedder:
     """Build the embedder called 'local/wordllama-256', 'openai/<model>' or 'fastembed/<model or folder>'.
 
     `dimensions` None means the model's own number, which must be given for a model of a server that is not known here. `told`
     has the instructions before questions and before documents, None for the model's own, if it is known; the local model has
-    none. `cores` are those that fastembed may keep busy. Raises ValueError that names the setting to change, RuntimeError if
-    the package of the local model is missing.
+    none. Raises ValueError that names the setting to change, RuntimeError if the package of the local model is missing.
     """
     if dimensions is not None and not 1 <= dimensions <= MAX_DIMENSIONS:
         raise ValueError(
@@ -62,7 +60,7 @@ def build_embedder(
     if name.startswith("fastembed/"):
         from providers.onnx_embedder import OnnxEmbedder
 
-        local = OnnxEmbedder(model=model, dimensions=dimensions, instructions=instructions, cores=cores)
+        local = OnnxEmbedder(model=model, dimensions=dimensions, instructions=instructions)
         return CircuitEmbedder(local, Circuit(local.name, on_change=on_circuit_change))
     resolved = _openai_dimensions(model, dimensions)
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import date
 from random import Random
 from typing import Literal, TypeAlias, TypeVar
 
@@ -22,9 +21,10 @@ import structlog
 from providers.ports import (
     Embedder,
     LanguageModel,
+    Operations,
     Rejected,
     Situations,
-    StatedFacts,
+    Stretch,
     Unavailable,
     Vectors,
     WrittenInsight,
@@ -191,9 +191,9 @@ class CircuitLanguageModel:
         """Situate chunks, see `LanguageModel.situate`; every `Unavailable` has `retry_in` > 0."""
         return await self._circuit.call(lambda: self._inner.situate(document, chunks))
 
-    async def facts(self, message: str, *, day: date, writer: str) -> StatedFacts:
-        """Find facts, see `LanguageModel.facts`; every `Unavailable` has `retry_in` > 0."""
-        return await self._circuit.call(lambda: self._inner.facts(message, day=day, writer=writer))
+    async def facts(self, stretch: Stretch) -> Operations:
+        """Read a stretch, see `LanguageModel.facts`; every `Unavailable` has `retry_in` > 0."""
+        return await self._circuit.call(lambda: self._inner.facts(stretch))
 
     async def close(self) -> None:
         """Close the language model within."""

@@ -26,6 +26,8 @@ from providers.vectors import clean, unit
 if TYPE_CHECKING:
     from fastembed import TextEmbedding
 
+CORES = max(2, (os.cpu_count() or 1) // 2)
+"""That a model may keep busy."""
 MAX_CHARACTERS = 8_192
 """Of a text; most of these models take 512 tokens."""
 GROUP = 8
@@ -43,7 +45,7 @@ class OnnxEmbedder:
     not know, a folder without a model, and where the extra is not installed.
     """
 
-    def __init__(self, *, model: str, dimensions: int | None, instructions: Instructions, cores: int) -> None:
+    def __init__(self, *, model: str, dimensions: int | None, instructions: Instructions) -> None:
         try:
             import fastembed  # noqa: F401
         except ImportError:
@@ -60,7 +62,6 @@ class OnnxEmbedder:
         self.remote = True
         self.instructions = instructions
         self._model_name = model
-        self._cores = cores
         self._model: TextEmbedding | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="onnx")
 
@@ -114,9 +115,9 @@ class OnnxEmbedder:
 
         if self._folder is None:
             cache = os.environ.get("FASTEMBED_CACHE_PATH") or str(Path("~/.cache/fastembed").expanduser())
-            return TextEmbedding(self._model_name, cache_dir=cache, threads=self._cores)
+            return TextEmbedding(self._model_name, cache_dir=cache, threads=CORES)
         _make_known(self.name, self._folder, self.dimensions)
-        return TextEmbedding(self.name, threads=self._cores, specific_model_path=str(self._folder))
+        return TextEmbedding(self.name, threads=CORES, specific_model_path=str(self._folder))
 
 
 def _dimensions_known(model: str) -> int:

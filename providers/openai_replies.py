@@ -7,23 +7,15 @@ were not asked for are ignored: a reply cannot set a confidence, a category or a
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from datetime import date
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from providers.ports import KINDS_OF_NAMES, STATED_ATTRIBUTES, NamedThing, StatedFact
 from providers.vectors import clean
 
 MAX_CHARACTERS_OF_INSIGHT = 1_000
 MAX_CHARACTERS_OF_SITUATION = 300
 MAX_CAUSES = 30
-MAX_FACTS = 10
-MAX_NAMES = 10
-MAX_CHARACTERS_OF_NAME = 60
-MAX_CHARACTERS_OF_VALUE = 120
-MAX_CHARACTERS_OF_FACT = 300
 STRENGTH = 0.5
 """Of a causal link for which the model names none."""
 
@@ -42,11 +34,13 @@ def _storable(value: object) -> object:
 Text = Annotated[str, BeforeValidator(_storable)]
 
 
-class _Strict(BaseModel):
+class Strict(BaseModel):
+    """Types are not converted, and other fields are ignored."""
+
     model_config = ConfigDict(strict=True, extra="ignore", allow_inf_nan=False)
 
 
-class Cause(_Strict):
+class Cause(Strict):
     """One memory brought about another."""
 
     cause: Annotated[int, Field(ge=0)]
@@ -54,7 +48,7 @@ class Cause(_Strict):
     strength: Annotated[float, Field(ge=0, le=1, description="from 0 to 1: how sure you are")] = STRENGTH
 
 
-class InsightReply(_Strict):
+class InsightReply(Strict):
     """An insight."""
 
     insight: Annotated[Text, Field(description="one or two sentences, at most 1000 characters")]
@@ -62,40 +56,17 @@ class InsightReply(_Strict):
     causal: Annotated[list[Cause], Field(max_length=MAX_CAUSES)] | None = None
 
 
-class Situation(_Strict):
+class Situation(Strict):
     """Where one chunk stands."""
 
     index: Annotated[int, Field(ge=0)]
     sentence: Annotated[Text, Field(description="at most 300 characters")]
 
 
-class SituationsReply(_Strict):
+class SituationsReply(Strict):
     """Where chunks stand."""
 
     sentences: list[Situation]
-
-
-class Stated(_Strict):
-    """One thing that a message says of its writer."""
-
-    attribute: Annotated[Text, Field(json_schema_extra={"enum": list(STATED_ATTRIBUTES)})]
-    value: Annotated[Text, Field(description="words of the message, at most 120 characters")]
-    sentence: Annotated[Text, Field(description="at most 300 characters")]
-    last_day: Annotated[Text | None, Field(description="YYYY-MM-DD, or null")] = None
-
-
-class Named(_Strict):
-    """Something or somebody that a message calls by name."""
-
-    name: Annotated[Text, Field(description="as in the message, at most 60 characters")]
-    kind: Annotated[Text, Field(json_schema_extra={"enum": list(KINDS_OF_NAMES)})]
-
-
-class FactsReply(_Strict):
-    """What a message says of its writer, and whom it names. A server without structured output may leave out the latter."""
-
-    facts: Annotated[list[Stated], Field(max_length=MAX_FACTS, description="at most 10")]
-    names: Annotated[list[Named], Field(max_length=MAX_NAMES, description="at most 10")] | None = None
 
 
 def schema_of(shape: type[BaseModel]) -> dict[str, object]:
@@ -165,35 +136,6 @@ def read_situations(content: str, *, count: int) -> tuple[str, ...]:
             raise NotUsable("a sentence is longer than 300 characters")
         sentences[one.index] = line
     return tuple(sentences)
-
-
-def read_facts(content: str) -> tuple[tuple[StatedFact, ...], tuple[NamedThing, ...]]:
-    """Facts and names of a reply, without those whose attribute or kind is not in the list. Raises `NotUsable`."""
-    reply = parsed(content, FactsReply)
-    return tuple(_facts(reply.facts)), tuple(_names(reply.names or ()))
-
-
-def _facts(stated: Sequence[Stated]) -> Iterator[StatedFact]:
-    for one in stated:
-        if one.attribute not in STATED_ATTRIBUTES:
-            continue
-        value, sentence = " ".join(one.value.split()), " ".join(one.sentence.split())
-        if not 0 < len(value) <= MAX_CHARACTERS_OF_VALUE or not 0 < len(sentence) <= MAX_CHARACTERS_OF_FACT:
-            raise NotUsable("a value or a sentence is empty or too long")
-        try:
-            last_day = date.fromisoformat(one.last_day) if one.last_day else None
-        except ValueError:
-            raise NotUsable("a last_day is no date") from None
-        yield StatedFact(one.attribute, value, sentence, last_day)
-
-
-def _names(named: Sequence[Named]) -> Iterator[NamedThing]:
-    for one in named:
-        name = " ".join(one.name.split())
-        if not 0 < len(name) <= MAX_CHARACTERS_OF_NAME:
-            raise NotUsable("a name is empty or too long")
-        if one.kind in KINDS_OF_NAMES:
-            yield NamedThing(name, one.kind)
 
 
 def _sentence(value: str | None) -> str | None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:  # The child processes of the parser import this file, and need no numpy.
@@ -146,69 +145,8 @@ class Situations:
     """What the reply cost."""
 
 
-STATED_ATTRIBUTES: Mapping[str, str] = MappingProxyType(
-    {
-        "name": "the writer's own name",
-        "nickname": "what the writer wants to be called",
-        "age": "in years",
-        "birthday": "day and month",
-        "marital status": "married, engaged, divorced",
-        "home": "the place where the writer lives now",
-        "lived": "a place where the writer lived before",
-        "origin": "where the writer comes from",
-        "employer": "the company that the writer works for now",
-        "job": "the writer's occupation now",
-        "past job": "an occupation of before",
-        "study": "what or where the writer studies",
-        "speaks": "the languages that the writer speaks, all in one",
-        "learning": "what the writer learns",
-        "wife": "her name",
-        "husband": "his name",
-        "partner": "the partner's name",
-        "mother": "her name",
-        "father": "his name",
-        "has": "children, other relatives or animals that the writer has, with their names",
-        "owns": "a thing that the writer owns",
-        "no longer owns": "a thing that the writer owned",
-        "drives": "the car or other vehicle that the writer drives",
-        "uses": "a product that the writer uses",
-        "allergy": "what the writer is allergic to",
-        "no longer allergic": "what the writer was allergic to",
-        "health": "an illness or a condition",
-        "medicine": "the name of a medicine that the writer takes",
-        "diet": "vegan, vegetarian and the like",
-        "does not eat": "a food",
-        "does not drink": "a drink",
-        "likes": "what the writer likes",
-        "dislikes": "what the writer does not like",
-        "hobby": "what the writer does in free time",
-        "request": "what the writer asks of assistants from now on",
-        "phone number": "the writer's own",
-        "email": "the writer's own address",
-        "goal": "what the writer works towards",
-        "decision": "what the writer has decided",
-        "plan": "what is planned for a day (last_day), without the day",
-    }
-)
-"""What a language model may say of a person, each with what its value is. A reply about anything else has no effect."""
-
-
-@dataclass(frozen=True, slots=True)
-class StatedFact:
-    """One thing that a message says of its writer."""
-
-    attribute: str
-    """One of `STATED_ATTRIBUTES`."""
-    value: str
-    """Of one line, not empty, in words of the message."""
-    sentence: str
-    """Of one line, not empty, in the third person."""
-    last_day: date | None
-    """Of a plan."""
-
-
-KINDS_OF_NAMES = ("person", "animal", "organisation", "project", "place", "thing")
-"""What a name may be of."""
+KINDS_OF_NAMES = ("user", "person", "animal", "organisation", "project", "place", "thing")
+"""What a name may be of; user: the user's own name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,13 +160,76 @@ class NamedThing:
 
 
 @dataclass(frozen=True, slots=True)
-class StatedFacts:
-    """What a language model says that a message says of its writer, and whom and what it names."""
+class ShownMemory:
+    """What is remembered of a user, as a language model is shown it."""
 
-    facts: tuple[StatedFact, ...]
-    """At most 10."""
+    id: str
+    """Short, of this stretch alone: k1, k2, ..."""
+    text: str
+    said: date
+    until: date | None
+    """The last day on which it holds, if that is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownMessage:
+    """A message, as a language model is shown it."""
+
+    id: str
+    """Short, of this stretch alone: m1, m2, ..."""
+    by: str
+    """user, assistant, or the name of a speaker."""
+    day: date
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """The newest part of a conversation, and what is remembered of its user."""
+
+    memories: tuple[ShownMemory, ...]
+    before: tuple[ShownMessage, ...]
+    messages: tuple[ShownMessage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """A fact of one line; `evidence`: ids of messages, as the model gave them."""
+
+    text: str
+    about: str | None
+    valid_from: date | None
+    valid_to: date | None
+    evidence: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Superseded:
+    """A fact in place of the memory of this id, as the model gave it."""
+
+    id: str
+    text: str
+    evidence: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The memory of this id, as the model gave it, is not true any more."""
+
+    id: str
+    evidence: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Operations:
+    """What a language model says that a stretch changes. Their shapes are right; whether their ids are is not known."""
+
+    add: tuple[Added, ...] = ()
+    supersede: tuple[Superseded, ...] = ()
+    end: tuple[Ended, ...] = ()
     names: tuple[NamedThing, ...] = ()
-    """At most 10."""
+    invalid: tuple[str, ...] = ()
+    """The kinds of those that were left out, since their shape was wrong."""
     tokens: int = field(default=0, compare=False)
     """What the reply cost."""
 
@@ -242,7 +243,7 @@ class WordEmbedder(Embedder, Protocol):
 
 
 class LanguageModel(Protocol):
-    """Writes the insight of a dream, says where the chunks of a document stand, and what a message says of its writer."""
+    """Writes the insight of a dream, says where the chunks of a document stand, and reads conversations."""
 
     @property
     def name(self) -> str:
@@ -267,11 +268,8 @@ class LanguageModel(Protocol):
         """
         ...
 
-    async def facts(self, message: str, *, day: date, writer: str) -> StatedFacts:
-        """Say what the message says of its writer, and whom and what it names.
-
-        `day`: when it was written. `writer`: what the sentences call its writer. Raises as `insight` does.
-        """
+    async def facts(self, stretch: Stretch) -> Operations:
+        """Say what a stretch of conversation changes in what is remembered. Raises as `insight` does."""
         ...
 
     async def close(self) -> None:
@@ -334,7 +332,7 @@ class Receipt:
     reference: str
     """Where it is found there: a transaction's hash, a CID, a serial number. Of one line."""
     proof: bytes | None
-    """What convinces somebody without asking the ledger: a timestamp token, a witness's signature. None where there is none."""
+    """What convinces somebody without asking the ledger: a timestamp token. None where there is none."""
     final: bool
     """False while the ledger may still take it back (a transaction without enough confirmations): ask again."""
 
@@ -356,7 +354,7 @@ class Ledger(Protocol):
 
     @property
     def name(self) -> str:
-        """As settings name it: 'witness', 'rfc3161', 'ipfs', 'evm'."""
+        """As settings name it: 'rfc3161', 'ipfs', 'evm'."""
         ...
 
     @property

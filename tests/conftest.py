@@ -135,36 +135,37 @@ SLOWEST = (
 """Tests that wait for seconds. One process takes them all, first of all; the others do the rest meanwhile."""
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out on further servers what would try the same twice, and puts the slowest files first."""
-    again = [item for item in items if _server_of(item) in wanted()[1:] and _on_one_server(item)]
-    config.hook.pytest_deselected(items=again)
-    left_out = set(again)
-    items[:] = [item for item in items if item not in left_out]
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts the slowest files first."""
     items.sort(key=lambda item: _place_of(item) not in SLOWEST)
-
-
-def _on_one_server(item: pytest.Item) -> bool:
-    return _place_of(item) not in ON_EVERY_SERVER or item.get_closest_marker("first_server") is not None
 
 
 def _place_of(item: pytest.Item) -> str:
     return str(item.path.relative_to(Path(__file__).parent))
 
 
-def _server_of(item: pytest.Item) -> object:
-    return (
-        item.callspec.params.get("server")
-        if isinstance(item, pytest.Function) and hasattr(item, "callspec")
-        else None
-    )
+@pytest.hookimpl(tryfirst=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Makes items for further servers only where the server matters."""
+    if "server_name" in metafunc.fixturenames:
+        first = metafunc.definition.get_closest_marker("first_server") is not None
+        everywhere = _place_of(metafunc.definition) in ON_EVERY_SERVER and not first
+        metafunc.parametrize(
+            "server_name", wanted() if everywhere else wanted()[:1], indirect=True, scope="session"
+        )
 
 
-@pytest.fixture(scope="session", params=wanted())
-def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+@pytest.fixture(scope="session")
+def server_name(request: pytest.FixtureRequest) -> str:
+    """One of `wanted`."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="session")
+def server(server_name: str, pytestconfig: pytest.Config) -> Iterator[Server]:
     """The server that all tests share."""
     with ExitStack() as stack:
-        yield _start(request.config, request.param, stack)
+        yield _start(pytestconfig, server_name, stack)
 
 
 @pytest.fixture(scope="session")

@@ -27,10 +27,10 @@ from pathlib import Path
 
 import asyncpg
 
-from benchmarks.files.document_sets import ROOT, own_documents
 from benchmarks.harness import Running, arguments, daemon, database, percentiles, report, wait_for
 from benchmarks.search.bodies import IDLE
 
+ROOT = Path(__file__).parents[2]
 FILE_BYTES = 10_000
 FOLDERS = 20
 
@@ -59,8 +59,8 @@ def make_files(folder: Path, count: int) -> int:
     # A part of a block of code would make code of all that follows it.
     paragraphs = [
         p
-        for document in own_documents().documents
-        for p in re.split(r"\n\s*\n", document.text)
+        for page in sorted((ROOT / "docs").glob("*.md"))
+        for p in re.split(r"\n\s*\n", page.read_text(encoding="utf-8"))
         if "```" not in p and len(p) < FILE_BYTES / 2
     ]
     written = 0

@@ -1,15 +1,14 @@
 """How documents are cut: memoryd's chunks beside fixed windows and whole texts, by what recall() then finds.
 
-    python -m benchmarks.files.documents [--data FILE...]
+    python -m benchmarks.files.documents --data FILE...
 
-The project's own documents with the questions of questions.json, and of each FILE (benchmarks.search.bodies) the long messages,
-each a document. Every set is written three times, for users of their own: with its content, which the daemon cuts (chunks);
-with windows of 200 words that the writer brings; with the whole text as one chunk. The two latter have the document's title as
-context. A question is asked in SQL with its text alone.
+Of each FILE (benchmarks.search.bodies) the long messages are taken, each as a document. Every set is written three times, for
+users of their own: with its content, which the daemon cuts (chunks); with windows of 200 words that the writer brings; with the
+whole text as one chunk. The two latter have the document's title as context. A question is asked in SQL with its text alone.
 
-@5 is the part of the evidence among the first five results: the phrase that answers the question, or the messages. Whole
-texts contain everything, so `words` says how many words the five results have together (mean), and `in 1,000 words` is the
-part of the evidence in the first results that have 1,000 words at most: what an agent with so much room gets.
+@5 is the part of the evidence among the first five results. Whole texts contain everything, so `words` says how many words the
+five results have together (mean), and `in 1,000 words` is the part of the evidence in the first results that have 1,000 words
+at most: what an agent with so much room gets.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from statistics import fmean
 
 import asyncpg
 
-from benchmarks.files.document_sets import DocumentSet, Question, folded, long_messages, own_documents
+from benchmarks.files.document_sets import DocumentSet, Question, long_messages
 from benchmarks.harness import arguments, daemon, database, percentiles, wait_for
 from benchmarks.search.bodies import IDLE
 from benchmarks.search.evidence import print_table
@@ -109,8 +108,6 @@ async def write(connection: asyncpg.Connection, documents: DocumentSet, cut: Cut
 
 def found(question: Question, written: Written, results: Iterable[asyncpg.Record]) -> float:
     """The part of the evidence that these results have."""
-    if question.phrase is not None:
-        return float(any(question.phrase in folded(r["content"]) for r in results))
     evidence = {written.ids[e] for e in question.evidence}
     return len(evidence & {r["document"] for r in results}) / len(evidence)
 
@@ -137,8 +134,6 @@ async def ask(connection: asyncpg.Connection, sets: Sequence[Written]) -> Result
             times.append(time.perf_counter() - began)
             shown = results[:SHOWN]
             figures[f"@{SHOWN}"].append(found(question, written, shown))
-            if question.kind:
-                figures[f"@{SHOWN}, {question.kind}"].append(figures[f"@{SHOWN}"][-1])
             figures[f"in {ROOM:,} words"].append(found(question, written, fitting(results)))
             figures["words"].append(sum(len(r["content"].split()) for r in shown))
     count, words = await connection.fetchrow(COUNT, [s.user for s in sets]) or (0, 0.0)
@@ -178,10 +173,10 @@ def main() -> None:
     """Runs the benchmark."""
     parser = arguments(__doc__ or "")
     parser.add_argument(
-        "--data", type=Path, nargs="*", default=[], metavar="FILE", help="bodies of text with questions"
+        "--data", type=Path, nargs="+", required=True, metavar="FILE", help="bodies of text with questions"
     )
     options = parser.parse_args()
-    collections = {"this project": [own_documents()], **{f.stem: long_messages(f) for f in options.data}}
+    collections = {f.stem: long_messages(f) for f in options.data}
     lines = []
     for name, sets in collections.items():
         # Each in a database of its own, since the lexicon is one for all users and knows the words of all.

@@ -209,7 +209,7 @@ def main() -> None:
         "--drop-settle-seconds",
         type=float,
         default=0.2,
-        help="MEMORYD_DROP_SETTLE_SECONDS, whose default is 2",
+        help="seconds for which a file in the drop folder must be unchanged; a daemon waits for 2",
     )
     parser.add_argument(
         "--folder", type=Path, help="where the files are; not given: in the folder for temporary files"

@@ -73,6 +73,7 @@ insert into memoryd.lexeme_changes (scope, source, language, speaker, words, lex
 select scope, source, language, btrim(speaker), length, strip(lexemes), 1 from memoryd.entries;
 select memoryd.fold_lexeme_changes(null);
 """
+BUILT = "select count(*) from memoryd.settings where key = 'dense_index.entries'"
 
 
 class Rows:
@@ -143,7 +144,7 @@ async def learn(connection: asyncpg.Connection, url: str, *, lists_from: int) ->
     rows = await connection.fetchval("select count(*) from memoryd.entries")
     while True:
         await build_dense_indexes(opened, get_logger(), min_rows=lists_from)
-        if rows < lists_from or await connection.fetchval("select count(*) from memoryd.dense_indexes"):
+        if rows < lists_from or await connection.fetchval(BUILT):
             break
         # The daemon has begun to build, and was ended: its lease runs out.
         await asyncio.sleep(5)

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncpg
 
-from benchmarks.load.activity import BACKLOG, BUCKETS, PAST, TOPICS
-
 # $1: rows that are there already; $2: rows that there are to be; n: the number of a row.
 NUMBERS = "from generate_series($1::bigint + 1, $2::bigint) as r(n)"
 USER = "lpad(to_hex(n % 1000 + 1), 32, '0')::uuid"
@@ -109,8 +107,7 @@ on conflict do nothing
 LOG = """
 update memoryd.trail_leaves l set position = l.id - 1 where l.position is null;
 update memoryd.trail set carried = true, size = (select count(*) from memoryd.trail_leaves);
-insert into memoryd.trail_keys (key_id, verifier) values ('k', 'v') on conflict do nothing;
-insert into memoryd.trail_checkpoints (size, root, note, key_id)
+insert into memoryd.trail_checkpoints (size, root, note, verifier)
 select n, '', '', 'k' from memoryd.trail t cross join generate_series(1, t.size, 100) n on conflict do nothing;
 insert into memoryd.trail_ledgers (name, from_position, next_position, from_size)
 values ('evm', 0, 0, 0) on conflict do nothing;
@@ -139,11 +136,23 @@ select one.id, other.id, 'similar', 0.4 from newest one join newest other on oth
 on conflict do nothing;
 """
 DAYS = """
-insert into memoryd.daily_sizes (day, bytes, measured_at, source_rows)
-select current_date - n, 1000000000 - n * 1000000, now() - make_interval(days => n), '{"memory": 1000}'
+insert into memoryd.settings (key, value)
+select 'sizes', jsonb_object_agg(to_char(current_date - n, 'YYYY-MM-DD'), jsonb_build_object(
+    'bytes', 1000000000 - n * 1000000, 'measured_at', now() - make_interval(days => n)))
 from generate_series(1, 90) n on conflict do nothing;
-insert into memoryd.daily_retrievals (day, asked, useful, not_useful)
-select current_date - n, 1000, 300 + n, 100 from generate_series(1, 90) n on conflict do nothing;
+"""
+TOPICS = [
+    "context", "capture", "index", "facts", "statistics", "lexicon", "associate", "request", "user_data", "situate", "dream",
+]  # fmt: skip
+PAST = """
+insert into memoryd.activity (writer, number, began_at, topic, done, waiting)
+select '00000000-0000-0000-0000-000000000001', m, date_trunc('minute', now()) - make_interval(mins => m), t, 50, 3
+from generate_series(1, 2880) m, unnest($1::text[]) t
+"""
+# A third of them in lanes that rest.
+BACKLOG = """
+insert into memoryd.jobs (topic, lane)
+select ($1::text[])[1 + n % 9], case when n % 3 = 0 then 'lane ' || n % 500 end from generate_series(1, $2::integer) n
 """
 
 
@@ -156,6 +165,6 @@ async def fill_tables(connection: asyncpg.Connection, there: int, count: int) ->
     if count > 1:
         await connection.execute(MEMORIES)
         await connection.execute(DAYS)
-        await connection.execute(PAST, TOPICS, BUCKETS, 1, 1560)
+        await connection.execute(PAST, TOPICS)
         await connection.execute(BACKLOG, TOPICS, count)
     await connection.execute("set session_replication_role = origin")

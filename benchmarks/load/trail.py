@@ -36,7 +36,7 @@ PROOFS = 200
 ANCHORED = 20
 """One outcome in this number has a word that anchors it."""
 EMPTY = """
-truncate agent_commands, agent_memory, memory_associations, memory_anchors, memory_queries, memoryd.facts, memoryd.fact_sources,
+truncate agent_commands, agent_memory, memory_associations, memory_anchors, memory_queries, memoryd.fact_sources,
     memoryd.memory_uses, memoryd.trail_leaves
 """
 
@@ -84,29 +84,30 @@ async def measure_log(url: str, leaves: int) -> dict[str, object]:
 async def measure_captures(url: str, count: int, pairs: int) -> dict[str, object]:
     """Finished tasks a second, remembered and associated, with and without anchoring."""
     connection = await asyncpg.connect(url)
-    rows = [
-        (*row[:2], row[2] + "\nrolled out zyx" * (n % ANCHORED == 0), *row[3:])
-        for n, row in enumerate(tasks(None, 1, count))
-    ]
+    rows = {
+        anchoring: [
+            (*row[:2], row[2] + f"\nrolled out {word}" * (n % ANCHORED == 0), *row[3:])
+            for n, row in enumerate(tasks(None, 1, count))
+        ]
+        for anchoring, word in ((True, "milestone"), (False, "zyx"))
+    }
     rates: dict[bool, list[float]] = {False: [], True: []}
     anchors = 0
     for pair in range(pairs + 1):
         for anchoring in (bool(pair % 2), not pair % 2):
             await connection.execute(EMPTY)
-            words = dict.fromkeys(("anchor_incidents", "anchor_decisions"), "none")
-            words["anchor_milestones"] = "zyx" if anchoring else "none"
-            async with daemon(url, **words):
+            async with daemon(url):
                 began = time.perf_counter()
-                await connection.execute(INSERT, *map(list, zip(*rows, strict=True)))
+                await connection.execute(INSERT, *map(list, zip(*rows[anchoring], strict=True)))
                 await wait_for(connection, "select not exists (select from memoryd.jobs)", pause=0.02)
                 if pair:  # the first pair warms the server
-                    rates[anchoring].append(len(rows) / (time.perf_counter() - began))
+                    rates[anchoring].append(count / (time.perf_counter() - began))
             if anchoring:
                 anchors = await connection.fetchval("select count(*) from memory_anchors")
     await connection.close()
     ratios = [w / o for w, o in zip(rates[True], rates[False], strict=True)]
     return {
-        "tasks": len(rows),
+        "tasks": count,
         "pairs": pairs,
         "anchored_of_them": anchors,
         "without_tasks_per_second": [round(one) for one in rates[False]],

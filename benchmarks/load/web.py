@@ -78,7 +78,7 @@ ASKED: dict[str, list[dict[str, str]]] = {
     path: [*asked, {"before": "{position}" if path == "/trail" else "{middle},{nobody}"}] for path, asked in OF_LISTS.items()
 }  # fmt: skip
 """Pages that are also asked something."""
-ONLY_ASKED = ("/graph/data", "/audit/derived", "/audit/derived/forget")
+ONLY_ASKED = ("/graph/data", "/audit/derived")
 """What is no page until it is asked something."""
 OF_ONE = {
     "/memories/": ("memory", "replaced", "hub"), "/conversations/": ("session", "long_session"),

@@ -26,7 +26,7 @@ from benchmarks.soak.ledger import Ledger
 from benchmarks.soak.writers import BROKEN, Writers
 from daemon.embedded.server import EmbeddedPostgres
 
-SETTINGS = {"claim_seconds": "5", "dream_idle_hours": "0.001", "facts": "rules"}
+SETTINGS = {"dream_idle_hours": "0.001"}
 DRAIN_SECONDS = 600.0
 WAITING = "select count(*) from memoryd.jobs"
 SLOW_SECONDS = 5.0
@@ -63,7 +63,7 @@ async def soak(
     stopping = asyncio.Event()
     (folder / "backups").mkdir()
     with log.open("ab") as stream:
-        processes = Daemons(server.socket_url, stream, SETTINGS | {"trail_key_file": str(folder / "key")})
+        processes = Daemons(server.socket_url, stream, SETTINGS | {"trail_key": f"file:{folder / 'key'}"})
         await processes.command("anchors", "new-key", str(folder / "key"))
         processes.start(daemons)
         faults = Faults(server, processes, random.Random(seed), folder / "backups")

@@ -28,12 +28,6 @@ with recount as (
 select count(*) from recount r full join memoryd.lexeme_statistics s using (scope, lexeme)
 where r.rows is distinct from s.rows
 """
-TWO_HOMES = """
-select count(*)
-from (select from memoryd.facts f join agent_memory m on m.id = f.memory_id
-      where f.slot = 'home' and m.superseded_by is null
-      group by f.user_id, m.agent_id, m.metadata ->> 'speaker' having count(*) > 1) h
-"""
 # Texts of every column that may have some; vectors have no words.
 TEXTS = """
 select c.relname, n.nspname,
@@ -71,7 +65,6 @@ async def account(connection: asyncpg.Connection, ledger: Ledger) -> dict[str, o
             "select count(*) from (select from memory_associations group by memory_id having count(*) > 5) m"
         ),
         "traces_of_erased_users": await _traces(connection, ledger),
-        "two_homes_at_once": await connection.fetchval(TWO_HOMES),
         "dead_letters": [
             tuple(r)
             for r in await connection.fetch(

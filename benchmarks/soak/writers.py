@@ -39,8 +39,6 @@ insert into memory_chunks (id, document_id, user_id, chunk_index, chunk_text) se
 
 WHOLE = "insert into documents (id, title, content, user_id) values ($1, $2, $3, $4)"
 ANCHOR = "insert into memory_anchors (id, agent_id, category, payload) values ($1, $2, 'decision', $3)"
-FACTS_OF_TEN = 3
-"""Of ten messages these say something of their writer, which replaces what was known."""
 
 
 class Writers:
@@ -95,13 +93,6 @@ class Writers:
 
     def _text(self, user: User | None) -> str:
         return self._corpus.text() + (f" {user.mark}" if user is not None else "")
-
-    def _said(self, user: User | None) -> str:
-        """A message, some of them with a fact."""
-        said = self._text(user)
-        if self._ledger.dice.randrange(10) < FACTS_OF_TEN:
-            said = f"I live in {self._corpus.text().split()[0].capitalize()}town. {said}"
-        return said
 
     async def _as_user(self, work: Callable[[User | None], Awaitable[None]]) -> None:
         """Does it for a user who is not erased meanwhile."""
@@ -164,7 +155,7 @@ class Writers:
             row, session = uuid4(), self._ledger.dice.choice(mine)
             await connection.execute(
                 MESSAGE,
-                *(row, session, user.id if user else None, user.mark if user else "Ann", self._said(user)),
+                *(row, session, user.id if user else None, user.mark if user else "Ann", self._text(user)),
             )
             self._ledger.note("conversation_messages", row, user)
 

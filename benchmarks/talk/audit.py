@@ -3,8 +3,8 @@
     python -m benchmarks.talk.audit --data ../shared/data/recall/*.json --read 30
 
 A file has conversations, as `[{id, turns: [{speaker, time, text}]}]` or `[{user, sessions: [[[speaker, text]]]}]`, or memories,
-as `[{content, created_at}]`. Each turn becomes two kinds of memories, as a simple system of memory would keep them and export
-them: the turn itself, and each fact in it (memory.facts), none of which replaces another. Each conversation is a user's.
+as `[{content, created_at}]`. Each turn becomes a memory, as a simple system of memory would keep it. Each conversation is a
+user's.
 Printed are the counts, and of each rule some findings with their texts.
 """
 
@@ -24,7 +24,6 @@ import asyncpg
 from benchmarks.harness import arguments, database, report
 from daemon.audit.find import chosen, find
 from daemon.audit.rule import Extent, Finding
-from memory.facts.find import find_facts
 
 LONGEST = 20_000
 INSERT = """
@@ -59,11 +58,6 @@ def memories(file: Path) -> Iterator[dict[str, Any]]:
             if not text.strip():
                 continue
             yield {"user_id": user, "content": text, "created_at": at.isoformat()}
-            if turn["speaker"] == "assistant" or len(text) > 2000:
-                continue
-            subject = "The user" if turn["speaker"] in {"user", None} else turn["speaker"]
-            for fact in find_facts(text, at, subject=subject):
-                yield {"user_id": user, "content": fact.content, "created_at": at.isoformat()}
 
 
 async def measure(url: str, files: list[Path], rules: list[str], read: int, seed: int) -> dict[str, object]:

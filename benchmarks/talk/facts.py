@@ -1,187 +1,248 @@
-"""Which facts the rules find in what people say: precision and recall on labelled turns.
+"""What a language model makes of conversations: which facts stand at the end, and whether they help to answer.
 
-    python -m benchmarks.talk.facts [--show] [--model] [--chats FILE [--sentences FILE]]
+    python -m benchmarks.talk.facts --chats FILE (--record FILE | --play FILE) [--show] [--parallel N]
 
-fact_turns_elsewhere.json has 60 turns in German, French, Spanish and Chinese, written after the rules for these languages.
-fact_turns_tuned.json was looked at while the rules were written; fact_turns_held_out.json was written before them, and looked
-at once after the rules were tried on it. fact_turns_messy.json has 551 as people type them, in five languages, most of which
-state nothing: each batch was written before it was tried, then looked at. fact_chats.json is for --chats.
-Each turn has the facts that it states, each as words that the sentence of the fact contains. A fact that is found and not
-labelled counts against precision, also where it is true.
+--record asks the server of MEMORYD_OPENAI_BASE_URL (MEMORYD_OPENAI_API_KEY) for the model MEMORYD_LANGUAGE_MODEL, and keeps
+question and answer in the file; what is in it already is not asked again. --play asks nobody. Daemons read the chats from a
+real Postgres, each session after the one before, several chats at once. benchmarks/talk/labelled.py says what a file has.
+Nobody who answers may know the labels.
 
---model: what a language model would be asked about the messy turns; none is called.
-
---chats: conversations of several sessions, replayed through the finder and the comparison with what is known that the daemon
-uses. A JSON list of {user, sessions: [[[speaker or null, message]]], expect, superseded, never}: pairs of a label and a regular
-expression. `expect` must be true of a current memory at the end, `superseded` of none (and has been of an older one), `never`
-of none that was ever stored. --sentences: {"facts": [...], "no_facts": [...]}, messages that state something, or nothing.
+`current and right`: share of the expected facts that a memory states at the end. `stored right`: share of all memories that
+were ever stored which a label names; --show prints the others, which may be right all the same. `never`: memories that must
+not be. `outdated`: facts that nothing current states any more. `ended wrongly`: expected facts that only a memory states which
+was ended or superseded. Then questions, by recall() and by build_context(): whether evidence is among the first five lines,
+with the facts, and once more without.
 """
 
 from __future__ import annotations
 
-import json
+import asyncio
+import os
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from uuid import UUID, uuid4
 
-from benchmarks.harness import arguments, report
-from memory.facts.find import find_facts
-from memory.facts.merge import Known, Source, compared, merge
-from memory.facts.stated import personal
-from providers.openai_language_model import FACTS
+import asyncpg
 
-CHATS_AT = datetime(2026, 11, 9, 10, tzinfo=UTC)
-"""When the first session of a conversation is: a Monday. The others are a week apart."""
-SAID_AT = datetime(2026, 3, 11, 10, tzinfo=UTC)
-"""When all turns are said: a Wednesday."""
+from benchmarks.harness import arguments, daemon, database, report, wait_for
+from benchmarks.search.bodies import IDLE
+from benchmarks.talk.labelled import Chat, Question, read_chats
+from benchmarks.talk.recorded import Recorder
+
+CALLS_OF_A_DAEMON = 4
+FIRST = 5
+INSERT = """
+insert into conversation_messages (id, session_id, user_id, agent_id, role, speaker, content, created_at)
+values ($1, $2, $3, 'chatbot', $4, $5, $6, $7)
+"""
+QUEUE = "select memoryd.queue_stretches(16, '0 seconds', $1)"
+STORED = """
+select m.content, coalesce(array_agg(s.message_id) filter (where s.message_id is not null), '{}') as said_in,
+       m.superseded_by is null and (m.valid_to is null or m.valid_to > $2) as current
+from agent_memory m left join memoryd.fact_sources s on s.memory_id = m.id
+where m.user_id = $1
+group by m.id order by m.created_at, m.content
+"""
+FAILED = "select error from memoryd.dead_letters where topic = 'facts' limit 1"
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """One that was stored."""
+
+    text: str
+    said_in: Sequence[Any]
+    current: bool
 
 
 def main() -> None:
     parser = arguments(__doc__ or "")
-    parser.add_argument(
-        "--show", action="store_true", help="print what is wrong and what is missed, not of the held-out half"
-    )
-    parser.add_argument("--chats", type=Path, help="conversations, replayed session by session")
-    parser.add_argument("--sentences", type=Path, help="sentences that state something, or nothing")
-    parser.add_argument(
-        "--model",
-        action="store_true",
-        help="print what a language model would be asked about the messy turns",
-    )
+    parser.add_argument("--chats", type=Path, required=True, help="conversations with labels")
+    parser.add_argument("--record", type=Path, help="ask the server, and keep what it answers in this file")
+    parser.add_argument("--play", type=Path, help="answer from this file")
+    parser.add_argument("--parallel", type=int, default=4, help="chats that are read at once")
+    parser.add_argument("--timeout", type=float, default=1800, help="seconds for one answer")
+    parser.add_argument("--show", action="store_true", help="print what is stored, missing and wrong")
     options = parser.parse_args()
-    figures: dict[str, object] = {}
-    if options.model:
-        report("turns shown to a language model", _asked(), options.json)
-        return
-    if options.chats is not None:
-        chats = json.loads(options.chats.read_text(encoding="utf-8"))
-        report("facts at the end of conversations", replayed(chats, show=options.show), options.json)
-    if options.sentences is not None:
-        sentences = json.loads(options.sentences.read_text(encoding="utf-8"))
-        report("facts found in sentences", _found(sentences, show=options.show), options.json)
-    if options.chats is not None or options.sentences is not None:
-        return
-    for name in ("tuned", "held_out", "elsewhere", "messy"):
-        file = Path(__file__).with_name(f"fact_turns_{name}.json")
-        turns = json.loads(file.read_text(encoding="utf-8"))
-        right, wrong, missed = _count(turns, show=options.show and name != "held_out")
-        figures |= {
-            f"{name}: turns": len(turns),
-            f"{name}: facts": right + missed,
-            f"{name}: precision": round(right / (right + wrong), 3),
-            f"{name}: recall": round(right / (right + missed), 3),
+    if (options.record is None) == (options.play is None):
+        parser.error("give --record or --play")
+    chats = read_chats(options.chats)
+    recorder = Recorder(
+        options.record or options.play,
+        play=options.play is not None,
+        upstream=os.environ.get("MEMORYD_OPENAI_BASE_URL"),
+        key=os.environ.get("MEMORYD_OPENAI_API_KEY"),
+        timeout_seconds=options.timeout,
+    )
+    with recorder, database(options.database_url) as url:
+        figures = asyncio.run(_measure(url, chats, recorder, options))
+    report(f"facts of {options.chats.name}", figures, options.json)
+
+
+async def _measure(url: str, chats: Sequence[Chat], recorder: Recorder, options: Any) -> dict[str, object]:
+    settings = {
+        "language_model": os.environ.get("MEMORYD_LANGUAGE_MODEL", "openai/any"),
+        "openai_base_url": recorder.base_url,
+        "language_model_calls_per_hour": 1_000_000,
+        "language_model_tokens_per_hour": 1_000_000_000,
+        "provider_timeout_seconds": options.timeout,
+    }
+    async with AsyncExitStack() as stack:
+        for _ in range(-(-options.parallel // CALLS_OF_A_DAEMON)):
+            await stack.enter_async_context(daemon(url, **settings))
+        room = asyncio.Semaphore(options.parallel)
+        await asyncio.gather(*(_talk(url, chat, room) for chat in chats))
+        connection = await asyncpg.connect(url)
+        await wait_for(connection, IDLE, pause=0.05)
+        stored = {
+            chat.name: [Memory(*row) for row in await connection.fetch(STORED, chat.user, chat.ends)]
+            for chat in chats
         }
-    report("facts found in turns", figures, options.json)
-
-
-def _count(turns: list[tuple[str, list[str]]], *, show: bool) -> tuple[int, int, int]:
-    """How many facts are right, how many are not labelled, and how many labelled ones were not found."""
-    right = wrong = missed = 0
-    for text, labels in turns:
-        left = list(labels)
-        for fact in find_facts(text, SAID_AT):
-            if fact.only_ends or fact.needs:
-                continue  # it says nothing without what is known already
-            label = next((one for one in left if all(w in fact.content.lower() for w in one.split())), None)
-            if label is None:
-                wrong += 1
-            else:
-                right += 1
-                left.remove(label)
-            if show and label is None:
-                print(f"wrong:  {text!r} -> {fact.content}")
-        missed += len(left)
-        if show and left:
-            print(f"missed: {text!r}: {left}")
-    return right, wrong, missed
-
-
-def _asked() -> dict[str, object]:
-    """Prints the instructions and each message as it is shown; no model is called."""
-    turns = json.loads(Path(__file__).with_name("fact_turns_messy.json").read_text(encoding="utf-8"))
-    shown = [text for text in (personal(text) for text, _ in turns) if text]
-    print(FACTS, *shown, sep="\n\n")
-    return {"turns": len(turns), "shown": len(shown)}
-
-
-@dataclass(slots=True)
-class Memories:
-    """What a conversation has left, in the shape in which the daemon's handler keeps it."""
-
-    current: dict[UUID, Known] = field(default_factory=dict)
-    past: list[Known] = field(default_factory=list)
-
-    def hear(self, source: Source, text: str) -> None:
-        """A message of the user."""
-        found = [(source, fact) for fact in find_facts(text, source.said_at)]
-        families = compared([fact for _, fact in found])
-        known = [one for one in self.current.values() if one.slot.split(":", 1)[0] in families]
-        changes = merge(found, known, iter(uuid4, None))
-        for new in changes.new:
-            self.current[new.memory_id] = new.known
-        for older, _, _ in changes.superseded:
-            self.past.append(self.current.pop(older))
-        for memory in changes.ended:
-            self.past.append(self.current.pop(memory))
-
-
-def replayed(chats: Sequence[Mapping[str, Any]], *, show: bool) -> dict[str, object]:
-    totals = dict.fromkeys(("expect", "superseded", "never", "stored", "labelled"), 0)
-    right = {"expect": 0, "superseded": 0, "never": 0}
-    for chat in chats:
-        memories = told(chat["sessions"])
-        now = [one.content for one in memories.current.values()]
-        before = [one.content for one in memories.past]
-        for part in right:
-            for label, expression in chat[part]:
-                is_now, was = (
-                    any(re.search(expression, c, re.IGNORECASE) for c in cs) for cs in (now, before)
-                )
-                good = {"expect": is_now, "superseded": was and not is_now, "never": is_now or was}[part]
-                totals[part] += 1
-                right[part] += good
-                if show and good == (part == "never"):
-                    print(f"{chat['user']}: {part}: {label}")
-        labels = [expression for part in ("expect", "superseded") for _, expression in chat[part]]
-        totals["stored"] += len(now + before)
-        totals["labelled"] += sum(
-            any(re.search(one, c, re.IGNORECASE) for one in labels) for c in now + before
-        )
-        if show:
-            print(*(f"  {chat['user']} now: {c}" for c in now), sep="\n")
-            print(*(f"  {chat['user']} before: {c}" for c in before), sep="\n")
-    return {
-        "current at the end": round(right["expect"] / totals["expect"], 3),
-        "stored": totals["stored"],
-        "stored: share that a label names": round(totals["labelled"] / max(1, totals["stored"]), 3),
-        "superseded": f"{right['superseded']} of {totals['superseded']}",
-        "never, but stored": right["never"],
+        figures = _judged(chats, stored, show=options.show)
+        for name in ("with facts", "without"):
+            if name == "without":
+                await connection.execute("delete from agent_memory")
+                await wait_for(connection, IDLE, pause=0.05)
+            found = await _asked(connection, chats, stored, show=options.show)
+            total = sum(len(chat.questions) for chat in chats)
+            for way in ("recall", "context"):
+                figures[f"questions by {way}, {name}"] = f"{found[way]} of {total}"
+            figures[f"outdated above it, {name}"] = found["outdated above"]
+        await connection.close()
+    messages = sum(turn.role == "user" for chat in chats for session in chat.sessions for turn in session)
+    return figures | {
+        "messages of users": messages,
+        "calls": recorder.calls,
+        "tokens a thousand messages": round(1000 * recorder.tokens / messages),
+        "of them prompt": round(1000 * recorder.prompt_tokens / messages),
+        "calls that the recording lacks": recorder.missing,
+        "recorded with another prompt": recorder.other_prompt,
     }
 
 
-def told(sessions: Sequence[Sequence[tuple[str | None, str]]]) -> Memories:
-    memories, user = Memories(), uuid4()
-    for week, messages in enumerate(sessions):
-        session = uuid4()
-        for index, (speaker, text) in enumerate(messages):
-            said_at = CHATS_AT + timedelta(days=7 * week, minutes=index)
-            memories.hear(Source(uuid4(), session, index, user, "bot", None, speaker, said_at), text)
-    return memories
+async def _talk(url: str, chat: Chat, room: asyncio.Semaphore) -> None:
+    """Writes the sessions, each once the one before is read."""
+    async with room:
+        connection = await asyncpg.connect(url)
+        for session in chat.sessions:
+            for turn in session:
+                await connection.execute(
+                    INSERT, turn.id, session[0].id, chat.user, turn.role, turn.speaker, turn.text, turn.at
+                )
+            while await connection.fetchval(
+                "select exists (select from memoryd.unread where user_id = $1)", chat.user
+            ):
+                await connection.execute(QUEUE, chat.user)
+                if error := await connection.fetchval(FAILED):
+                    raise SystemExit(f"a conversation could not be read: {error}")
+                await asyncio.sleep(0.1)
+        await connection.close()
 
 
-def _found(sentences: Mapping[str, Sequence[str]], *, show: bool) -> dict[str, object]:
-    figures: dict[str, object] = {}
-    for part, texts in sentences.items():
-        found = {text: find_facts(text, CHATS_AT) for text in texts}
-        figures[part] = f"{sum(map(bool, found.values()))} of {len(found)}"
+def _judged(chats: Sequence[Chat], stored: dict[str, list[Memory]], *, show: bool) -> dict[str, object]:
+    count: Counter[str] = Counter()
+    for chat in chats:
+        memories = stored[chat.name]
+        now = [one for one in memories if one.current]
+        complaints = []
+        for label in chat.expect:
+            if any(label.fits(one.text) for one in now):
+                count["right"] += 1
+            elif any(label.fits(one.text) for one in memories):
+                count["ended wrongly"] += 1
+                complaints.append(f"ended wrongly: {label.name}")
+            else:
+                complaints.append(f"missing: {label.name}")
+        for label in chat.outdated:
+            if any(label.fits(one.text) for one in now):
+                complaints.append(f"outdated and current: {label.name}")
+            else:
+                count["over"] += 1
+        for label in chat.never:
+            wrong = [
+                one
+                for one in memories
+                if label.fits(one.text) and (not label.said_in or set(label.said_in) & set(one.said_in))
+            ]
+            count["never"] += bool(wrong)
+            complaints += [f"never ({label.name}): {one.text}" for one in wrong]
+        named = [
+            one for one in memories
+            if any(all(_there(m, one.text) for m in label.match) for label in (*chat.expect, *chat.outdated))
+        ]  # fmt: skip
+        count.update(
+            stored=len(memories), named=len(named), expected=len(chat.expect), outdated=len(chat.outdated)
+        )
+        count["never labels"] += len(chat.never)
         if show:
-            for text, facts in found.items():
-                print(f"{part}: {text} -> {[fact.content for fact in facts]}")
-    return figures
+            for one in memories:
+                print(
+                    f"{chat.name} {'now   ' if one.current else 'before'} {'' if one in named else '(no label) '}{one.text}"
+                )
+            print(*(f"{chat.name} {complaint}" for complaint in complaints), sep="\n")
+    return {
+        "current and right": f"{count['right']} of {count['expected']} ({_share(count['right'], count['expected'])})",
+        "stored right": f"{count['named']} of {count['stored']} ({_share(count['named'], count['stored'])})",
+        "never, but stored": f"{count['never']} of {count['never labels']}",
+        "outdated, ended or superseded": f"{count['over']} of {count['outdated']} ({_share(count['over'], count['outdated'])})",
+        "true, but ended wrongly": count["ended wrongly"],
+    }
+
+
+def _there(expression: str, text: str) -> bool:
+    return re.search(expression, text, re.IGNORECASE) is not None
+
+
+def _share(part: int, whole: int) -> float:
+    return round(part / max(1, whole), 3)
+
+
+async def _asked(
+    connection: asyncpg.Connection, chats: Sequence[Chat], stored: dict[str, list[Memory]], *, show: bool
+) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for chat in chats:
+        texts = {turn.id: turn.text for session in chat.sessions for turn in session}
+        for question in chat.questions:
+            rows = await connection.fetch(
+                "select content from recall($1, user_id => $2, match_count => $3)",
+                question.text,
+                chat.user,
+                FIRST,
+            )
+            block = await connection.fetchval(
+                "select build_context('chatbot', $1, user_id => $2)", question.text, chat.user
+            )
+            lines = [line for line in (block or "").splitlines() if line.startswith("- ")]
+            for way, given in (("recall", [row["content"] for row in rows]), ("context", lines[:FIRST])):
+                first = next(
+                    (i for i, line in enumerate(given) if _answers(line, question, texts, stored[chat.name])),
+                    None,
+                )
+                found[way] += first is not None
+                if question.outdated and any(
+                    _there(question.outdated, line) for line in given[: FIRST if first is None else first]
+                ):
+                    found["outdated above"] += 1
+                if show and first is None:
+                    print(f"{chat.name} {way} does not answer: {question.text}")
+    return found
+
+
+def _answers(line: str, question: Question, texts: dict[Any, str], memories: Sequence[Memory]) -> bool:
+    if question.evidence is not None:
+        return _there(question.evidence, line)
+    right = [texts[one] for one in question.answers]
+    right += [one.text for one in memories if set(one.said_in) & set(question.answers)]
+    return any(_plain(text)[:60] in _plain(line) for text in right)
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.lower().split())
 
 
 if __name__ == "__main__":

@@ -17,10 +17,10 @@ from daemon.adopt.columns import Column, fill, map_columns, read_columns
 from daemon.adopt.designs import DESIGNS, Design
 from daemon.adopt.survey import Survey, refuse, survey
 from daemon.db.errors import is_gone, is_outage
+from daemon.db.foreign import move_aside
 from daemon.db.foreign_rows import NotReadableError, stage
 from daemon.db.migration_files import MigrationFiles
 from daemon.db.names import postgres_names
-from daemon.db.obstacles import move_aside
 from daemon.db.plan import MigrationError
 from daemon.db.pool import FIND_VECTOR_SCHEMA, quoted
 from handlers.shared.ports import AnyConnection

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from daemon.adopt.columns import read_columns
 from daemon.adopt.designs import DESIGN_FUNCTIONS, DESIGNS, is_like
+from daemon.db.foreign import Obstacle, read_obstacles
 from daemon.db.migration_files import MigrationFiles
 from daemon.db.names import postgres_names
-from daemon.db.obstacles import Obstacle, read_obstacles
 from daemon.db.plan import MigrationError
 from daemon.db.pool import quoted
 from handlers.shared.ports import AnyConnection

@@ -13,12 +13,20 @@ from daemon.audit.duplicates import DUPLICATES, NEAR_DUPLICATES
 from daemon.audit.empty import EMPTY
 from daemon.audit.rule import CURRENT, SECONDS, WITHIN, Extent, Found, Rule
 from daemon.audit.scan import PERSONAL_DATA, SECRETS, ScanRule
-from daemon.audit.upkeep import NEVER_USED, OUT_OF_DATE
+from daemon.audit.upkeep import FOUND_BY_RULES, NEVER_USED, OUT_OF_DATE
 
 if TYPE_CHECKING:
     from handlers.shared.ports import AnyConnection
 
-RULES: tuple[Rule, ...] = (DUPLICATES, NEAR_DUPLICATES, CONTRADICTIONS, OUT_OF_DATE, NEVER_USED, EMPTY)
+RULES: tuple[Rule, ...] = (
+    DUPLICATES,
+    NEAR_DUPLICATES,
+    CONTRADICTIONS,
+    OUT_OF_DATE,
+    FOUND_BY_RULES,
+    NEVER_USED,
+    EMPTY,
+)
 """Those that are asked unless others are named, in the order in which they are repaired."""
 OPTIONAL: tuple[ScanRule, ...] = (SECRETS, PERSONAL_DATA)
 """Those that read every text, and need the packages of an extra."""

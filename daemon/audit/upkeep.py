@@ -1,4 +1,4 @@
-"""Memories that nothing has recalled, and those whose time has passed."""
+"""Memories that nothing has recalled, those whose time has passed, and facts that rules found."""
 
 from __future__ import annotations
 
@@ -51,12 +51,32 @@ from passed p
 where p.reason is not null
 """
 
+# Rules found facts in messages before a language model did. By their own confidence those from 0.9 on had a clear sentence.
+BY_RULES = f"""
+select array[m.id] as ids, null::uuid as kept, greatest(m.valid_from, now()) as until,
+       format('found by the rule %L with confidence %s', left(m.metadata ->> 'rule', 40), f.confidence) as reason,
+       m.agent_id, m.user_id, 1 - f.confidence as rank
+from public.agent_memory m
+cross join lateral (
+    select (m.metadata ->> 'confidence')::double precision as confidence
+    where jsonb_typeof(m.metadata -> 'confidence') = 'number') f
+where {CURRENT} and {WITHIN} and m.metadata ->> 'from' = 'conversation' and m.metadata ->> 'rule' <> 'model'
+  and m.last_modified_human is null and f.confidence < 0.9
+"""
+
 NEVER_USED = SqlRule(
     name="never-recalled",
     says="Older than 30 days, and no retrieval has brought it, while others of the same agent and user were brought.",
     repairs="It expires in 30 days (expires_at), unless it is recalled and somebody sets expires_at to null.",
     repair=Repair.EXPIRE,
     sql=NEVER_RECALLED,
+)
+FOUND_BY_RULES = SqlRule(
+    name="by-rules",
+    says="A fact that a rule found in a message, and was not sure of; facts are found by a language model now.",
+    repairs="It ends now (valid_to): it stays as history, and is in no recall.",
+    repair=Repair.END,
+    sql=BY_RULES,
 )
 OUT_OF_DATE = SqlRule(
     name="stale",

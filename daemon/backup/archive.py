@@ -1,6 +1,6 @@
-"""The file of a backup: an archive of pg_dump's custom format, and after it what memoryd says of it.
+"""The file of a backup: pg_dump's custom format, and after it a manifest, what memoryd says of it.
 
-    the archive                      pg_restore reads it without memoryd
+    what pg_dump wrote               pg_restore reads it without memoryd
     the manifest                     JSON in UTF-8
     its length, its SHA-256, MAGIC   8, 32 and 16 bytes: the end of every whole file
 
@@ -10,18 +10,17 @@ Promise: a file that is cut off, changed, or of a later format is refused before
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
+
+from pydantic import TypeAdapter, ValidationError
 
 MAGIC = b"memoryd backup 1"
-_BEGINNING = b"memoryd backup "
 _TAIL = 8 + 32 + len(MAGIC)
-_MAX_MANIFEST = 100_000_000
-BLOCK = 1 << 20
+_BLOCK = 1 << 20
 
 
 class BackupError(Exception):
@@ -56,7 +55,7 @@ class Contents:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What memoryd says of an archive."""
+    """What memoryd says of what pg_dump wrote."""
 
     memoryd: str
     made_at: str
@@ -64,58 +63,50 @@ class Manifest:
     bytes: int
     sha256: str
     keys: Mapping[str, str] = field(default_factory=dict)
-    """Private keys that were asked for: name of the file, and what is in it."""
+    """Private keys that were asked for: name of the file, and what is in it in base64."""
     keys_left_out: Sequence[str] = ()
 
 
+_MANIFEST = TypeAdapter(Manifest)
+
+
 def write_end(file: BinaryIO, manifest: Manifest) -> None:
-    """Writes what comes after the archive."""
-    said = json.dumps(asdict(manifest), sort_keys=True).encode()
+    """Writes what comes after the dump."""
+    said = _MANIFEST.dump_json(manifest)
+    file.seek(0, os.SEEK_END)
     file.write(said + len(said).to_bytes(8, "big") + hashlib.sha256(said).digest() + MAGIC)
 
 
 def read_manifest(path: Path) -> Manifest:
-    """What the file says of itself. Raises BackupError, OSError."""
+    """What a file says of itself, which is whole: all of it was read. Raises BackupError, OSError."""
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - _TAIL))
         tail = file.read()
-        magic = tail[-len(MAGIC) :]
-        if magic != MAGIC:
-            if magic.startswith(_BEGINNING):
+        if not tail.endswith(MAGIC):
+            if tail[-len(MAGIC) :].startswith(MAGIC[:-1]):
                 raise BackupError(f"{path} was made by a later memoryd. Upgrade memoryd, then try again.")
             raise BackupError(f"{path} is no whole backup of memoryd: its end is missing. Take another one.")
-        length = int.from_bytes(tail[:8], "big")
-        if length > min(size - _TAIL, _MAX_MANIFEST):
-            raise BackupError(_damaged(path))
-        file.seek(size - _TAIL - length)
-        said = file.read(length)
-    if hashlib.sha256(said).digest() != tail[8:40]:
-        raise BackupError(_damaged(path))
-    manifest = _manifest(json.loads(said))
-    if manifest.bytes != size - _TAIL - length:
-        raise BackupError(_damaged(path))
+        dumped = size - _TAIL - int.from_bytes(tail[:8], "big")
+        file.seek(max(0, dumped))
+        said = file.read(size - _TAIL - max(0, dumped))
+        damaged = BackupError(f"{path} is damaged: it is not what memoryd backup wrote. Take another one.")
+        if hashlib.sha256(said).digest() != tail[8:40]:
+            raise damaged
+        try:
+            manifest = _MANIFEST.validate_json(said)
+        except ValidationError:
+            raise damaged from None
+        if manifest.bytes != dumped or checksum(file, dumped) != manifest.sha256:
+            raise damaged
     return manifest
 
 
-def check_archive(path: Path, manifest: Manifest, *, tell: Callable[[int], None]) -> None:
-    """Compares the archive with its checksum; `tell` is told how many bytes were read. Raises BackupError, OSError."""
+def checksum(file: BinaryIO, size: int) -> str:
+    """The SHA-256 of the first `size` bytes, in hex."""
     digest = hashlib.sha256()
-    with path.open("rb") as file:
-        left = manifest.bytes
-        while left and (block := file.read(min(BLOCK, left))):
-            digest.update(block)
-            left -= len(block)
-            tell(len(block))
-    if left or digest.hexdigest() != manifest.sha256:
-        raise BackupError(_damaged(path))
-
-
-def _damaged(path: Path) -> str:
-    return f"{path} is damaged: it is not what memoryd backup wrote. Take another one."
-
-
-def _manifest(said: dict[str, Any]) -> Manifest:
-    contents = said.pop("contents")
-    roles = tuple(Role(**role) for role in contents.pop("roles"))
-    return Manifest(**said, contents=Contents(**contents, roles=roles))
+    file.seek(0)
+    while size > 0 and (block := file.read(min(_BLOCK, size))):
+        digest.update(block)
+        size -= len(block)
+    return digest.hexdigest()

@@ -5,9 +5,10 @@ Promise: a backup is deleted only after a newer one is whole on the disk, and on
 
 from __future__ import annotations
 
-import fcntl
 import re
 import time
+from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import asyncpg
 from structlog.typing import FilteringBoundLogger
 
 from daemon.backup.archive import BackupError
-from daemon.backup.dump import PART, Keys, make_backup
+from daemon.backup.dump import PART, make_backup, remove_abandoned
 from daemon.logs import describe
 
 _NAME = re.compile(r"memoryd-(\d{8}T\d{6}Z)\.backup")
@@ -39,7 +40,14 @@ class BackupFolder:
     """What the tick of a daemon with MEMORYD_BACKUP_DIR does."""
 
     def __init__(
-        self, folder: Path, *, url: str, hours: float, kept: int, keys: Keys, logger: FilteringBoundLogger
+        self,
+        folder: Path,
+        *,
+        url: str,
+        hours: float,
+        kept: int,
+        keys: Mapping[str, Path],
+        logger: FilteringBoundLogger,
     ) -> None:
         """`hours`: how old the newest backup is before the next one is made. `kept`: how many stay."""
         self._folder = folder
@@ -66,7 +74,9 @@ class BackupFolder:
             manifest = await make_backup(self._url, target, keys=self._keys)
             for _, old in backups_in(self._folder)[: -self._kept]:
                 old.unlink(missing_ok=True)
-            self._remove_parts()
+            for part in self._folder.glob(f"memoryd-*{PART}"):
+                with suppress(BackupError):
+                    remove_abandoned(part)
         except (BackupError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
             self._log.error("backup_failed", error=_reason(error))
             return 1
@@ -78,16 +88,6 @@ class BackupFolder:
             ms=round((time.perf_counter() - began) * 1000),
         )
         return 1
-
-    def _remove_parts(self) -> None:
-        """What backups left that were killed: nobody has them locked."""
-        for path in self._folder.glob(f"memoryd-*{PART}"):
-            with path.open("rb") as file:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    continue
-                path.unlink(missing_ok=True)
 
 
 def _reason(error: Exception) -> str:

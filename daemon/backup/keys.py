@@ -7,16 +7,30 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from daemon.backup.archive import BackupError
 from daemon.trail.keys import key_file
-from providers.private_files import write_private
+from providers.private_files import read_private, write_private
 
 if TYPE_CHECKING:
     from daemon.settings import Settings
+
+_MAX_BYTES = 10_000
 
 
 def keys_of(settings: Settings) -> dict[str, Path]:
     """The files that are there: of the trail, and of secret fields."""
     return {name: path for name, path in _files(settings).items() if path.is_file()}
+
+
+def read_keys(files: Mapping[str, Path]) -> dict[str, str]:
+    """What is in them, as a backup has it. Raises BackupError."""
+    try:
+        return {
+            name: base64.b64encode(read_private(path, name=f"The key {path}", max_bytes=_MAX_BYTES)).decode()
+            for name, path in files.items()
+        }
+    except (OSError, ValueError) as error:
+        raise BackupError(f"A key cannot be read: {error}") from None
 
 
 def put_back(settings: Settings, keys: Mapping[str, str]) -> list[Path]:

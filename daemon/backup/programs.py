@@ -5,6 +5,7 @@ Promise: no password stands on a command line, where others could read it, and n
 
 from __future__ import annotations
 
+import asyncio
 import re
 import shutil
 import subprocess
@@ -38,34 +39,35 @@ def find_program(name: str, server: int) -> Path:
     )
 
 
-def start(
-    program: Path,
-    url: str,
-    *arguments: str,
-    stdin: int = subprocess.DEVNULL,
-    stdout: int = subprocess.DEVNULL,
-    said: IO[bytes],
-) -> subprocess.Popen[bytes]:
-    """Starts a program on a database; its errors go to the file `said`. Ctrl-C is for memoryd, which then ends it."""
+async def run_on(url: str, program: Path, *arguments: str, output: IO[bytes] | None = None) -> None:
+    """Runs a program on a database, until it ends or this task does. Ctrl-C is for memoryd. Raises BackupError."""
     shown, environment = without_password(url)
     # A restore makes the big indexes again, which may not fit into the server's setting.
     options = f"{environment.get('PGOPTIONS', '')} -c maintenance_work_mem={BUILD_MEMORY}".strip()
-    return subprocess.Popen(
-        [str(program), f"--dbname={shown}", "--no-password", *arguments],
-        stdin=stdin,
-        stdout=stdout,
-        stderr=said,
+    process = await asyncio.create_subprocess_exec(
+        *(str(program), f"--dbname={shown}", "--no-password", *arguments),
+        stdin=subprocess.DEVNULL,
+        stdout=output or subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
         env={**environment, "LC_ALL": "C", "PGOPTIONS": options},
         start_new_session=True,
+        # A file that grows over a limit is then an error of the program, and not its end.
+        restore_signals=False,
     )
+    try:
+        _, said = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode != 0:
+        raise BackupError(f"{program.name} failed: {_first_error(said.decode('utf-8', 'replace'))}")
 
 
-def ended(said: IO[bytes]) -> str:
+def _first_error(said: str) -> str:
     """The first error in what a program has said. What follows it may quote rows, and is left out."""
-    said.seek(0)
-    text = said.read(100_000).decode("utf-8", "replace")
-    found = re.search(r"^pg_(?:dump|restore): error: (.+)$", text, re.MULTILINE)
-    line = found[1] if found else text.strip().partition("\n")[0]
+    found = re.search(r"^pg_(?:dump|restore): error: (.+)$", said, re.MULTILINE)
+    line = found[1] if found else said.strip().partition("\n")[0]
     return re.sub(r"^(could not execute query: )?ERROR:\s+", "", line).strip() or "it gave no reason"
 
 

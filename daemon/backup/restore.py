@@ -9,14 +9,13 @@ import asyncio
 import re
 import subprocess
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 import asyncpg
 
-from daemon.backup.archive import BLOCK, BackupError, Contents, Manifest, Role
+from daemon.backup.archive import BackupError, Contents, Role
 from daemon.backup.catalog import differences, read_contents
-from daemon.backup.programs import ended, find_program, start
+from daemon.backup.programs import find_program, run_on
 from daemon.db.administrator import read_lacking, say_lacking
 from daemon.db.pool import connect, quoted
 
@@ -27,21 +26,18 @@ select current_setting('server_version_num')::integer as number,
 """
 
 
-async def restore_backup(
-    url: str, path: Path, manifest: Manifest, *, tell: Callable[[int], None] = lambda _bytes: None
-) -> list[str]:
-    """Restores the archive; `tell` is told how many of its bytes were read. Returns the roles that could log in and now cannot.
+async def restore_backup(url: str, path: Path, contents: Contents) -> list[str]:
+    """Restores a file that read_manifest() has found whole. Returns the roles that could log in and now cannot.
 
-    The archive is one that check_archive() has found whole. Raises BackupError, OSError, asyncpg.PostgresError.
+    Raises BackupError, OSError, asyncpg.PostgresError.
     """
-    contents = manifest.contents
     connection = await connect(url, application="memoryd restore")
     try:
         (server,) = await connection.fetch(_SERVER)
         if server["has_schema"]:
             raise BackupError(
                 "This database has a memoryd schema already. Make an empty one (createdb restored), "
-                "and name it in DATABASE_URL."
+                "and name it in DATABASE_URL; without it, name a new folder: MEMORYD_DATA_DIR=restored memoryd restore ..."
             )
         major, made_on = server["number"] // 10000, contents.postgres // 10000
         if major < made_on:
@@ -56,7 +52,7 @@ async def restore_backup(
         await connection.execute(f"create schema if not exists {quoted(contents.vector_schema)}")
     finally:
         await connection.close()
-    await _run(find_program("pg_restore", major), url, path, manifest, tell)
+    await _restore(find_program("pg_restore", major), url, path)
     return made
 
 
@@ -93,31 +89,19 @@ async def _grant(connection: asyncpg.Connection, role: Role) -> None:
         await connection.execute(f"grant {quoted(group)} to {quoted(role.name)}")
 
 
-async def _run(program: Path, url: str, path: Path, manifest: Manifest, tell: Callable[[int], None]) -> None:
-    with tempfile.TemporaryFile() as said, tempfile.NamedTemporaryFile("w", suffix=".list") as wanted:
+async def _restore(program: Path, url: str, path: Path) -> None:
+    with tempfile.NamedTemporaryFile("w", suffix=".list") as wanted:
         wanted.write(await asyncio.to_thread(_list, program, path))
         wanted.flush()
-        process = start(
-            program,
-            url,
-            *("--single-transaction", "--exit-on-error", "--no-owner", f"--use-list={wanted.name}"),
-            stdin=subprocess.PIPE,
-            said=said,
-        )
-        feeding = asyncio.create_task(asyncio.to_thread(_feed, process, path, manifest.bytes, tell))
+        arguments = ("--single-transaction", "--exit-on-error", "--no-owner", f"--use-list={wanted.name}")
         try:
-            await asyncio.shield(feeding)
-        finally:
-            # After an error, or Ctrl-C: without this process nothing is read any more, and the thread ends.
-            process.kill()
-            await asyncio.wait([feeding])
-            code = process.wait()
-        if code != 0:
-            raise BackupError(f"pg_restore failed, and nothing was restored: {ended(said)}")
+            await run_on(url, program, *arguments, str(path))
+        except BackupError as error:
+            raise BackupError(f"Nothing was restored: {error}") from None
 
 
 def _list(program: Path, path: Path) -> str:
-    """What the archive has, but not of the schema public and of pgvector what only those may do whom they belong to here."""
+    """What the dump has, but not of the schema public and of pgvector what only those may do whom they belong to here."""
     done = subprocess.run(
         [str(program), "--list", str(path)], capture_output=True, text=True, check=False, errors="replace"
     )
@@ -126,20 +110,6 @@ def _list(program: Path, path: Path) -> str:
     lines = done.stdout.splitlines(keepends=True)
     left_out = re.compile(r" SCHEMA (?:- )?public | COMMENT - EXTENSION vector ")
     return "".join(line for line in lines if not left_out.search(line))
-
-
-def _feed(process: subprocess.Popen[bytes], path: Path, size: int, tell: Callable[[int], None]) -> None:
-    """Gives the process the archive, and waits until it has ended."""
-    assert process.stdin is not None
-    try:
-        with path.open("rb") as file, process.stdin as pipe:
-            while size and (block := file.read(min(BLOCK, size))):
-                pipe.write(block)
-                size -= len(block)
-                tell(len(block))
-    except BrokenPipeError:
-        pass  # it ended early, and has said why
-    process.wait()
 
 
 async def finish(url: str) -> None:

@@ -8,12 +8,14 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from io import TextIOWrapper
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from daemon.cli.audit.command import audit
 from daemon.cli.demo.command import demo
-from daemon.cli.failure import EXIT_CODES
+from daemon.cli.failure import EXIT_CODES, show_sentence
 from daemon.cli.hooks.command import hook, hooks
 from daemon.cli.memories.context import context
 from daemon.cli.memories.decisions import decisions
@@ -36,7 +38,6 @@ from daemon.cli.operations.status import status
 from daemon.cli.operations.url import url
 from daemon.cli.operations.web import web
 from daemon.cli.proxies import reach_this_machine_directly
-from daemon.cli.replay.command import replay
 from daemon.cli.replica.command import replica
 from daemon.cli.replica.conflicts import conflicts
 from daemon.cli.replica.undelete import undelete
@@ -49,8 +50,29 @@ from daemon.cli.user_data.export import export
 from daemon.cli.user_data.import_ import import_
 from daemon.cli.user_data.secrets import secrets
 
+REMOVED = {
+    "conflicts": "memoryd replica conflicts",
+    "decisions": "memoryd know decisions",
+    "replay": "memoryd import FILE --from commands",
+    "undelete": "memoryd replica undelete",
+}
+"""Commands that are gone, each with what does it now."""
+
+
+class _Commands(TyperGroup):
+    """The commands; one that is gone says what does it now."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """See click."""
+        if args[0] not in self.commands and (now := REMOVED.get(args[0])) is not None:
+            show_sentence(f"There is no command {args[0]} any more. Instead: {now}")
+            raise typer.Exit(2)
+        return super().resolve_command(ctx, args)
+
+
 app = typer.Typer(
     name="memoryd",
+    cls=_Commands,
     help="Memory for fleets of AI agents, beside the Postgres you already have.",
     epilog=EXIT_CODES,
     no_args_is_help=True,
@@ -58,46 +80,29 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-for command in (
-    run,
-    demo,
-    status,
-    doctor,
-    health,
-    recall,
-    context,
-    dream,
-    decisions,
-    ingest,
-    mcp,
-    web,
-    hook,
-    replay,
-    export,
-    erase,
-    replica,
-    conflicts,
-    undelete,
-    prove,
-    verify,
-    migrate,
-    adopt,
-    reembed,
-    backup,
-    restore,
-    url,
-):
-    app.command()(command)
-# What follows is psql's own: its options are not ours to read.
-app.command(context_settings={"ignore_unknown_options": True})(psql)
-app.command("import")(import_)
-app.add_typer(anchors, name="anchors")
-app.add_typer(audit, name="audit")
-app.add_typer(dead, name="dead")
-app.add_typer(hooks, name="hooks")
-app.add_typer(know, name="know")
-app.add_typer(secrets, name="secrets")
-app.add_typer(tenant, name="tenant")
+COMMANDS: dict[str, tuple[Callable[..., None] | typer.Typer, ...]] = {
+    "Start": (run, demo, status, doctor, psql, url),
+    "Remember and ask": (recall, context, know, ingest, dream),
+    "Agents and people": (hooks, hook, mcp, web),
+    "People's data": (export, import_, erase, secrets, audit),
+    "Operate": (migrate, backup, restore, reembed, replica, dead, health, adopt, tenant),
+    "Prove": (anchors, prove, verify),
+}
+"""By the panel of the help in which they stand: by who needs them, and in which order."""
+know.command()(decisions)
+replica.command()(conflicts)
+replica.command()(undelete)
+for panel, commands in COMMANDS.items():
+    for command in commands:
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, rich_help_panel=panel)
+        else:
+            # What follows psql is its own: its options are not ours to read.
+            app.command(
+                command.__name__.strip("_"),
+                rich_help_panel=panel,
+                context_settings={"ignore_unknown_options": True} if command is psql else None,
+            )(command)
 
 
 def _version(wanted: bool) -> None:

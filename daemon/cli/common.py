@@ -76,7 +76,14 @@ def settings_or_exit(
     `quiet`: the command prints an answer, so only warnings are logged, unless a level was asked for.
     """
     from daemon.logs import configure_logs, get_logger
-    from daemon.settings import SettingsError, foreign_env_file, load_settings, unknown_settings
+    from daemon.settings import (
+        SettingsError,
+        foreign_env_file,
+        load_settings,
+        outdated_settings,
+        removed_settings,
+        unknown_settings,
+    )
 
     try:
         settings = load_settings(**overrides)
@@ -89,8 +96,12 @@ def settings_or_exit(
     configure_logs(level=level, style=settings.log_format)
     if (owner := foreign_env_file()) is not None:
         get_logger().warning("env_file_not_read", owner=owner, me=os.geteuid())
+    for name, now in removed_settings().items():
+        get_logger().warning("setting_gone", variable=name, now=now)
     for name, meant in unknown_settings().items():
         get_logger().warning("setting_unknown", variable=name, nearest=meant)
+    for name, hint in outdated_settings().items():
+        get_logger().warning("setting_outdated", variable=name, hint=hint)
     return settings
 
 
@@ -250,7 +261,6 @@ def embedder_of(settings: Settings, model: Model | None = None) -> Embedder:
         base_url=settings.openai_base_url,
         api_key=None if key is None else key.get_secret_value(),
         timeout_seconds=settings.provider_timeout_seconds,
-        cores=settings.embedder_cores,
         told=(settings.query_instruction, settings.document_instruction)
         if model is None
         else (model.instructions.query, model.instructions.document),
@@ -289,7 +299,7 @@ def check_facts(settings: Settings) -> None:
     if settings.facts == "model" and not settings.language_model:
         raise ValueError(
             "MEMORYD_FACTS is 'model', and no language model is set: "
-            "set MEMORYD_LANGUAGE_MODEL to openai/<model>, or MEMORYD_FACTS to rules"
+            "set MEMORYD_LANGUAGE_MODEL to openai/<model>, or take MEMORYD_FACTS out"
         )
 
 

@@ -19,7 +19,7 @@ Exit codes: **0**: done, and nothing is wrong. **1**: it failed, or something th
 or a setting is wrong; nothing was done. **3**: of `verify --all`: memories were changed after they were anchored.
 **4**: of `verify`: something is not verifiable. **130**: Ctrl-C; **143**: SIGTERM.
 """
-"""Of all commands; docs/operations.md ("Exit codes") says more."""
+"""Of all commands; docs/monitoring.md ("Exit codes") says more."""
 
 
 class Failure(Exception):

@@ -17,6 +17,8 @@ from daemon.settings import Settings
 from daemon.settings.databases import NamedDatabase
 from daemon.signals import heed_signals
 
+AT_ONCE = 8
+"""Databases that are worked in at once; the others wait for their turn."""
 STOP_SECONDS = 5.0
 """Beyond the daemons' own grace."""
 
@@ -108,7 +110,6 @@ class Process:
     def _end(self, name: str, *, leave: bool = False) -> asyncio.Task[None]:
         serving, task = self._servings.pop(name), self._tasks.pop(name)
         serving.stop(leave=leave)
-        self._means.forget(name)
         self._ended.add(task)
         task.add_done_callback(self._ended.discard)
         return task

@@ -14,11 +14,11 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from importlib import metadata
 
-import asyncpg
 import structlog
 from structlog.typing import FilteringBoundLogger
 
 from daemon.databases.resting import Rest
+from daemon.db import presence
 from daemon.db.errors import DATABASE_FAULTS, is_gone
 from daemon.db.pool import connect
 from daemon.db.pooler import is_pooled
@@ -35,21 +35,16 @@ from daemon.turns import Turns
 
 FIRST_SECONDS, LONGEST_SECONDS = 1.0, 15.0
 """Pauses between two tries at a database that is away; one that was refused is tried again after the longest."""
+REST_SECONDS = 60.0
+"""Without work; then a database rests."""
+REST_MINUTES = 60.0
+"""At most; then it is looked what has expired, and whether a dream is due."""
 SLICE = 0.5
 """Of the time without work after which a database rests: so long one that has work is worked in while others wait."""
 PING = 2.0
 """Heartbeats in which the connection of a database that rests is tried: one that died without a word is found by then."""
 STARTS_AT_ONCE = 2
 REACH_SECONDS = 5.0
-
-WHICH = """
-select (select system_identifier from pg_control_system()), d.oid
-from pg_database d where d.datname = current_database()
-"""
-
-
-class TwiceNamed(ValueError):
-    """Two names lead to one database."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +58,6 @@ class Means:
     """A failure that somebody can mend, in a sentence; None for a bug."""
     turns: Turns
     starts: Turns
-    known: dict[tuple[object, ...], str]
-    """The name of each database that can be reached, by what tells it from all others."""
-
-    def forget(self, name: str) -> None:
-        """What had this name may have another one: it is gone, or away, and its standby may be promoted."""
-        for which in [which for which, known in self.known.items() if known == name]:
-            del self.known[which]
 
 
 class Serving:
@@ -136,7 +124,7 @@ class Serving:
                     await self._means.migrate(settings, self.named.url)
                     self._ready = True
                 self.daemon = daemon = self._means.build(settings, self.named, self.measures)
-                resting = WhenToRest(settings.rest_seconds, turns.awaited)
+                resting = WhenToRest(REST_SECONDS, turns.awaited)
                 running = asyncio.create_task(daemon.run(resting=resting))
                 await self._until_started(daemon, running)
             if daemon.started.is_set():
@@ -154,7 +142,7 @@ class Serving:
         """Looks from time to time whether others wait for the turn, or the database is away."""
         awaited, lent, lost = self._means.turns.awaited, False, False
         while not running.done():
-            await asyncio.wait([running], timeout=self._settings.rest_seconds * SLICE)
+            await asyncio.wait([running], timeout=REST_SECONDS * SLICE)
             was_lost, lost = lost, daemon.is_lost
             if lost and was_lost and not daemon.runs_programs:
                 daemon.stop(leave=True)  # it is away
@@ -176,20 +164,12 @@ class Serving:
             started.cancel()
 
     async def _reach(self) -> None:
-        """Which database it is, and whether a pooler is in the way; the first time, and after a failure."""
+        """Whether the database takes writes, and a pooler is in the way; the first time, and after a failure."""
         connection = await connect(self.named.url, pooled=True, timeout=REACH_SECONDS)
         try:
             await refuse_standby(connection)
-            which = tuple(await connection.fetchrow(WHICH, timeout=REACH_SECONDS) or ())
-        except asyncpg.InsufficientPrivilegeError:
-            which = ()
         finally:
             connection.terminate()
-        if self._stopped.is_set():
-            return  # the list gives the name to another one by now
-        other = self._means.known.setdefault(which, self.named.name) if which else self.named.name
-        if other != self.named.name:
-            raise TwiceNamed(f"{other} and {self.named.name} are two names for one database: take one away.")
         if not self._ready:
             pooled = await is_pooled(self._settings, self.named.url)
             pooler = "transaction" if pooled else "direct"
@@ -199,18 +179,18 @@ class Serving:
         self._be("resting")
         settings = self._settings
         # Not all of them at the same moment.
-        seconds = settings.rest_minutes * 60 * random.uniform(0.8, 1.0)
+        seconds = (settings.suspend_minutes or REST_MINUTES) * 60 * random.uniform(0.8, 1.0)
         if idle.topics is not None:
-            seconds = min(settings.rest_seconds, idle.seconds or settings.rest_seconds)
+            seconds = min(REST_SECONDS, idle.seconds or REST_SECONDS)
         self._rest = Rest(
             self.named.url,
             daemon_id=self._id,
             version=metadata.version("memoryd"),
-            disconnected=settings.rest_disconnected,
+            disconnected=settings.suspend_minutes is not None,
             pooled=settings.pooler == "transaction",
             parallel=settings.executor_parallel if settings.executor_command else None,
             topics=idle.topics,
-            ping_seconds=PING * settings.heartbeat_seconds,
+            ping_seconds=PING * presence.HEARTBEAT_SECONDS,
         )
         self.daemon = None
         self._log.debug("database_rests")
@@ -234,7 +214,6 @@ class Serving:
             else:
                 self._log.error("database_not_served", reason=reason)
         self.reason, self.state = reason, "away"
-        self._means.forget(self.named.name)
 
     async def _wait(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):

@@ -14,7 +14,6 @@ from importlib.metadata import version as package_version
 
 import asyncpg
 
-from daemon.db.catalog import CREATE_MADE
 from daemon.db.functions import (
     CREATE_FILES,
     AppliedFile,
@@ -59,6 +58,10 @@ where (n.nspname = 'memoryd' and c.relname <> 'migrations'
 """
 
 
+class RestartUpgrade(Exception):
+    """The upgrade was undone, and begins again without what stopped it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """Files applied on one connection, with the values of their variables (`:name`, as psql has them)."""
@@ -79,6 +82,11 @@ class Run:
             asyncpg.InvalidTableDefinitionError,
         ):
             raise
+        except asyncpg.UndefinedObjectError as error:
+            # Roles are the whole server's: another database has just made this one, and this session does not see it yet.
+            if 'role "memoryd_' in str(error):
+                raise RestartUpgrade from None
+            raise MigrationError(f"{what} failed: {error}") from error
         except asyncpg.PostgresError as error:
             raise MigrationError(f"{what} failed: {error}") from error
 
@@ -113,10 +121,6 @@ class Conflicts:
         return before != (len(self.functions), self.attached)
 
 
-class RestartUpgrade(Exception):
-    """The upgrade was undone, and begins again without what stopped it."""
-
-
 async def apply_functions(
     run: Run,
     files: Sequence[FunctionFile],
@@ -129,7 +133,7 @@ async def apply_functions(
 ) -> list[str]:
     """All files of functions in order; those of tables from the first that changed on. Then drops what is gone."""
     # Before the files, which take the rights to every table of schema memoryd from clients.
-    await run.connection.execute(CREATE_FILES + CREATE_MADE)
+    await run.connection.execute(CREATE_FILES)
     changed = {file.name for file in upgrade.functions}
     made: list[str] = []
     version = package_version("memoryd")  # once: it parses a file

@@ -7,6 +7,7 @@ so that what somebody changed since is found, and nothing that is the user's own
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -89,22 +90,13 @@ select f.thing, f.oid::text, pg_get_functiondef(f.oid) from functions f
 order by 1
 """
 
-CREATE_MADE = """
-create table if not exists memoryd.made_objects (
-    name text collate "C" primary key,
-    hash text not null
-);
-comment on table memoryd.made_objects is
-    'What the last upgrade made, each with a hash of its definition: what somebody changed since is told by memoryd doctor.';
-"""
+# What the last upgrade made, each with a hash of its definition.
 _RECORD = """
-insert into memoryd.made_objects (name, hash) select * from unnest($1::text[], $2::text[])
+insert into memoryd.settings (key, value) values ('made_objects', $1::jsonb)
+on conflict (key) do update set value = excluded.value, updated_at = now()
 """
-_NOTED = "select name, hash from memoryd.made_objects"
-_NOTED_FUNCTIONS = r"""
-select distinct substring(name from '^function public\.("[^"]+"|\w+)\(') from memoryd.made_objects
-where name like 'function public.%'
-"""
+_NOTED = "select value from memoryd.settings where key = 'made_objects'"
+_FUNCTION = re.compile(r'function public\.("[^"]+"|\w+)\(')
 # With their arguments: others may have functions of the same names.
 _FUNCTIONS = "select to_regprocedure(f.signature)::oid::text as oid from unnest($1::text[]) as f(signature)"
 
@@ -155,25 +147,21 @@ async def record_made(
         for one in _ours(await read_catalog(connection), schema, objects=objects, functions=functions)
     }
     made[POSTGRES] = str(connection.get_server_version().major)
-    noted = {row["name"]: row["hash"] for row in await connection.fetch(_NOTED)}
+    noted = await _read_noted(connection)
     if not changes_tables and noted.get(POSTGRES) == made[POSTGRES]:
         made |= {name: hash_ for name, hash_ in noted.items() if name.startswith(OF_TABLES)}
-    await connection.execute("delete from memoryd.made_objects")
-    await connection.execute(_RECORD, list(made), list(made.values()))
+    await connection.execute(_RECORD, json.dumps(made))
 
 
 async def made_functions(connection: AnyConnection) -> list[str]:
     """The names of the functions of schema public that the last upgrade noted; none of a version that noted nothing."""
-    if await connection.fetchval("select to_regclass('memoryd.made_objects') is null"):
-        return []
-    return [name.strip('"') for (name,) in await connection.fetch(_NOTED_FUNCTIONS)]
+    found = (_FUNCTION.match(name) for name in await _read_noted(connection))
+    return sorted({one[1].strip('"') for one in found if one is not None})
 
 
 async def changed_since(connection: AnyConnection) -> list[str]:
     """What of that is missing, or has another definition or more rights by now. In a transaction, as read_catalog()."""
-    if await connection.fetchval("select to_regclass('memoryd.made_objects') is null"):
-        return []
-    noted = {row["name"]: row["hash"] for row in await connection.fetch(_NOTED)}
+    noted = await _read_noted(connection)
     # Another version writes definitions in other words.
     if noted.pop(POSTGRES, None) != str(connection.get_server_version().major):
         return []
@@ -187,6 +175,11 @@ async def changed_since(connection: AnyConnection) -> list[str]:
     named = [_RIGHTS.fullmatch(name) for name in sorted(now.keys() - noted.keys())]
     added = [one[0] for one in named if one is not None and one[1] in OUR_ROLES and one[2] in noted]
     return lost + [f"{name} is new" for name in added]
+
+
+async def _read_noted(connection: AnyConnection) -> dict[str, str]:
+    noted = await connection.fetchval(_NOTED)
+    return {} if noted is None else json.loads(noted)
 
 
 def _ours(

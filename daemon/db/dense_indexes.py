@@ -35,8 +35,8 @@ A_DAY = 86_400.0
 WANTED = """
 select w.rows
 from (select coalesce(sum(s.passages), 0)::bigint as rows from memoryd.scope_statistics s) w
-left join memoryd.dense_indexes d on d.source = 'entries'
-cross join lateral (select greatest($1::bigint, coalesce($2 * d.rows, 0)) as rows) due
+left join memoryd.settings d on d.key = 'dense_index.entries'
+cross join lateral (select greatest($1::bigint, coalesce($2 * (d.value ->> 'rows')::bigint, 0)) as rows) due
 where w.rows >= due.rows
   -- Built while rows stream in, it would slow them down, and be outgrown at once.
   and (w.rows >= $3 * due.rows or not memoryd.is_busy())
@@ -49,9 +49,9 @@ from pg_index i join pg_class c on c.oid = i.indexrelid
 where i.indrelid = to_regclass('memoryd.' || $1) and c.relname like $1 || '_lists_%'
 """
 SAVE = """
-insert into memoryd.dense_indexes (source, index_name, lists, rows) values ($4, $1, $2, $3)
-on conflict (source) do update
-set index_name = excluded.index_name, lists = excluded.lists, rows = excluded.rows, built_at = now()
+insert into memoryd.settings (key, value)
+values ('dense_index.' || $4, jsonb_build_object('index_name', $1::text, 'lists', $2::integer, 'rows', $3::bigint))
+on conflict (key) do update set value = excluded.value, updated_at = now()
 """
 
 

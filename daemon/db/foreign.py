@@ -1,8 +1,10 @@
-"""What others have put beside memoryd's own in a migrated database, for example by pasting a design's SQL (docs/from/).
+"""What others have put into schema public under names of memoryd's: before the first migration, or since.
 
-Functions of the same names, views in place of memoryd's, policies and triggers on its tables.
+Obstacles stand where the first migration would make its own. Later somebody may have pasted a design's SQL (docs/from/):
+functions of the same names, views in place of memoryd's, policies and triggers on its tables.
 
-Promise: nothing is dropped. Functions and views are moved into another schema, policies and triggers stay without effect.
+Promise: nothing is dropped. Functions and views are moved into another schema, policies and triggers stay without effect. The
+names are read from the SQL files, so no second list can be wrong.
 """
 
 from __future__ import annotations
@@ -10,16 +12,41 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import asyncpg
 
 from daemon.db.catalog import changed_since, made_functions
 from daemon.db.migration_files import MigrationFiles, load_files, tables_of
 from daemon.db.names import postgres_names
-from daemon.db.obstacles import Obstacle, move_aside, move_statement, public_functions
 from daemon.db.plan import MigrationError
+from daemon.db.pool import quoted
 from handlers.shared.ports import AnyConnection
 
+_RELATION = re.compile(r"^create (?:or replace )?(?:table|view) public\.(\w+)", re.MULTILINE)
+_INDEX = re.compile(
+    r"^create (?:unique )?index (\w+)\s+on public\.|^    constraint (\w+) (?:unique|primary)", re.MULTILINE
+)
+_FUNCTION = re.compile(r"^create (?:or replace )?function public\.(\"[^\"]+\"|\w+)\s*\(", re.MULTILINE)
+# What an extension brought is its own. An index or a sequence moves with its table, so only those of other tables count.
+_READ = """
+select case c.relkind when 'r' then 'table' when 'p' then 'table' when 'v' then 'view' when 'm' then 'materialized view'
+                      when 'f' then 'foreign table' when 'S' then 'sequence' when 'c' then 'type' else 'index' end as kind,
+       c.relname as name, c.oid::regclass::text as identity, i.indrelid::regclass::text as belongs_to
+from pg_class c
+left join pg_index i on i.indexrelid = c.oid
+left join pg_class t on t.oid = i.indrelid
+where c.relnamespace = 'public'::regnamespace
+  and (c.relname = any($1) or c.relname = any($2) and (t.relname <> all($1)) is not false)
+  and not exists (select from pg_depend d where d.objid = c.oid and d.deptype = 'e')
+union all
+select 'function', p.proname, p.oid::regprocedure::text, null
+from pg_proc p
+where p.pronamespace = 'public'::regnamespace and p.proname = any($3)
+  and not exists (select from pg_depend d where d.objid = p.oid and d.deptype = 'e')
+order by 1 desc, 2, 3
+"""
+_MOVE = {"function": "routine"}
 ASIDE = "memoryd_adopted"
 """Where `memoryd adopt` moves what stands in the way, too."""
 # What files of functions made is noted with its arguments. $1: the names in the files; $2: what numbered files made;
@@ -87,6 +114,23 @@ select exists (select from pg_proc p where p.pronamespace = to_regnamespace($1) 
 
 
 @dataclass(frozen=True, slots=True)
+class Obstacle:
+    """One object of the application."""
+
+    kind: str
+    name: str
+    identity: str
+    """Its name as SQL has it, with its schema; of a function with its types."""
+    belongs_to: str | None
+    """Of an index: its table."""
+
+    @property
+    def shown(self) -> str:
+        """Its name, without the schema that all of them are in."""
+        return self.identity.replace("public.", "")
+
+
+@dataclass(frozen=True, slots=True)
 class Overload:
     """A function of a name of memoryd's in schema public that is not memoryd's."""
 
@@ -122,9 +166,7 @@ async def read_overloads(connection: AnyConnection, files: MigrationFiles | None
         for name, arguments in _MADE_ONCE.findall(file.sql)
     ]
     async with postgres_names(connection):
-        rows = await connection.fetch(
-            _OVERLOADS, list(public_functions(files)), once, await made_functions(connection)
-        )
+        rows = await connection.fetch(_OVERLOADS, _names(files)[2], once, await made_functions(connection))
     return [Overload(**row) for row in rows]
 
 
@@ -206,3 +248,42 @@ def advise_on_overloads(found: Sequence[Overload]) -> str:
     owners = ", ".join(sorted({one.owner for one in theirs}))
     statements = "; ".join(move_statement(one.obstacle, ASIDE) for one in theirs)
     return f"Their owner ({owners}) or a superuser runs: create schema if not exists {ASIDE}; {statements}"
+
+
+async def read_obstacles(connection: AnyConnection, files: MigrationFiles) -> list[Obstacle]:
+    """What stands in the way of memoryd, in a database that does not have it."""
+    async with postgres_names(connection):
+        return [Obstacle(**row) for row in await connection.fetch(_READ, *_names(files))]
+
+
+def say_obstacles(found: Sequence[Obstacle]) -> str:
+    """The sentence for who wanted to migrate."""
+    names = list(dict.fromkeys(one.name for one in found))
+    shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    return (
+        f"Schema public has objects of your application under names that memoryd needs: {shown}. Nothing was changed. "
+        "See what could be moved aside, and which rows be taken in: memoryd adopt --dry-run"
+    )
+
+
+async def move_aside(connection: AnyConnection, found: Sequence[Obstacle], schema: str) -> None:
+    """Moves all of it into the schema, which is made where it is missing."""
+    if found:
+        await connection.execute(f"create schema if not exists {quoted(schema)}")
+    for one in found:
+        await connection.execute(move_statement(one, schema))
+
+
+def move_statement(one: Obstacle, schema: str) -> str:
+    """The statement that moves it."""
+    return f"alter {_MOVE.get(one.kind, one.kind)} {one.identity} set schema {quoted(schema)}"
+
+
+@cache
+def _names(files: MigrationFiles) -> tuple[list[str], list[str], list[str]]:
+    """The names of tables and views, of indexes, and of functions."""
+    texts = [*(one.sql for one in files.schema), *(one.sql for one in files.functions)]
+    relations = [name for text in texts for name in _RELATION.findall(text)]
+    indexes = [a or b for text in texts for a, b in _INDEX.findall(text)]
+    functions = [name.strip('"') for text in texts for name in _FUNCTION.findall(text)]
+    return relations, [*indexes, *(f"{name}_pkey" for name in relations)], functions

@@ -65,21 +65,21 @@ class NotReadableError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class _Column:
     """A column as it is read: of another type than Postgres' own or pgvector's the text."""
 
     name: str
     type: str
 
 
-async def columns_of(connection: AnyConnection, table: str) -> list[Column]:
-    """What `copy_out` writes of a table, whose name has its schema, in this order. Generated columns are not copied."""
+async def _columns_of(connection: AnyConnection, table: str) -> list[_Column]:
+    """What `_copy_out` writes of a table, whose name has its schema, in this order. Generated columns are not copied."""
     async with postgres_names(connection):
-        return [Column(**row) for row in await connection.fetch(_COLUMNS, table)]
+        return [_Column(**row) for row in await connection.fetch(_COLUMNS, table)]
 
 
-async def copy_out(
-    connection: AnyConnection, table: str, columns: Sequence[Column], file: BinaryIO, *, seconds: float
+async def _copy_out(
+    connection: AnyConnection, table: str, columns: Sequence[_Column], file: BinaryIO, *, seconds: float
 ) -> None:
     """Writes the rows of a table, its partitions and heirs, as COPY writes them. Raises NotReadableError."""
     async with postgres_names(connection):
@@ -95,12 +95,12 @@ async def copy_out(
 
 async def stage(connection: AnyConnection, table: str, name: str, *, seconds: float) -> None:
     """Makes a temporary table of this name with the rows of a table. Raises NotReadableError."""
-    columns = await columns_of(connection, table)
+    columns = await _columns_of(connection, table)
     async with postgres_names(connection):
         made = ", ".join(f"{quoted(column.name)} {column.type}" for column in columns)
         await connection.execute(f"create temporary table {name} ({made}) on commit drop")
     with tempfile.TemporaryFile() as file:
-        await copy_out(connection, table, columns, file, seconds=seconds)
+        await _copy_out(connection, table, columns, file, seconds=seconds)
         file.seek(0)
         names = [column.name for column in columns]
         await connection.copy_to_table(

@@ -26,6 +26,8 @@ from daemon.db.pool import Database, connect
 
 LEASE = Lease("reembed", 15.0)
 """After a kill -9 the next one waits so long."""
+PREVIOUS_DAYS = 30.0
+"""How long the embeddings of the model before are kept, so that one can go back."""
 LOOK_SECONDS = 0.5
 LOCK_MILLISECONDS = 200
 PATIENCE_SECONDS = 120.0
@@ -93,15 +95,15 @@ async def drop(database: Database) -> None:
     await _in_one_moment(database, DROP)
 
 
-async def drop_outdated(database: Database, *, days: float) -> bool:
+async def drop_outdated(database: Database) -> bool:
     """Deletes the generation that was in use before, if it has been kept for longer; returns whether it did.
 
     Raises MigrationError as `begin`, and where another process changes generations.
     """
-    if not await database.fetchval(OUTDATED, days):
+    if not await database.fetchval(OUTDATED, PREVIOUS_DAYS):
         return False
     async with lease(database):
-        if not await database.fetchval(OUTDATED, days):
+        if not await database.fetchval(OUTDATED, PREVIOUS_DAYS):
             return False  # somebody was quicker, or went back to it
         await drop(database)
     return True

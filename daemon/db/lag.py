@@ -5,6 +5,8 @@ Promise: it takes steps of indexes, also while many jobs wait; it reads through 
 
 from __future__ import annotations
 
+LAG_SECONDS = 60.0
+"""A job that waits for longer makes its daemon not ready."""
 LANES = 1000
 """Lanes of a topic whose first jobs are looked at."""
 

@@ -32,14 +32,13 @@ from daemon.db.apply import (
     lock_tables,
 )
 from daemon.db.catalog import record_made
-from daemon.db.foreign import settle
+from daemon.db.foreign import read_obstacles, say_obstacles, settle
 from daemon.db.functions import read_applied
 from daemon.db.joining import join
 from daemon.db.key_index import build_late_indexes
 from daemon.db.migration_files import Migration, MigrationFiles, load_files
 from daemon.db.models import NO_INSTRUCTIONS, Model, is_like, read_models, refuse_model
 from daemon.db.names import postgres_names, put_back, set_aside
-from daemon.db.obstacles import read_obstacles, say_obstacles
 from daemon.db.plan import MigrationError, Upgrade, plan, schema_trouble
 from daemon.db.pool import FIND_VECTOR_SCHEMA, quoted, search_path
 from daemon.db.standby import refuse_standby

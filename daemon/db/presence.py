@@ -6,6 +6,11 @@ polls (behind a transaction pooler), or whose whole machine is gone, does after 
 
 from __future__ import annotations
 
+HEARTBEAT_SECONDS = 30.0
+"""Pause between two heartbeats."""
+CLAIM_SECONDS = 30.0
+"""How long a claim or a lease is valid without being renewed."""
+
 LISTENS = """
 (pg_is_in_recovery()
  or exists (select from pg_stat_get_activity(d.backend) a join pg_database b on b.oid = a.datid
@@ -28,6 +33,6 @@ GONE = 0
 """Instead of the backend of a daemon whose claims another one has ended. Should it run after all, it writes its own again."""
 
 
-def silence(heartbeat_seconds: float) -> float:
+def silence() -> float:
     """Seconds without a heartbeat after which a daemon counts as dead: three heartbeats, and never less than 5 s."""
-    return max(5.0, 3 * heartbeat_seconds)
+    return max(5.0, 3 * HEARTBEAT_SECONDS)

@@ -12,16 +12,14 @@ from daemon.settings import Settings, split_list
 async def write_settings(connection: Any, settings: Settings) -> None:
     """Tells the database what its triggers must know."""
     values: dict[str, object] = {
-        "public_notifications": settings.public_notifications,
         "notification_user_ids": settings.notification_user_ids,
         "app_agent_id": settings.app_agent_id,
         "context_words": settings.context_words,
-        "audit": settings.audit,
+        "audit": settings.audit_days > 0,
         "broadcast": settings.broadcast,
         "erase_with_account": settings.erase_with_account,
         "metadata_schemas": settings.metadata_schemas,
-        "pending_per_user": settings.pending_per_user,
-        "facts": settings.facts,
+        "facts": settings.read_in_messages,
         "languages": split_list(settings.languages),
         "secret_fields": "|".join(split_list(settings.secret_fields)),
         "ttl_hours.outcome": settings.outcome_ttl_hours,

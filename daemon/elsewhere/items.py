@@ -1,4 +1,4 @@
-"""What every other system's records become: memories, conversations and their messages, or a reason to leave a record out.
+"""What records become: memories, conversations and their messages, commands, or a reason to leave a record out.
 
 Promise: what an item says fits into the database: texts without NUL, times from 1900 to 9999, metadata that JSON can hold.
 """
@@ -26,46 +26,55 @@ MILLISECONDS = 1e11
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
-    """A memory. `id` is unique in its system; `owner` and `agent` are the names that the system has for them."""
+class Record:
+    """What all have. `id` is unique in its system; `owner` and `agent` are the names that the system has for them."""
 
     id: str
-    text: object
-    kind: str | None = None
     owner: object = None
     agent: object = None
     created_at: object = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory(Record):
+    """A memory."""
+
+    text: object
+    kind: str | None = None
     valid_from: object = None
     valid_to: object = None
     expires_at: object = None
     project: object = None
-    metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conversation:
+class Conversation(Record):
     """A conversation, before its messages."""
 
-    id: str
-    owner: object = None
-    agent: object = None
     title: object = None
-    created_at: object = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class Message(Record):
     """A message. Those of a conversation come in their order. Without text it has `metadata` that say what it did."""
 
-    id: str
     conversation: str
     role: str
     text: object
-    owner: object = None
-    agent: object = None
     speaker: object = None
-    created_at: object = None
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command(Record):
+    """A command that has ended. Without an exit code it has failed if there is an error."""
+
+    text: object
+    session: object = None
+    output: object = None
+    error: object = None
+    exit_code: object = None
+    finished_at: object = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +86,7 @@ class LeftOut:
     count: int = 1
 
 
-Item = Memory | Conversation | Message | LeftOut
+Item = Memory | Conversation | Message | Command | LeftOut
 Items = Iterator[Item]
 
 
@@ -101,22 +110,23 @@ def digest(*parts: object) -> str:
 
 def mapping(value: object) -> dict[str, Any]:
     """An object of JSON, also where it stands as a text; else an empty one."""
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
-            return {}
+    value = _parsed(value)
     return value if isinstance(value, dict) else {}
 
 
 def listed(value: object) -> list[Any]:
     """An array of JSON, also where it stands as a text; else an empty one."""
+    value = _parsed(value)
+    return value if isinstance(value, list) else []
+
+
+def _parsed(value: object) -> object:
     if isinstance(value, str):
         try:
-            value = json.loads(value)
+            return json.loads(value)
         except (ValueError, RecursionError):
-            return []
-    return value if isinstance(value, list) else []
+            return None
+    return value
 
 
 def time_of(value: object) -> datetime | None:

@@ -1,8 +1,8 @@
-"""The systems that memories come from, and how the records of each are found: a file, a folder, or a Postgres database."""
+"""The systems that memories come from, and how the records of each are found: a file or a folder."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -10,8 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from daemon.elsewhere.items import Items, LeftOut
-from daemon.elsewhere.records import ExportError, from_file, from_postgres, is_url
-from daemon.elsewhere.rivals import chatgpt, claude, claude_mem, graphiti, langmem, letta, markdown, mem0, zep
+from daemon.elsewhere.records import ExportError, from_file
+from daemon.elsewhere.rivals import (
+    chatgpt,
+    claude,
+    claude_mem,
+    commands,
+    graphiti,
+    langmem,
+    letta,
+    markdown,
+    mem0,
+    zep,
+)
 
 
 class System(StrEnum):
@@ -26,6 +37,7 @@ class System(StrEnum):
     CHATGPT = "chatgpt"
     CLAUDE = "claude"
     MARKDOWN = "markdown"
+    COMMANDS = "commands"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +46,6 @@ class Reader:
 
     items: Callable[[str, Any], Items]
     sqlite: Mapping[str, str] = field(default_factory=dict)
-    postgres: Mapping[str, str] = field(default_factory=dict)
     says_whose: bool = False
     """Whether records name their users."""
     files: str = "*.json"
@@ -42,27 +53,24 @@ class Reader:
 
 
 READERS: Mapping[System, Reader] = {
-    System.MEM0: Reader(mem0.items, sqlite=mem0.SQLITE, postgres=mem0.POSTGRES, says_whose=True),
-    System.LETTA: Reader(letta.items, postgres=letta.POSTGRES, files="*.af"),
+    System.MEM0: Reader(mem0.items, sqlite=mem0.SQLITE, says_whose=True),
+    System.LETTA: Reader(letta.items, files="*.af"),
     System.GRAPHITI: Reader(graphiti.items, says_whose=True),
     System.ZEP: Reader(zep.items, says_whose=True),
-    System.LANGMEM: Reader(langmem.items, postgres=langmem.POSTGRES, says_whose=True, files="*.json*"),
+    System.LANGMEM: Reader(langmem.items, says_whose=True, files="*.json*"),
     System.CLAUDE_MEM: Reader(claude_mem.items, sqlite=claude_mem.SQLITE, files="*.db"),
     System.CHATGPT: Reader(chatgpt.items, files="conversations*.json"),
     System.CLAUDE: Reader(claude.items, files="[cpm]*.json"),
     System.MARKDOWN: Reader(markdown.items, files="**/*.md"),
+    System.COMMANDS: Reader(commands.items, says_whose=True, files="*.json*"),
 }
 
 
-async def read(system: System, source: str) -> AsyncIterator[Items]:
+def read(system: System, source: str) -> Iterator[Items]:
     """The items of each record. Raises ExportError and OSError."""
     reader = READERS[system]
-    if is_url(source):
-        if not reader.postgres:
-            raise ExportError(f"Of {system} memoryd reads files, no database: see docs/importing.md.")
-        async for section, record in from_postgres(source, reader.postgres):
-            yield reader.items(section, record)
-        return
+    if source.startswith(("postgres://", "postgresql://")):
+        raise ExportError("memoryd reads files: docs/importing.md says how psql writes one from a database.")
     path = Path(source)
     for file in _files(path, reader.files):
         if system is System.MARKDOWN:
@@ -75,7 +83,7 @@ async def read(system: System, source: str) -> AsyncIterator[Items]:
 def _files(path: Path, pattern: str) -> list[Path]:
     """The file, or those of the folder. Hidden ones are left out."""
     if not path.exists():
-        raise ExportError(f"{path} does not exist. Name a file, a folder, or a URL: postgresql://...")
+        raise ExportError(f"{path} does not exist. Name a file or a folder.")
     if not path.is_dir():
         return [path]
     files = sorted(p for p in path.glob(pattern) if p.is_file() and not _is_hidden(p.relative_to(path)))

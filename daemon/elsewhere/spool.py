@@ -17,6 +17,7 @@ from daemon.elsewhere.items import (
     LONGEST_METADATA,
     LONGEST_TEXT,
     NO_TEXT,
+    Command,
     Conversation,
     Item,
     LeftOut,
@@ -28,11 +29,14 @@ from daemon.elsewhere.items import (
 )
 from daemon.ids import NAMESPACE, id_of
 
-TABLES = ("memories", "conversations", "messages")
+TABLES = ("memories", "conversations", "messages", "commands")
 IN_MEMORY = 16_000_000
 BATCH_ROWS = 1000
 BATCH_LENGTH = 4_000_000
 """Characters of rows that are sent at once; a longer row is sent by itself."""
+SHARED = "_shared"
+"""No agent: memories under this name are every agent's."""
+INTEGERS = range(-(2**31), 2**31)
 NOBODY = "it names neither user nor agent: give --user or --agent"
 Reason = tuple[str, str]
 """What was left out or changed, and why."""
@@ -75,6 +79,8 @@ class Spool:
                         self._write("conversations", item.id, self._conversation(item))
                     case Message():
                         self._write("messages", item.id, self._message(item))
+                    case Command():
+                        self._write("commands", item.id, self._command(item))
             except Refused as refused:
                 self.left_out[type(item).__name__.lower(), str(refused)] += 1
 
@@ -161,6 +167,43 @@ class Spool:
             "metadata": self._metadata(item.id, item.metadata, item.metadata.get("project")),
             "created_at": self._time("message", item.created_at),
         }
+
+    def _command(self, item: Command) -> dict[str, Any]:
+        user, agent = self._owner(item.owner, item.agent)
+        if agent is None or agent == SHARED:
+            raise Refused("it names no agent: give --agent")
+        code = item.exit_code
+        if code is not None and (type(code) is not int or code not in INTEGERS):
+            raise Refused("its exit code is no 32-bit integer")
+        created = self._time("command", item.created_at)
+        if created is None:
+            raise Refused("it has no time")
+        finished = self._time("command", item.finished_at)
+        output, error = (None if one is None else text_of(one) for one in (item.output, item.error))
+        if max(len(output or ""), len(error or "")) > LONGEST_TEXT:
+            raise Refused("its output has more than 10,000,000 characters")
+        failed = code != 0 if code is not None else error is not None
+        return {
+            "id": self._id("command", item.id, user, agent),
+            "user_id": user,
+            "agent_id": agent,
+            "session_id": None if item.session in (None, "") else self._session(item.session),
+            "message": self._text(item.text),
+            "output": output,
+            "error": error,
+            "exit_code": code,
+            "status": "failed" if failed else "completed",
+            "metadata": self._metadata(item.id, item.metadata, item.metadata.get("project")),
+            "created_at": created,
+            "finished_at": finished if finished is not None and finished >= created else created,
+        }
+
+    @staticmethod
+    def _session(given: object) -> UUID:
+        try:
+            return id_of(str(given))
+        except ValueError:
+            raise Refused("the id of its session is almost a UUID, or no text") from None
 
     def _id(self, kind: str, given: str, user: UUID | None, agent: str | None) -> UUID:
         if not given or given == "None":

@@ -21,6 +21,7 @@ RELATIONS = {
     "memories": "public.agent_memory",
     "conversations": "public.conversation_sessions",
     "messages": "public.conversation_messages",
+    "commands": "public.agent_commands",
 }
 THERE = "select count(*) from jsonb_to_recordset($1) as r(id uuid) join {table} t using (id)"
 
@@ -56,6 +57,18 @@ from rows from (jsonb_to_recordset($1) as (
     id, session_id, user_id, agent_id, role, speaker, content, metadata, created_at, nth)
 where not exists (select from public.conversation_messages m where m.id = r.id)
 order by r.nth
+on conflict do nothing
+""",
+    "commands": """
+insert into public.agent_commands (
+    id, agent_id, user_id, session_id, message, output, error, exit_code, status, metadata,
+    created_at, started_at, finished_at)
+select r.id, r.agent_id, r.user_id, r.session_id, r.message, r.output, r.error, r.exit_code, r.status, r.metadata,
+       r.created_at, r.created_at, r.finished_at
+from jsonb_to_recordset($1) as r(
+    id uuid, agent_id text, user_id uuid, session_id uuid, message text, output text, error text, exit_code integer,
+    status text, metadata jsonb, created_at timestamptz, finished_at timestamptz)
+order by r.created_at
 on conflict do nothing
 """,
 }

@@ -11,8 +11,7 @@ import os
 import stat
 import subprocess
 import sys
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +23,6 @@ if sys.platform != "win32":
     import pwd
 
 SYSTEM_USER = "pgserver"
-_PAUSES = (0.0, 0.2, 0.5, 1.0, 2.0, 4.0)
 _READ, _PASS = 0o004, 0o001
 _MAKE_USER = (
     ("useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin"),
@@ -133,33 +131,22 @@ def _system_user(name: str = SYSTEM_USER) -> pwd.struct_passwd:
     """
     with suppress(KeyError):
         return pwd.getpwnam(name)
-    said = "no program here makes users"
+    said = ""
     with _one_at_a_time():
-        for pause in _PAUSES:
-            time.sleep(pause)
+        for command in _MAKE_USER:
             with suppress(KeyError):
                 return pwd.getpwnam(name)
-            answers = [answer for command in _MAKE_USER if (answer := _answer((*command, name))) is not None]
-            with suppress(KeyError):
-                return pwd.getpwnam(name)
-            if not answers:
-                break
-            # While another program changes the users, such as the installation of a package, this one has to try again.
-            said = answers[0] or said
+            with suppress(OSError):
+                done = subprocess.run(
+                    (*command, name), env=with_administration(), check=False, capture_output=True, text=True
+                )
+                said = said or done.stderr.strip()
+        with suppress(KeyError):
+            return pwd.getpwnam(name)
     raise EmbeddedPostgresError(
-        f"Postgres does not run as root, and no system user for it could be made ({said}): "
+        f"Postgres does not run as root, and no system user for it could be made ({said or 'no program here makes users'}): "
         f"add one (useradd --system {name}), or run memoryd as an ordinary user."
     )
-
-
-def _answer(command: Sequence[str]) -> str | None:
-    """What a program says to stderr; None where there is none of that name."""
-    with suppress(OSError):
-        done = subprocess.run(
-            command, env=with_administration(), check=False, capture_output=True, text=True, errors="replace"
-        )
-        return done.stderr.strip()
-    return None
 
 
 def with_administration() -> dict[str, str]:

@@ -6,14 +6,12 @@ Promise: nothing here ever trades durability for speed.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 
 from daemon.embedded.files import Folder
-from daemon.embedded.ram import memory_settings
 
 FILE = "memoryd.conf"
 SETTINGS: Mapping[str, str] = MappingProxyType(
@@ -21,6 +19,7 @@ SETTINGS: Mapping[str, str] = MappingProxyType(
         "listen_addresses": "127.0.0.1",
         "unix_socket_permissions": "0700",
         "max_connections": "100",
+        "shared_buffers": "256MB",
         "work_mem": "16MB",
         "maintenance_work_mem": "256MB",
         "max_wal_size": "2GB",
@@ -39,19 +38,10 @@ SETTINGS: Mapping[str, str] = MappingProxyType(
         "log_error_verbosity": "terse",
     }
 )
-"""For a small machine, whose memory `ram.py` shares out. fsync, full_page_writes and synchronous_commit keep
+"""For a small machine. fsync, full_page_writes and synchronous_commit keep
 their default: on."""
 
-_OURS = ("port", "unix_socket_directories")
 _SHARED_MEMORY_BYTES = 512_000_000
-
-
-def settings_with(options: Mapping[str, str]) -> dict[str, str]:
-    """Our settings, those that depend on memory, and `options` over them. Raises ValueError for what cannot be an option."""
-    for name in options:
-        if name in _OURS or not re.fullmatch(r"[a-z_][a-z0-9_.]*", name):
-            raise ValueError(f"{name!r} cannot be given as an option of the embedded Postgres")
-    return {**SETTINGS, **memory_settings(), **options}
 
 
 def write_configuration(

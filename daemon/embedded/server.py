@@ -13,7 +13,6 @@ starting at the same moment left behind; and nothing here ever trades durability
 
 from __future__ import annotations
 
-import errno
 import os
 import secrets
 import sys
@@ -24,11 +23,10 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import quote
 
-from daemon.embedded import server_log
 from daemon.embedded.account import Account, account_for
-from daemon.embedded.causes import ADVICE, Cause, EmbeddedPostgresError, cause_of_end, failure, free_bytes
+from daemon.embedded.causes import EmbeddedPostgresError, failure, free_bytes
 from daemon.embedded.cluster import CLUSTER, check_cluster, make_or_adopt_cluster
-from daemon.embedded.configuration import settings_with, write_configuration
+from daemon.embedded.configuration import SETTINGS, write_configuration
 from daemon.embedded.files import Folder, open_folder, read_in
 from daemon.embedded.ports import USUAL_PORT, ports_to_try, remember_port, remembered_port, socket_folder
 from daemon.embedded.process import Postmaster, clear_leftovers, find_postmaster
@@ -38,6 +36,9 @@ if sys.platform != "win32":
     import fcntl
 
 DATABASE = "memoryd"
+LOG = "postgres.log"
+LOG_BYTES = 16_000_000
+"""A log that is bigger becomes postgres.log.1 at the next start."""
 _WAIT_SECONDS = 600  # recovery after a crash replays up to max_wal_size
 
 # From template0, to which there are no connections: template1 cannot be copied while a session, or autovacuum, is in it.
@@ -64,9 +65,9 @@ class EmbeddedPostgres:
         `programs`: None is the newest version that is brought along. `started`: told the process id of a server that this
         object started.
 
-        Raises EmbeddedPostgresError when there is none here, ValueError for what cannot be an option.
+        Raises EmbeddedPostgresError when there is none here.
         """
-        self._settings = settings_with(options or {})
+        self._settings = {**SETTINGS, **(options or {})}
         self._programs = programs or find_programs()
         self._given = data_dir.expanduser().absolute()
         self._folder = self._given.resolve()
@@ -82,7 +83,7 @@ class EmbeddedPostgres:
 
     @property
     def log_path(self) -> Path:
-        return self._folder / server_log.FILE
+        return self._folder / LOG
 
     @property
     def socket_url(self) -> str:
@@ -113,12 +114,6 @@ class EmbeddedPostgres:
         """The process id of the server, None when there is none."""
         running = find_postmaster(self._cluster)
         return running.pid if running is not None else None
-
-    def why_gone(self) -> Cause:
-        """Why the last server of this folder ended, as far as its log and the disk tell."""
-        with suppress(OSError, EmbeddedPostgresError), self._open() as folder:
-            return cause_of_end(server_log.end_of_log(folder), self._folder)
-        return "other"
 
     @property
     def free_bytes(self) -> int:
@@ -153,14 +148,6 @@ class EmbeddedPostgres:
         """Immediate shutdown, as a crash would: for tests of recovery."""
         self.stop("immediate")
 
-    def turn_log(self) -> None:
-        """Moves the log's newest lines to postgres.log.1 when it has grown to 16 MB, while the server goes on writing.
-
-        Raises OSError when the disk takes no copy; then the log is emptied all the same, which makes room.
-        """
-        with self._open() as folder:
-            server_log.turn_log(folder)
-
     # --- How.
 
     @contextmanager
@@ -171,19 +158,11 @@ class EmbeddedPostgres:
                 fcntl.flock(folder.handle, fcntl.LOCK_EX)
                 yield folder
         except OSError as error:
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise EmbeddedPostgresError(
-                    f"The embedded Postgres cannot write to {self._folder}. {ADVICE['disk_full']}",
-                    "disk_full",
-                ) from error
-            if error.errno in (errno.ENOMEM, errno.EAGAIN):
-                raise EmbeddedPostgresError(
-                    f"The embedded Postgres could not be started ({error}). {ADVICE['out_of_memory']}",
-                    "out_of_memory",
-                ) from error
-            raise EmbeddedPostgresError(
-                f"The embedded Postgres cannot use {self._folder} ({error}): "
-                "make it writable, or choose another data folder."
+            raise failure(
+                f"The embedded Postgres cannot use {self._folder} ({error})",
+                [str(error)],
+                self._folder.parent,
+                otherwise="Make it writable, or choose another data folder.",
             ) from error
 
     @contextmanager
@@ -209,8 +188,6 @@ class EmbeddedPostgres:
             self._launch(folder, account, ports_to_try(self._folder, self._wanted_port, same=same_port))
             self._started(self.postmaster_pid())
         self._set_owners(folder, account)
-        with suppress(OSError):
-            server_log.turn_log(folder)
         return running is None
 
     def _stop(self, mode: str) -> None:
@@ -246,10 +223,13 @@ class EmbeddedPostgres:
             if account.switch:
                 opened.give(account.uid, account.gid)
             clear_leftovers(cluster, opened)
+        with suppress(OSError):
+            if os.stat(LOG, dir_fd=folder.handle, follow_symlinks=False).st_size > LOG_BYTES:
+                folder.rename(LOG, f"{LOG}.1")
         for port in ports:
             with folder.within(CLUSTER) as cluster:
                 write_configuration(cluster, self._settings, sockets=sockets, port=port, owner=account.owner)
-            with os.fdopen(folder.open_own(server_log.FILE, append=True), "a+b") as log:
+            with os.fdopen(folder.open_own(LOG, append=True), "a+b") as log:
                 before = log.seek(0, os.SEEK_END)
                 done = self._programs.run(
                     "pg_ctl",
@@ -271,8 +251,7 @@ class EmbeddedPostgres:
         taken = self._wanted_port or remembered_port(self._folder) or USUAL_PORT
         raise EmbeddedPostgresError(
             f"Port {taken} of 127.0.0.1 is taken by another program: "
-            "end that program, or choose another port.",
-            "port_taken",
+            "end that program, or choose another port."
         )
 
     def _set_owners(self, folder: Folder, account: Account) -> None:

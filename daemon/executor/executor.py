@@ -33,6 +33,8 @@ from daemon.measures import Measures
 from daemon.turns import Room
 from memory.text import unframed
 
+OUTPUT_BYTES = 16_000_000
+"""Of longer output the middle is left out."""
 OUT_OF_RESOURCES_SECONDS = 1.0
 STREAM_SECONDS = 1.0
 LAST_CLAIM_SECONDS = 2.0
@@ -61,7 +63,6 @@ class Executor:
         parallel: int,
         room: Room,
         timeout_seconds: float,
-        output_bytes: int,
         measures: Measures,
         logger: FilteringBoundLogger,
     ) -> None:
@@ -73,7 +74,6 @@ class Executor:
         self._parallel = parallel
         self._room = room
         self._timeout = timeout_seconds
-        self._output_bytes = output_bytes
         self._measures = measures
         self._log = logger
         self._woken = asyncio.Event()
@@ -186,7 +186,7 @@ class Executor:
 
     async def _execute(self, row: asyncpg.Record) -> None:
         began = time.perf_counter()
-        output = Output(self._output_bytes)
+        output = Output(OUTPUT_BYTES)
         try:
             exit_code, error = await self._run(row, output)
         except OSError as fault:

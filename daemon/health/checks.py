@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from daemon.db.catalog import OF_TABLES
 from daemon.db.foreign import Overload, Pasted, advise_on_overloads, say_overloads
+from daemon.db.lag import LAG_SECONDS
 from daemon.db.migrator import OLDEST_POSTGRES
 from daemon.db.models import Model, Models, is_like
 from daemon.health.check import BELOW, Check, Facts, split_advice
@@ -21,7 +22,6 @@ from daemon.settings import Settings
 
 OLDEST_VECTOR = (0, 8)
 CLOCK_SECONDS = 2.0
-LAG_SECONDS = 60.0
 READY_SECONDS = 3600.0
 FULL_DAYS = 30
 IDLE_SECONDS = 60.0

@@ -13,13 +13,12 @@ import asyncpg
 
 from daemon.db.administrator import read_lacking
 from daemon.db.catalog import changed_since
-from daemon.db.foreign import read_overloads, read_pasted
+from daemon.db.foreign import read_obstacles, read_overloads, read_pasted, say_obstacles
 from daemon.db.functions import read_applied
 from daemon.db.migration_files import load_files, load_migrations, tables_of
 from daemon.db.migrator import read_ledger
 from daemon.db.models import Model, Models, model_of, read_models
 from daemon.db.names import postgres_names, read_lookalikes
-from daemon.db.obstacles import read_obstacles, say_obstacles
 from daemon.db.plan import schema_trouble
 from daemon.db.pool import connect
 from daemon.db.pooler import hears_notifications
@@ -254,7 +253,7 @@ async def _read_schema(
         return None, None, trouble
     try:
         async with postgres_names(connection):
-            status = await read_status(connection, heartbeat_seconds=settings.heartbeat_seconds)
+            status = await read_status(connection)
             return status, json.loads(await connection.fetchval(READ_MEMORY)), None
     except (
         asyncpg.UndefinedTableError,

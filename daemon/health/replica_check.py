@@ -60,7 +60,7 @@ async def check_replica(connection: asyncpg.Connection, settings: Settings) -> C
             "replica",
             "warning",
             f"{found} {_are(row['conflicts'], 'conflict', 'conflicts')} not resolved.",
-            "Run: memoryd conflicts",
+            "Run: memoryd replica conflicts",
         )
     if not row["kept"]:
         advice = "Start a daemon with MEMORYD_REPLICA, or unset it and delete the folder."

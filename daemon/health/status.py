@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from daemon.activity import BYTES_A_DAY
 from daemon.db.functions import AppliedFile
 from daemon.db.plan import schema_trouble
 from daemon.db.presence import ALIVE, silence
@@ -75,11 +76,7 @@ select json_build_object(
         from dream d),
     'size', json_build_object(
         'bytes', pg_database_size(current_database()),
-        'bytes_a_day', (
-            select (pg_database_size(current_database()) - s.bytes) / (extract(epoch from now() - s.measured_at) / 86400)
-            from memoryd.daily_sizes s
-            where s.measured_at between now() - interval '30 days' and now() - interval '1 day'
-            order by s.day limit 1),
+        'bytes_a_day', ({BYTES_A_DAY}),
         'largest', (
             select json_object_agg(t.name, t.bytes order by t.bytes desc)
             from (select c.relname as name, pg_total_relation_size(c.oid) as bytes from pg_class c
@@ -203,12 +200,12 @@ class Status:
     """Where the database is, as host:port/name."""
 
 
-async def read_status(reader: Reader, *, heartbeat_seconds: float) -> Status:
+async def read_status(reader: Reader) -> Status:
     """The status now.
 
     Raises asyncpg.UndefinedTableError where there is no schema yet.
     """
-    read: dict[str, Any] = json.loads(await reader.fetchval(READ, silence(heartbeat_seconds)))
+    read: dict[str, Any] = json.loads(await reader.fetchval(READ, silence()))
     ledger = [(version, name, checksum) for version, name, checksum in read["migrations"] or ()]
     files = read["function_files"] or {}
     return Status(

@@ -27,12 +27,8 @@ left join lateral (select c.size, c.signed_at from memoryd.trail_checkpoints c o
 
 async def check_ledgers(settings: Settings) -> Check:
     """Those that the settings here name: whether they can be used. They are not called."""
-
-    async def none(_old: int, _size: int) -> list[bytes]:
-        raise LookupError
-
     try:
-        ledgers, left_out = build_ledgers(settings, consistency=none)
+        ledgers, left_out = build_ledgers(settings)
     except ValueError as error:
         return Check("ledgers", "problem", *split_advice(str(error)))
     for one in ledgers:
@@ -58,8 +54,8 @@ async def check_trail(connection: asyncpg.Connection, settings: Settings) -> Che
         return Check("trail", "warning", f"Ledgers fail: {row['failing']}.", "See why: memoryd anchors")
     if key is None and key_file(settings) is None:
         if not row["size"] and not row["waiting_seconds"]:
-            return Check("trail", "ok", "Nothing is anchored, and no key is set (MEMORYD_TRAIL_KEY_FILE).")
-        advice = "Run: memoryd anchors new-key FILE, and set MEMORYD_TRAIL_KEY_FILE to FILE."
+            return Check("trail", "ok", "Nothing is anchored, and no key is set (MEMORYD_TRAIL_KEY).")
+        advice = "Run: memoryd anchors new-key FILE, and set MEMORYD_TRAIL_KEY to file:FILE."
         return Check("trail", "warning", f"{found} No key is set here, so none is signed from here.", advice)
     late = LATE * settings.trail_checkpoint_minutes * 60
     if (row["waiting_seconds"] or 0.0) > late or (

@@ -6,6 +6,7 @@ sentence that names it.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, TypeVar
 from uuid import UUID
@@ -19,10 +20,12 @@ from pydantic import (
     StringConstraints,
     ValidationError,
     WithJsonSchema,
+    create_model,
 )
 from pydantic_core import PydanticCustomError
 
 from daemon.db.migration_files import load_sources
+from daemon.db.search_options import ROLES, Of, Option, options_of
 from daemon.ids import id_of
 from daemon.mcp.faults import Refused
 
@@ -41,10 +44,13 @@ def _plain(text: str) -> str:
     return text
 
 
-def _source(name: str) -> str:
-    if name not in load_sources():
-        raise PydanticCustomError("source", "it is not one of {names}", {"names": ", ".join(load_sources())})
-    return name
+def _among(known: Sequence[str]) -> AfterValidator:
+    def check(name: str) -> str:
+        if name not in known:
+            raise PydanticCustomError("one_of", "it is not one of {names}", {"names": ", ".join(known)})
+        return name
+
+    return AfterValidator(check)
 
 
 def _session(given: object) -> object:
@@ -62,9 +68,10 @@ Within = Annotated[
     Field(description="The project, channel or group that this belongs to. Leave it out if there is none."),
 ]
 Moment = Annotated[datetime, AfterValidator(lambda t: t if t.tzinfo is not None else t.replace(tzinfo=UTC))]
-Source = Annotated[str, AfterValidator(_source), Field(json_schema_extra={"enum": list(load_sources())})]
+Source = Annotated[str, _among(list(load_sources())), Field(json_schema_extra={"enum": list(load_sources())})]
+Role = Annotated[str, _among(ROLES), Field(json_schema_extra={"enum": list(ROLES)})]
 SessionId = Annotated[UUID, BeforeValidator(_session), WithJsonSchema({"type": "string"})]
-Role = Literal["user", "assistant", "system", "tool"]
+Model = TypeVar("Model", bound="Arguments")
 
 
 class Arguments(BaseModel):
@@ -100,75 +107,36 @@ class Remember(Arguments):
     project: Within = None
 
 
-class SearchOptions(Arguments):
-    """The options that recall and contexts both have."""
-
-    project: Within = None
-    exclude_session: Annotated[
-        SessionId | None,
-        Field(description="Leave out this conversation, by its id or name: the one that is going on."),
-    ] = None
-    exclude_last: Annotated[
-        int | None,
-        Field(
-            ge=1,
-            le=2**31 - 1,
-            description="Of exclude_session leave out only this many of the newest messages.",
-        ),
-    ] = None
-    asked_at: Annotated[
-        Moment | None,
-        Field(description="When it is asked: 'last week' is the week before. Leave it out for now."),
-    ] = None
+def _field(option: Option) -> Any:
+    """The type of an option, and that it may be left out."""
+    bounds: dict[str, Any] = {"ge": option.lowest, "le": option.highest}
+    kinds: dict[str, Any] = {
+        "whole": Annotated[int, Field(**bounds)],
+        "number": Annotated[float, Field(**bounds)],
+        "flag": bool,
+        "uuid": SessionId,
+        "time": Moment,
+        "roles": Annotated[list[Role], Field(min_length=1)],
+        "names": Annotated[list[Name], Field(min_length=1, max_length=100)],
+    }
+    kind = kinds.get(option.kind, Name)
+    return Annotated[kind | None, Field(description=option.help)], None
 
 
-class ContextOptions(SearchOptions):
-    """The options of build_context() and explain_context(): memoryd.options()."""
+def _with_options(what: Of) -> Callable[[type[Model]], type[Model]]:
+    """Adds the options of recall or of a context."""
 
-    words: Annotated[
-        int | None,
-        Field(
-            ge=100,
-            le=10_000,
-            description="How long it may be. Leave it out for what is set, 500 unless changed.",
-        ),
-    ] = None
+    def added(arguments: type[Model]) -> type[Model]:
+        fields = {option.name: _field(option) for option in options_of(what)}
+        return create_model(
+            arguments.__name__, __base__=arguments, __module__=__name__, __doc__=arguments.__doc__, **fields
+        )
 
-
-class RecallOptions(SearchOptions):
-    """The options of recall() and explain_recall(): memoryd.options()."""
-
-    min_score: Annotated[
-        float,
-        Field(ge=0, le=1, description="Leave out what fits worse; 0.35 cuts most of what does not belong."),
-    ] = 0.0
-    relevant_only: Annotated[
-        bool, Field(description="Leave out what does not belong to the question: then there may be nothing.")
-    ] = False
-    since: Annotated[
-        Moment | None,
-        Field(description="Only what was written since this time (UTC, if it names no offset)."),
-    ] = None
-    until: Annotated[
-        Moment | None,
-        Field(description="Only what was written before this time (UTC, if it names no offset)."),
-    ] = None
-    as_of: Annotated[
-        Moment | None, Field(description="What stood at this time, also if it was replaced since.")
-    ] = None
-    roles: Annotated[
-        list[Role] | None, Field(min_length=1, description="Of conversations only messages of these roles.")
-    ] = None
-    speakers: Annotated[
-        list[Name] | None,
-        Field(min_length=1, max_length=100, description="Of conversations only messages of these speakers."),
-    ] = None
-    around: Annotated[
-        int, Field(ge=0, le=10, description="Show messages with this many of those before and after them.")
-    ] = 0
+    return added
 
 
-class Recall(RecallOptions):
+@_with_options("recall")
+class Recall(Arguments):
     """Of recall."""
 
     query: Annotated[Text, Field(description="What to look for, in any words: a question or keywords.")]
@@ -176,7 +144,8 @@ class Recall(RecallOptions):
     sources: Annotated[list[Source] | None, Field(min_length=1, description="Search only these.")] = None
 
 
-class Context(ContextOptions):
+@_with_options("context")
+class Context(Arguments):
     """Of context."""
 
     message: Annotated[Text, Field(description="The task or message you are about to work on, in its words.")]
@@ -234,9 +203,6 @@ class Explain(Arguments):
     of: Annotated[Literal["recall", "context"], Field(description="Which of the two to explain.")]
     text: Annotated[Text, Field(description="The query of the recall, or the message of the context.")]
     project: Within = None
-
-
-Model = TypeVar("Model", bound=Arguments)
 
 
 def read(kind: type[Model], given: dict[str, Any] | None) -> Model:

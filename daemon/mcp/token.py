@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from pydantic import SecretStr
 
 from daemon.settings.secret_files import read_secret
@@ -14,13 +12,13 @@ SHORTEST = 32
 MAKE_ONE = 'Make one: (umask 077; python3 -c "import secrets; print(secrets.token_urlsafe(32))" > mcp-token)'
 
 
-def read_token(given: SecretStr | None, file: Path | None) -> str:
+def read_token(given: SecretStr | None) -> str:
     """The token. Raises ValueError with what to do; the message has no part of the token."""
-    token = read_secret(given, file, setting="MEMORYD_MCP_TOKEN")
+    token = read_secret(given, setting="MEMORYD_MCP_TOKEN")
     if token is None:
         raise ValueError(
-            "memoryd mcp --http needs a token: set MEMORYD_MCP_TOKEN, or MEMORYD_MCP_TOKEN_FILE to a file of mode 0600 "
-            f"that contains one. {MAKE_ONE}"
+            "memoryd mcp --http needs a token: set MEMORYD_MCP_TOKEN to one, or to file: and the path of a "
+            f"file of mode 0600 that contains one. {MAKE_ONE}"
         )
     if len(token) < SHORTEST or not token.isascii() or any(c.isspace() for c in token):
         raise ValueError(

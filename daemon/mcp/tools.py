@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from daemon.db.search_options import Of, options_of
 from daemon.mcp import arguments as args
 from daemon.mcp.answers import of_metadata, shortened
 from daemon.mcp.faults import Refused
@@ -89,7 +90,7 @@ async def remember(connection: AnyConnection, who: Identity, given: args.Remembe
 async def recall(connection: AnyConnection, who: Identity, given: args.Recall) -> Row:
     """Searches."""
     rows = await connection.fetch(
-        RECALL, _options(given, args.RecallOptions), given.query, who.agent, given.count, given.sources
+        RECALL, _options(given, "recall"), given.query, who.agent, given.count, given.sources
     )
     found = [
         {
@@ -107,9 +108,7 @@ async def recall(connection: AnyConnection, who: Identity, given: args.Recall) -
 
 async def context(connection: AnyConnection, who: Identity, given: args.Context) -> str:
     """The context block."""
-    block: str = await connection.fetchval(
-        CONTEXT, who.agent, given.message, _options(given, args.ContextOptions)
-    )
+    block: str = await connection.fetchval(CONTEXT, who.agent, given.message, _options(given, "context"))
     return block or "Nothing that is remembered fits this."
 
 
@@ -163,8 +162,8 @@ async def explain(connection: AnyConnection, who: Identity, given: args.Explain)
     return {"steps": [{**_rounded(dict(row)), "detail": row["detail"][:500]} for row in rows]}
 
 
-def _options(given: args.Arguments, kind: type[args.SearchOptions]) -> str:
-    return given.model_dump_json(include=set(kind.model_fields), exclude_none=True)
+def _options(given: args.Arguments, what: Of) -> str:
+    return given.model_dump_json(include={option.name for option in options_of(what)}, exclude_none=True)
 
 
 def _rounded(row: Row) -> dict[str, object]:

@@ -1,120 +1,213 @@
-"""What the paths of the HTTP port answer.
+"""What the paths of the HTTP port answer, for the databases that a process serves: one, or several with the label `database`.
 
-Promise: /health/live asks nobody: it answers as long as the process does its work. /health/ready and /metrics ask the
-database once a second at most, however many ask for them; without a database, or with one that hangs, they answer what the
-process knows. No path shows content, or whose it is.
+Promise: /health/live asks nobody: it answers as long as the process does its work. /health/ready and /metrics ask each
+database once a second at most, however many ask for them; of one that is away or hangs they answer what the process knows. A
+scrape asks no database that rests. No path shows content, or whose it is.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
 
-from prometheus_client import exposition
+from prometheus_client import CollectorRegistry, ProcessCollector, exposition
+from prometheus_client.core import GaugeMetricFamily as Gauge
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
 
+from daemon.db import lag
 from daemon.db.errors import DATABASE_FAULTS
-from daemon.db.lag import LAG
 from daemon.db.pool import Database
 from daemon.logs import describe
+from daemon.measures import Measures
 from daemon.metrics.cached import Cached
-from daemon.metrics.collected import Collected
+from daemon.metrics.collected import BUILD, REPORTS, Provider, families
 from daemon.metrics.port import Answer
 from daemon.metrics.reading import SILENT, Reading, Readings
+from daemon.served import ALONE, STATES, Served
 
 FRESH_SECONDS = 1.0
 ASK_SECONDS = 2.0
-"""How long the database has to answer."""
+"""How long a database has to answer."""
 JSON = "application/json"
 LIVE, READY, METRICS = "/health/live", "/health/ready", "/metrics"
 
 
 class Pages:
-    """The pages of one daemon."""
+    """See `Site`."""
 
     def __init__(
         self,
-        database: Database,
+        servings: Mapping[str, Served],
         *,
-        readings: Readings,
-        collected: Collected,
-        waits: Mapping[str, Callable[[], float]],
-        lag_seconds: float,
+        providers: Mapping[str, Provider],
         is_stopping: Callable[[], bool],
     ) -> None:
-        """`waits`: by topic the seconds until its provider may be asked again (0.0: now). What waits for that is not late."""
-        self._database = database
-        self._readings = readings
-        self._collected = collected
-        self._waits = waits
-        self._lag_seconds = lag_seconds
+        """`servings`: by name, as they are at each moment."""
+        self._servings = servings
+        self._providers = providers
         self._is_stopping = is_stopping
-        self._ready = Cached(self._why_not, seconds=FRESH_SECONDS, patience=ASK_SECONDS)
-        self._reading = Cached(readings.read, seconds=FRESH_SECONDS, patience=ASK_SECONDS)
-        self._shown: Reading | None = None
-        self._written: dict[str, bytes] = {}
-        self._written_at = 0.0
+        self._asked: dict[str, _Asked] = {}
+        self._process = ProcessCollector(registry=None)
 
     async def answer(self, path: str, accept: str) -> Answer:
         """See `Site`."""
-        match path:
-            case "/health/live":
-                return as_json(HTTPStatus.OK, {"status": "live"})
-            case "/health/ready":
-                return await self._readiness()
-            case "/metrics":
-                return await self._metrics(accept)
-        return Answer(HTTPStatus.NOT_FOUND, f"There are {LIVE}, {READY} and {METRICS}.\n".encode())
+        if path == LIVE:
+            return as_json(HTTPStatus.OK, {"status": "live"})
+        if path == METRICS:
+            return await self._metrics(accept)
+        if path == READY:
+            return await self._readiness()
+        if path.startswith(f"{READY}/") and not self._is_alone:
+            return await self._readiness_of(path.removeprefix(f"{READY}/"))
+        ready = READY if self._is_alone else f"{READY}, {READY}/NAME"
+        return Answer(HTTPStatus.NOT_FOUND, f"There are {LIVE}, {ready} and {METRICS}.\n".encode())
 
     async def close(self) -> None:
         """See `Site`."""
-        await self._ready.close()
-        await self._reading.close()
-        await self._readings.close()
+        for asked in self._asked.values():
+            await asked.close()
+
+    @property
+    def _is_alone(self) -> bool:
+        return ALONE in self._servings
 
     async def _readiness(self) -> Answer:
-        try:
-            reason = "it is stopping" if self._is_stopping() else await self._ready.get()
-        except TimeoutError:
-            reason = f"the database has not answered for {ASK_SECONDS:g} s"
+        names = list(self._servings)
+        found = await asyncio.gather(*(self._why_not(name) for name in names))
+        reasons = {name: why for name, why in zip(names, found, strict=True) if why is not None}
+        if self._is_alone:
+            return self._ready(reasons.get(ALONE))
+        all_away = len(reasons) == len(names)
+        reason = "no database is served: " + next(iter(reasons.values()), "") if all_away else None
+        return self._ready(reason, databases=len(names), not_ready=sorted(reasons))
+
+    async def _readiness_of(self, name: str) -> Answer:
+        if name not in self._servings:
+            return as_json(
+                HTTPStatus.NOT_FOUND, {"status": "unknown", "reason": "no such database is listed"}
+            )
+        return self._ready(await self._why_not(name))
+
+    def _ready(self, reason: str | None, **more: object) -> Answer:
+        if self._is_stopping():
+            reason = "it is stopping"
         if reason is None:
-            return as_json(HTTPStatus.OK, {"status": "ready"})
-        return as_json(HTTPStatus.SERVICE_UNAVAILABLE, {"status": "not ready", "reason": reason})
+            return as_json(HTTPStatus.OK, {"status": "ready", **more})
+        said = {"status": "not ready", "reason": reason, **more}
+        return as_json(HTTPStatus.SERVICE_UNAVAILABLE, said)
+
+    async def _why_not(self, name: str) -> str | None:
+        reason = self._servings[name].reason
+        asked = self._asking(name)
+        if reason is not None or asked is None:
+            return reason
+        try:
+            return await asked.late.get()
+        except TimeoutError:
+            return f"the database has not answered for {ASK_SECONDS:g} s"
+
+    async def _read(self, name: str) -> Reading:
+        asked = self._asking(name)
+        if asked is None:
+            return Reading(self._servings[name].state != "away")
+        try:
+            return await asked.reading.get()
+        except TimeoutError:
+            return SILENT
+
+    def _asking(self, name: str) -> _Asked | None:
+        """What asks a database that is worked in."""
+        serving = self._servings[name]
+        if (daemon := serving.daemon) is None or (database := daemon.database) is None:
+            return None
+        known = self._asked.get(name)
+        if known is None or known.database is not database:
+            known = self._asked[name] = _Asked(database, daemon.waits, serving.measures)
+        return known
 
     async def _metrics(self, accept: str) -> Answer:
-        try:
-            reading = await self._reading.get()
-        except TimeoutError:
-            reading = SILENT
-        now = time.monotonic()
-        if reading is not self._shown or now - self._written_at >= FRESH_SECONDS:
-            self._shown, self._written, self._written_at = reading, {}, now
+        names = list(self._servings)
+        readings = await asyncio.gather(*(self._read(name) for name in names))
+        found = list(self._families(dict(zip(names, readings, strict=True))))
+        registry = CollectorRegistry()
+        registry.register(self._process)
+        registry.register(_Found(found))
         write, content_type = exposition.choose_encoder(accept)
-        if content_type not in self._written:
-            self._written[content_type] = write(self._collected.registry(reading))
-        return Answer(HTTPStatus.OK, self._written[content_type], content_type)
+        return Answer(HTTPStatus.OK, write(registry), content_type)
+
+    def _families(self, readings: Mapping[str, Reading]) -> Iterator[Metric]:
+        states = Gauge(
+            "memoryd_database_state",
+            "What this process does with the database.",
+            labels=("database", "state"),
+        )
+        whole: dict[str, Metric] = {}
+        for name, reading in readings.items():
+            if (serving := self._servings.get(name)) is None:
+                continue  # the list was read again meanwhile
+            daemon = serving.daemon
+            database = None if daemon is None else daemon.database
+            topics = [] if daemon is None else list(daemon.waits)
+            for state in () if name == ALONE else STATES:
+                states.add_metric((name, state), float(serving.state == state))
+            for family in families(serving.measures, database, self._providers, topics, reading):
+                if database is None and family.name == REPORTS:
+                    continue  # nobody is there to report
+                labelled = whole.setdefault(
+                    family.name, Metric(family.name, family.documentation, family.type, family.unit)
+                )
+                if family.name == BUILD and labelled.samples:
+                    continue
+                own = {} if name == ALONE or family.name == BUILD else {"database": name}
+                labelled.samples += [s._replace(labels={**s.labels, **own}) for s in family.samples]
+        if states.samples:
+            yield states
+        yield from whole.values()
+
+
+class _Asked:
+    """The questions to one database, each with one answer for all who ask at the same time."""
+
+    def __init__(
+        self, database: Database, waits: Mapping[str, Callable[[], float]], measures: Measures
+    ) -> None:
+        self.database = database
+        self._waits = waits
+        self._readings = Readings(database, list(waits), measures)
+        self.late = Cached(self._why_not, seconds=FRESH_SECONDS, patience=ASK_SECONDS)
+        self.reading = Cached(self._readings.read, seconds=FRESH_SECONDS, patience=ASK_SECONDS)
+
+    async def close(self) -> None:
+        await self.late.close()
+        await self.reading.close()
+        await self._readings.close()
 
     async def _why_not(self) -> str | None:
-        return await why_not(self._database, self._waits, lag_seconds=self._lag_seconds)
+        topics = [topic for topic, wait in self._waits.items() if wait() == 0.0]
+        try:
+            rows = await self.database.fetch(lag.LAG, topics)
+        except DATABASE_FAULTS as error:
+            return f"the database does not answer ({describe(error)})"
+        late = max(rows, key=lambda row: row["seconds"], default=None)
+        if late is None or late["seconds"] <= lag.LAG_SECONDS:
+            return None
+        return (
+            f"a job of topic {late['topic']} has waited for {late['seconds']:.0f} s; "
+            f"the limit is {lag.LAG_SECONDS:g} s"
+        )
 
 
-async def why_not(
-    database: Database, waits: Mapping[str, Callable[[], float]], *, lag_seconds: float
-) -> str | None:
-    """Why what works in this database is not ready; None where it is. `waits`: see Pages."""
-    topics = [topic for topic, wait in waits.items() if wait() == 0.0]
-    try:
-        rows = await database.fetch(LAG, topics)
-    except DATABASE_FAULTS as error:
-        return f"the database does not answer ({describe(error)})"
-    late = max(rows, key=lambda row: row["seconds"], default=None)
-    if late is None or late["seconds"] <= lag_seconds:
-        return None
-    return (
-        f"a job of topic {late['topic']} has waited for {late['seconds']:.0f} s; "
-        f"the limit is {lag_seconds:g} s (MEMORYD_READY_LAG_SECONDS)"
-    )
+class _Found(Collector):
+    """For prometheus_client."""
+
+    def __init__(self, found: list[Metric]) -> None:
+        self._found = found
+
+    def collect(self) -> list[Metric]:
+        return self._found
 
 
 def as_json(status: HTTPStatus, value: object) -> Answer:

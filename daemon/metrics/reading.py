@@ -23,7 +23,7 @@ from daemon.db.errors import DATABASE_FAULTS
 from daemon.db.lag import LAG
 from daemon.db.lease import Lease
 from daemon.db.pool import Database
-from daemon.db.presence import ALIVE
+from daemon.db.presence import ALIVE, silence
 from daemon.measures import Measures
 
 GIVE_BACK_SECONDS = 2.0
@@ -76,14 +76,10 @@ SILENT = Reading(False)
 class Readings:
     """Asks the database, if this daemon is the one that reports it."""
 
-    def __init__(
-        self, database: Database, topics: Sequence[str], measures: Measures, *, silence: float
-    ) -> None:
-        """`silence`: see daemon/db/presence.py."""
+    def __init__(self, database: Database, topics: Sequence[str], measures: Measures) -> None:
         self._topics = list(topics)
         self._database = database
         self._measures = measures
-        self._silence = silence
         self._lease = Lease("metrics", LEASE_SECONDS)
         self._token: int | None = None
         self._again = 0.0
@@ -95,7 +91,7 @@ class Readings:
             if not await self._reports():
                 await self._database.fetchval("select 1")
                 return Reading(True)
-            return Reading(True, json.loads(await self._database.fetchval(READ, self._topics, self._silence)))
+            return Reading(True, json.loads(await self._database.fetchval(READ, self._topics, silence())))
         except DATABASE_FAULTS:
             return SILENT
         finally:

@@ -186,6 +186,8 @@ or exists (
 ANYTHING_OPEN = """
 select exists (select from memoryd.jobs)
     or exists (select from public.agent_commands c where c.status = 'running')
+    or exists (select from memoryd.unread) and exists (
+        select from memoryd.settings s where s.key = 'facts' and s.value = '"model"')
 """
 
 REQUEUE = """
@@ -321,7 +323,7 @@ async def is_work_left(database: Database, topics: Sequence[str]) -> bool:
 
 
 async def is_anything_open(database: Database) -> bool:
-    """Whether there is a job, also one that waits for its time, or a command that somebody works on, or is to."""
+    """Whether there is a job, also one that waits for its time, a conversation to be read, or a command that is worked on."""
     return bool(await database.fetchval(ANYTHING_OPEN))
 
 

@@ -20,6 +20,7 @@ from daemon.db.errors import DATABASE_FAULTS, is_gone
 from daemon.db.pool import Database
 from daemon.first_to_end import until_first_ends
 from daemon.logs import describe
+from daemon.replica import location
 from daemon.replica.folder import FolderUnavailable
 from daemon.replica.location import Location
 from daemon.replica.pass_state import Report
@@ -42,13 +43,11 @@ class Replica:
         *,
         database: Database,
         daemon_id: UUID,
-        scan_seconds: float,
         logger: FilteringBoundLogger,
     ) -> None:
         self._place = place
         self._database = database
         self._log = logger
-        self._scan_seconds = scan_seconds
         self._store = Store(database, daemon_id)
         self._due = Agenda()
         self._trouble: str | None = None
@@ -89,7 +88,7 @@ class Replica:
         await until_first_ends(self._renew(), watch, self._work(sync, replica))
 
     def _blind(self, error: BaseException) -> None:
-        self._log.warning("replica_not_watched", error=describe(error), scan_seconds=self._scan_seconds)
+        self._log.warning("replica_not_watched", error=describe(error), scan_seconds=location.SCAN_SECONDS)
 
     async def _renew(self) -> None:
         """Ends when the replica is another daemon's."""
@@ -100,7 +99,7 @@ class Replica:
                 return
 
     async def _work(self, sync: Sync, replica: UUID) -> None:
-        pauses, prepared = Pauses(self._scan_seconds), False
+        pauses, prepared = Pauses(location.SCAN_SECONDS), False
         self._due.everything()
         while True:
             changed, rows = self._due.take()

@@ -32,6 +32,8 @@ BLIND_AFTER = 2
 """Attempts to watch a folder that failed, when a person is told."""
 MAX_EVENTS = 1_000
 """Paths of events at once. Where there are more, the system may have left some out: then all files are looked at."""
+SCAN_SECONDS = 60.0
+"""Between two scans of the whole replica while nothing happens."""
 DRIVE_SETTLE_SECONDS = 3.0
 """Some programs save by deleting a file and adding a new one, which Drive tells of one after the other."""
 
@@ -84,7 +86,7 @@ def open_location(settings: Settings) -> Location | None:
         return None
     if (drive_folder := open_drive_folder(settings)) is not None:
         return drive_location(drive_folder, poll_seconds=settings.gdrive_poll_seconds)
-    return local_location(settings.replica.absolute(), scan_seconds=settings.replica_scan_seconds)
+    return local_location(settings.replica.absolute(), scan_seconds=SCAN_SECONDS)
 
 
 def open_drive_folder(settings: Settings) -> DriveFolder | None:
@@ -103,11 +105,11 @@ def open_drive(settings: Settings) -> tuple[Api, str]:
     """Google Drive as the account of these settings has it, and the account's address. Raises ValueError with what to do."""
     from daemon.replica.drive.account import open_account
     from daemon.replica.drive.api import Api
-    from daemon.replica.drive.http import Http
+    from daemon.replica.drive.client import Client
 
     account = open_account(settings.gdrive_key_file)
-    http = Http(account, timeout_seconds=settings.provider_timeout_seconds)
-    return Api(http, base_url=settings.gdrive_url), account.email
+    client = Client(account, timeout_seconds=settings.provider_timeout_seconds, base_url=settings.gdrive_url)
+    return Api(client), account.email
 
 
 def drive_id_of(setting: Path, *, name: str = "MEMORYD_REPLICA") -> str | None:

@@ -18,6 +18,8 @@ from daemon.settings.load import (
     SettingsError,
     allowed_values,
     load_settings,
+    outdated_settings,
+    removed_settings,
     unknown_settings,
 )
 from daemon.settings.values import LANGUAGES, roles_in, split_list
@@ -36,6 +38,8 @@ __all__ = [
     "heed_variables_of_file",
     "load_settings",
     "no_folder_believed",
+    "outdated_settings",
+    "removed_settings",
     "roles_in",
     "split_list",
     "unknown_settings",

@@ -36,7 +36,6 @@ _ONE = (
 SENT: tuple[tuple[frozenset[str], frozenset[str]], ...] = (
     (_ONE[0], frozenset({"MEMORYD_OPENAI_BASE_URL"})),
     (_ONE[1], frozenset({"MEMORYD_IPFS_URL"})),
-    (_ONE[2], frozenset({"MEMORYD_PINATA_URL"})),
     (_ONE[3], frozenset({"MEMORYD_EVM_RPC_URL"})),
     (_ONE[4], frozenset({"MEMORYD_GDRIVE_URL"})),
     (frozenset({"PGPASSWORD"}), URLS),

@@ -38,6 +38,8 @@ from daemon.settings.remembering import (
     Supabase,
     Upkeep,
 )
+from daemon.settings.removed import REMOVED
+from daemon.settings.secret_files import FILE
 from daemon.settings.trail import Ledgers, Trail
 
 PREFIX = "MEMORYD_"
@@ -47,6 +49,9 @@ NO_SETTINGS = frozenset(
 """Variables that the executor sets for its programs, one that the tests read, and the one that names a file of them."""
 OF_KUBERNETES = (PREFIX + "SERVICE_", PREFIX + "PORT")
 """Prefixes of the variables that Kubernetes sets in every container when there is a service named memoryd."""
+
+OF_FILES = ("TRAIL_KEY", "MCP_TOKEN", "IPFS_TOKEN", "PINATA_JWT", "EVM_KEY")
+"""Secrets that had a setting of their own for a file, whose name ended with _FILE. It goes on counting."""
 
 
 class SettingsError(Exception):
@@ -103,26 +108,60 @@ def load_settings(**overrides: object) -> Settings:
         if (fault := astray(variables_of_file())) is not None:
             raise SettingsError(fault)
         given = {k: v for k, v in overrides.items() if v is not None}
-        return Settings(**{"_env_file": file, **given})  # type: ignore[arg-type]
+        return Settings(**{"_env_file": file, **_secret_files(), **given})  # type: ignore[arg-type]
     except ValidationError as error:
         raise SettingsError("\n".join(_sentence(dict(e)) for e in error.errors())) from None
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(unreadable(file, error)) from None
 
 
+def _secret_files() -> dict[str, str]:
+    """The secrets of earlier versions' settings for files, by field name. Raises SettingsError."""
+    named = variables_of_file() | {name.upper(): value for name, value in os.environ.items() if value}
+    found = {}
+    for secret in OF_FILES:
+        variable = PREFIX + secret
+        if path := named.get(f"{variable}_FILE"):
+            if variable in named:
+                raise SettingsError(f"both {variable} and {variable}_FILE are set: unset one of them")
+            found[secret.lower()] = FILE + path
+    return found
+
+
 def unknown_settings() -> dict[str, str | None]:
     """Variables named like settings that are none, most likely misspelt; each with the setting of the nearest name."""
     known = {PREFIX + name.upper() for name in Settings.model_fields}
-    # Upper and lower case are one to us, as they are to Settings.
-    given = {name.upper() for name in (*os.environ, *variables_of_file())}
+    known |= {f"{PREFIX}{name}_FILE" for name in OF_FILES}
     unknown = sorted(
         name
-        for name in given - known - NO_SETTINGS
-        if name.startswith(PREFIX) and not name.startswith(OF_KUBERNETES)
+        for name in _given() - known - NO_SETTINGS - removed_settings().keys()
+        if not name.startswith(OF_KUBERNETES)
     )
     return {
         name: next(iter(get_close_matches(name, sorted(known), n=1, cutoff=0.9)), None) for name in unknown
     }
+
+
+def outdated_settings() -> dict[str, str]:
+    """Variables with a value that was allowed once, each with what to do."""
+    given = {name.upper(): value for name, value in (variables_of_file() | dict(os.environ)).items()}
+    if (given.get("MEMORYD_FACTS") or "").strip().lower() != "rules":
+        return {}
+    return {
+        "MEMORYD_FACTS": "facts by rules are gone: take the line out, and set MEMORYD_LANGUAGE_MODEL for facts by a model "
+        "(docs/facts.md)"
+    }
+
+
+def removed_settings() -> dict[str, str]:
+    """Variables of settings that are gone; each with what holds now."""
+    return {name: now for name in sorted(_given()) if (now := REMOVED.get(name.removeprefix(PREFIX)))}
+
+
+def _given() -> set[str]:
+    """The variables with our prefix that the environment or the file sets, in upper case: Settings takes both for one."""
+    names = {name.upper() for name, value in os.environ.items() if value} | variables_of_file().keys()
+    return {name for name in names if name.startswith(PREFIX)}
 
 
 def _sentence(error: dict[str, object]) -> str:

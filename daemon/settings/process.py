@@ -26,22 +26,10 @@ class Database(BaseModel):
     database: str | None = Field(
         None, description="Which of MEMORYD_DATABASE_URLS a command means, as --database does. Empty: all."
     )
-    databases_at_once: Annotated[int, Field(ge=1, le=10_000)] = Field(
-        8,
-        description="Of MEMORYD_DATABASE_URLS those in which the process works at once; the others wait for their turn.",
-    )
-    rest_seconds: Annotated[float, Field(ge=1, le=86_400)] = Field(
-        60.0,
-        description="After this time without work the process leaves one of MEMORYD_DATABASE_URLS alone, but for one "
-        "connection that waits for a notification.",
-    )
-    rest_minutes: Annotated[float, Field(gt=0, le=720)] = Field(
-        60.0, description="For how long at most: then it looks what has expired, and whether a dream is due."
-    )
-    rest_disconnected: bool = Field(
-        False,
-        description="Whether the process closes that connection, too, so that a server may suspend itself. New rows then wait "
-        "for the end of the rest.",
+    suspend_minutes: Annotated[float, Field(gt=0, le=720)] | None = Field(
+        None,
+        description="For servers that suspend themselves: one of MEMORYD_DATABASE_URLS without work has no connection for this "
+        "time, and new rows wait for its end. Empty: one connection waits for them.",
     )
     data_dir: Path = Field(Path(".memoryd"), description="Folder of the embedded Postgres.")
     postgres_port: Annotated[int, Field(ge=1024, le=65535)] | None = Field(
@@ -62,16 +50,6 @@ class Queue(BaseModel):
 
     poll_seconds: Annotated[float, Field(gt=0, le=3600)] = Field(
         5.0, description="Pause between two polls for work. They go on beside LISTEN too."
-    )
-    claim_seconds: Annotated[float, Field(ge=1, le=3600)] = Field(
-        30.0, description="How long a claim is valid without being renewed."
-    )
-    max_attempts: Annotated[int, Field(ge=1, le=100)] = Field(
-        15, description="Attempts before a job is discarded."
-    )
-    retry_max_seconds: Annotated[float, Field(ge=1, le=86_400)] = Field(
-        300.0,
-        description="Maximum pause between two attempts. The first pause is a second, each next one twice as long.",
     )
     start_seconds: Annotated[float, Field(ge=0, le=3600)] = Field(
         10.0, description="How long a start waits for a database that does not answer or is starting up."
@@ -97,10 +75,6 @@ class Executor(BaseModel):
     executor_total: Annotated[int, Field(ge=1, le=10_000)] = Field(
         16, description="Maximum number of commands that run at once in this daemon, of all agents."
     )
-    executor_output_bytes: Annotated[int, Field(ge=1000, le=200_000_000)] = Field(
-        16_000_000,
-        description="Maximum output that is kept of one command. Of longer output the middle is left out.",
-    )
     executor_user: str | None = Field(
         None,
         description="System user that commands run as; needs root. Empty: the daemon's user, which then must not be root.",
@@ -121,10 +95,9 @@ class Mcp(BaseModel):
     heading: ClassVar = "MCP server"
 
     mcp_token: SecretStr | None = Field(
-        None, description="Token of `memoryd mcp --http`, 32 characters or more. docs/mcp.md"
-    )
-    mcp_token_file: Path | None = Field(
-        None, description="File that contains this token instead, readable by its owner only (mode 0600)."
+        None,
+        description="Token of `memoryd mcp --http`, 32 characters or more, or file: and the path of a file with it, of mode "
+        "0600. docs/mcp.md",
     )
 
 
@@ -135,10 +108,7 @@ class Http(BaseModel):
         None,
         description="Port, or IP address and port, at which the daemon answers probes and Prometheus, without a token. A port "
         "alone is one of 127.0.0.1; to be reached from other machines name the address, such as 0.0.0.0:9470. Empty: none. "
-        "docs/operations.md",
-    )
-    ready_lag_seconds: Annotated[float, Field(gt=0, le=A_CENTURY * 3600)] = Field(
-        60.0, description="The daemon is not ready while a job has waited for longer than this to be claimed."
+        "docs/monitoring.md",
     )
 
 
@@ -147,9 +117,6 @@ class Log(BaseModel):
 
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="Events below this level are not logged."
-    )
-    summary_seconds: Annotated[float, Field(ge=0.1, le=86_400)] = Field(
-        60.0, description="How often one line sums up what was done, if anything was."
     )
     log_format: Literal["auto", "console", "json"] = Field(
         "auto", description="auto: console on a terminal, else JSON."

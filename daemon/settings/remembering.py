@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, AliasChoices, BaseModel, Field, SecretStr
+from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, Field, SecretStr
 
-from daemon.settings.values import A_CENTURY, agent_name, known_languages, secret_names
+from daemon.settings.values import A_CENTURY, agent_name, known_languages, not_by_rules, secret_names
 
 
 class Models(BaseModel):
@@ -20,9 +20,6 @@ class Models(BaseModel):
     )
     embedding_dimensions: Annotated[int, Field(ge=1, le=16000)] | None = Field(
         None, description="Dimensions, where the embedder offers several. Changed by memoryd reembed."
-    )
-    embedder_cores: Annotated[int, Field(ge=1, le=64)] = Field(
-        2, description="Cores that a fastembed model may keep busy."
     )
     query_instruction: str | None = Field(
         None,
@@ -39,8 +36,8 @@ class Models(BaseModel):
     )
     language_model: str | None = Field(
         None,
-        description="Model that writes insights, says where chunks of documents stand, and finds facts if MEMORYD_FACTS is "
-        "model: openai/<model>. Empty: rules do.",
+        description="Model that writes insights, says where chunks of documents stand, and reads conversations for facts "
+        "(MEMORYD_FACTS): openai/<model>. Empty: rules write insights, and facts are what programs remember().",
     )
     language_model_calls_per_hour: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
         120,
@@ -58,16 +55,23 @@ class Models(BaseModel):
     openai_base_url: str | None = Field(
         None, description="Address of a server with OpenAI's protocol. Empty: OpenAI's own."
     )
-    provider_timeout_seconds: Annotated[float, Field(gt=0, le=600)] = Field(
+    provider_timeout_seconds: Annotated[float, Field(gt=0, le=3600)] = Field(
         30.0, description="Time limit of one call to a provider."
     )
 
-    facts: Literal["rules", "model", "off"] = Field(
-        "rules",
-        description="What finds facts that users say of themselves in new messages, to remember them: rules (for English, "
-        "German, French, Spanish and Chinese), or model (rules, and the language model, which then reads what users say of "
-        "themselves). docs/facts.md",
+    facts: Annotated[Literal["model", "off"] | None, BeforeValidator(not_by_rules)] = Field(
+        None,
+        description="model: the language model reads what users say and remembers facts of it. off: nothing is read in "
+        "messages, neither facts nor names. Empty: model where there is a MEMORYD_LANGUAGE_MODEL, else names alone. "
+        "docs/facts.md",
     )
+
+    @property
+    def read_in_messages(self) -> Literal["model", "names", "off"]:
+        """What is read in messages: facts and names, names alone, or nothing."""
+        if self.facts == "off":
+            return "off"
+        return "names" if self.language_model is None else "model"
 
     @property
     def embedder_chosen(self) -> bool:
@@ -88,13 +92,6 @@ class Documents(BaseModel):
         description="Drop folder: files that a person puts there become documents, and are moved to taken/ in it. A path, or "
         "gdrive: and the id of a folder in Google Drive. Empty: none. docs/documents.md",
     )
-    drop_settle_seconds: Annotated[float, Field(ge=0, le=3600)] = Field(
-        2.0, description="How long a file in the drop folder must be unchanged before it is taken."
-    )
-    drop_scan_seconds: Annotated[float, Field(ge=1, le=3600)] = Field(
-        30.0,
-        description="Pause between two scans of the drop folder. Events of the file system are acted on at once.",
-    )
     drop_keep_days: Annotated[float, Field(gt=0, le=36500)] | None = Field(
         None,
         description="Days after which a file in taken/ or rejected/ of the drop folder is deleted. Empty: never, since "
@@ -109,11 +106,6 @@ class Replica(BaseModel):
         None,
         description="Folder with the documents and what is remembered as files, which people read and change: a path, or "
         "gdrive: and the id of a folder in Google Drive. Empty: none. docs/replica.md",
-    )
-    replica_scan_seconds: Annotated[float, Field(ge=1, le=86_400)] = Field(
-        60.0,
-        description="Pause between two scans of the whole replica; longer where events tell of all changes and a scan takes "
-        "long. Events are acted on at once.",
     )
     gdrive_key_file: Path | None = Field(
         None,
@@ -145,10 +137,6 @@ class SecretFields(BaseModel):
 class Limits(BaseModel):
     heading: ClassVar = "Limits, expiry and notifications"
 
-    pending_per_user: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
-        100,
-        description="Maximum number of requests and commands that an end user may have pending. Agents have no limit.",
-    )
     context_words: Annotated[int, Field(ge=100, le=10_000)] = Field(
         500, description="Number of words that a context may have. docs/context.md"
     )
@@ -161,9 +149,6 @@ class Limits(BaseModel):
     conversation_retention_minutes: Annotated[int, Field(ge=1, le=60 * A_CENTURY)] | None = Field(
         None,
         description="How long conversations are kept, unless the user has set a time. Empty: for ever.",
-    )
-    public_notifications: bool = Field(
-        True, description="Whether command_ready, request_finished and memory_updated are sent."
     )
     notification_user_ids: bool = Field(
         False, description="Whether memory_updated names the user, to every login that listens."
@@ -213,17 +198,8 @@ class Backups(BaseModel):
 class Upkeep(BaseModel):
     heading: ClassVar = "Dreams, clean-up and audit trail"
 
-    heartbeat_seconds: Annotated[float, Field(ge=0.1, le=600)] = Field(
-        30.0, description="Pause between two heartbeats. Each also checks whether a dream is due."
-    )
     dream_idle_hours: Annotated[float, Field(gt=0, le=A_CENTURY)] = Field(
         6.0, description="Hours in which nobody asked or wrote anything before a dream begins. docs/dreams.md"
-    )
-    dream_every_hours: Annotated[float, Field(gt=0, le=A_CENTURY)] = Field(
-        6.0, description="Minimum hours between two completed dreams."
-    )
-    cleanup_seconds: Annotated[float, Field(ge=1, le=604_800)] = Field(
-        300.0, description="Pause between two clean-ups of expired memories, conversations and knowledge."
     )
     query_log_days: Annotated[float, Field(gt=0, le=36_500)] = Field(
         30.0, description="How long rows of memory_queries and memory_requests are kept."
@@ -233,11 +209,8 @@ class Upkeep(BaseModel):
         description="How long finished commands, ended runs with their steps, and dreams are kept. "
         "A command stays as long as a memory of it does. docs/operations.md",
     )
-    previous_embeddings_days: Annotated[float, Field(gt=0, le=36_500)] = Field(
-        30.0,
-        description="How long the embeddings of the model before are kept after memoryd reembed, so that one can go back.",
-    )
-    audit: bool = Field(True, description="Whether reads and writes of a user's memory are logged.")
-    audit_days: Annotated[float, Field(gt=0, le=36_500)] = Field(
-        90.0, description="How long rows that memoryd wrote into agent_execution_logs are kept."
+    audit_days: Annotated[float, Field(ge=0, le=36_500)] = Field(
+        90.0,
+        description="How long agent_execution_logs keeps who read and wrote a user's memory. 0: only what support reads is "
+        "logged, and kept for 90 days.",
     )

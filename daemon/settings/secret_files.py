@@ -14,16 +14,22 @@ from providers.private_files import read_private
 MAX_BYTES = 10_000
 
 
-def read_secret(value: SecretStr | None, path: Path | None, *, setting: str) -> str | None:
-    """The value, or what stands in the file; None if there is neither.
+FILE = "file:"
+"""Begins the value of a setting that names a file."""
 
-    `setting` names the variable of the value; that of the file is the same with _FILE. Raises ValueError.
-    """
-    if value is not None and path is not None:
-        raise ValueError(f"both {setting} and {setting}_FILE are set: unset one of them")
-    if value is not None:
-        return value.get_secret_value().strip() or None
-    return None if path is None else _read(path.expanduser(), f"{setting}_FILE")
+
+def file_of(value: SecretStr) -> Path | None:
+    """The file that a setting names instead of a secret."""
+    text = value.get_secret_value().strip()
+    return Path(text.removeprefix(FILE)).expanduser() if text.startswith(FILE) else None
+
+
+def read_secret(value: SecretStr | None, *, setting: str) -> str | None:
+    """The value, or what stands in the file that it names; None where it is empty. Raises ValueError that names the setting."""
+    if value is None:
+        return None
+    path = file_of(value)
+    return value.get_secret_value().strip() or None if path is None else _read(path, setting)
 
 
 def _read(path: Path, setting: str) -> str:

@@ -8,7 +8,6 @@ ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"
 HEADERS = frozenset({"OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"})
 """They may hold a key of the collector's."""
 PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
-CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 SPOKEN = "http/protobuf"
 
 
@@ -30,8 +29,3 @@ def fault(environment: Mapping[str, str]) -> str | None:
                 return f"{name} is {given}; memoryd speaks {SPOKEN}, which collectors take at port 4318."
             return None
     return None
-
-
-def show_content(environment: Mapping[str, str]) -> bool:
-    """Whether questions and texts may be in spans."""
-    return environment.get(CONTENT, "").strip().lower() in {"true", "span_only", "span_and_event"}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from ipaddress import ip_address
 
 from pydantic_core import PydanticCustomError
 
-from memory.secrets import FIELD
-
+FIELD = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+"""The name of a secret field."""
 A_CENTURY = 876_000
 """In hours. Longer times would not fit into Postgres' timestamps."""
 
@@ -19,12 +20,14 @@ LANGUAGES = (
 )  # fmt: skip
 """Those that Postgres can stem (Estonian from 18 on). 'simple' is every other one: its words are not stemmed."""
 
-LEDGERS = ("witness", "rfc3161", "ipfs", "evm")
+LEDGERS = ("rfc3161", "ipfs", "evm")
+GONE_LEDGERS = {"witness": "memoryd asks no witnesses any more; time stamps (rfc3161) stand in their place"}
+"""Those of earlier versions: what they kept stays listed, and they are left out with this reason."""
 
 OWN_FIELDS = frozenset(
     (
-        "anchor_id", "authors", "category", "cc", "cid", "columns", "confidence", "count", "date", "encoding",
-        "encrypted", "exit_code", "from", "front_matter", "last_said", "ledger", "message_ids", "project", "reference",
+        "about", "anchor_id", "authors", "category", "cc", "cid", "columns", "confidence", "count", "date", "encoding",
+        "encrypted", "exit_code", "from", "front_matter", "last_said", "ledger", "message_ids", "model", "project", "reference",
         "rows", "rule", "session_id", "sheets", "slot", "speaker", "title", "to", "value",
     )
 )  # fmt: skip
@@ -39,9 +42,14 @@ def known_languages(text: str) -> str:
     return text
 
 
+def not_by_rules(text: object) -> object:
+    """Passes what MEMORYD_FACTS may be. 'rules' was allowed once, and is as if nothing was said: see outdated_settings()."""
+    return None if isinstance(text, str) and text.strip().lower() == "rules" else text
+
+
 def known_ledgers(text: str) -> str:
     """Passes names of ledgers, separated by commas."""
-    if any(name not in LEDGERS for name in split_list(text)):
+    if any(name not in LEDGERS and name not in GONE_LEDGERS for name in split_list(text)):
         raise PydanticCustomError("ledgers", f"names separated by commas, of these: {', '.join(LEDGERS)}")
     return text
 

@@ -1,32 +1,42 @@
-"""A new tenant: a database of its name, copied from the template, with what only it has, and a line in the list.
+"""A new tenant: a migrated database of its name, closed to others, and a line in the list.
 
-Promise: the line comes last, so what is in the list is whole. Killed on the way, the same command goes on where it was.
+Promise: the line comes last, so what is in the list is whole. Killed on the way, the same command goes on where it was: a
+database that is not whole yet has a comment that says so, and one without it was not made by this, and is left alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import asyncpg
 
-from daemon.db.models import Model
+from daemon.db.pool import connect, quoted
 from daemon.settings.databases import parse_databases
 from daemon.tenants import listed
-from daemon.tenants.identity import NotNewError, close_to_others, make_its_own
-from daemon.tenants.server import check_may_create, outside, wait_for
-from daemon.tenants.template import HALF, TEMPLATE, Migrate, copy_template, mark_of
-from daemon.tenants.urls import TenantError, on_database
+from daemon.tenants.urls import TenantError, database_of, host_of, on_database
 
-_EXISTS = "select exists (select from pg_database where datname = $1)"
-_VERSION = "select current_setting('server_version_num')::integer / 10000"
-RESERVED = (TEMPLATE, HALF, "postgres", "template0", "template1")
+RESERVED = ("postgres", "template0", "template1")
 """Databases that are no tenant's."""
+MARK = "memoryd tenant add: not whole yet"
+_STATE = "select coalesce(shobj_description(oid, 'pg_database'), '') from pg_database where datname = $1"
+_LET_US_IN_NOT = (
+    asyncpg.InvalidCatalogNameError,
+    asyncpg.InsufficientPrivilegeError,
+    asyncpg.ObjectNotInPrerequisiteStateError,
+    asyncpg.InvalidAuthorizationSpecificationError,
+)
+"""Why one database does not let us in, and another one may."""
 
 
 async def add_tenant(
-    file: Path, name: str, server_url: str, *, model: Model, admin_roles: list[str], migrate: Migrate
+    file: Path, name: str, server_url: str, *, migrate: Callable[[str], Awaitable[object]]
 ) -> str:
-    """Makes the database and adds it to the file; returns its URL. Raises TenantError, ValueError, OSError, PostgresError."""
+    """Makes the database and adds it to the file; returns its URL.
+
+    `migrate`: the database of a URL. Raises TenantError, ValueError, OSError, PostgresError, and what migrating raises.
+    """
     if name in RESERVED:
         raise TenantError(f"{name} is the name of a database of the server's own. Choose another one.")
     url = on_database(server_url, name)
@@ -34,23 +44,72 @@ async def add_tenant(
         [*(f"{one.name}={one.url}" for one in listed.read_listed(file) if one.name != name), f"{name}={url}"],
         where=str(file),
     )
-    async with outside(server_url, besides=name) as server:
-        await wait_for(server, name)
-        if any(one.name == name for one in listed.read_listed(file)):
-            raise TenantError(listed.already_listed(file, name))
-        if not await server.fetchval(_EXISTS, name):
-            await check_may_create(server)
-            mark = mark_of(model, admin_roles=admin_roles, postgres=await server.fetchval(_VERSION))
-            await copy_template(server, server_url, name, mark=mark, migrate=migrate)
-        try:
-            await make_its_own(url)
-        except NotNewError as error:
-            raise TenantError(
-                f"{name}: {error}. Nothing was changed. Choose another name; or, if it is to be this tenant's, add it to "
-                f"{file} yourself: {name}=URL"
-            ) from None
-        except asyncpg.ObjectNotInPrerequisiteStateError as error:
-            raise TenantError(f"{name}: {error.args[0]}. Choose another name.") from None
-        await close_to_others(server, name)
+    async with _outside(server_url, besides=name) as server:
+        await _make(server, file, name)
+        await migrate(url)
+        await server.execute(f"comment on database {quoted(name)} is null")
         listed.add(file, name, url)
     return url
+
+
+async def _make(server: asyncpg.Connection, file: Path, name: str) -> None:
+    """Makes the database, unless an `add` that was cut off has made it. Raises TenantError where it is another one's."""
+    state = await server.fetchval(_STATE, name)
+    if state is None:
+        try:
+            await server.execute(
+                f"create database {quoted(name)} template template0 encoding 'UTF8'", timeout=None
+            )
+        except asyncpg.InsufficientPrivilegeError:
+            role = await server.fetchval("select current_user")
+            raise TenantError(
+                f'The role "{role}" may not create databases. Name one that may (--server), '
+                f'or have an administrator run: alter role "{role}" createdb'
+            ) from None
+        except (asyncpg.DuplicateDatabaseError, asyncpg.UniqueViolationError):
+            raise TenantError(f"Another memoryd tenant makes the database {name}. Wait for it.") from None
+        await server.execute(f"comment on database {quoted(name)} is '{MARK}'")
+    elif state != MARK:
+        raise TenantError(
+            f"The database {name} is there already. Choose another name; or, if it is to be this tenant's, add it to "
+            f"{file} yourself: {name}=URL"
+        )
+    # Roles are of the whole server, and so of all its tenants.
+    await server.execute(f"revoke connect on database {quoted(name)} from public")
+
+
+@asynccontextmanager
+async def _outside(url: str, *, besides: str) -> AsyncIterator[asyncpg.Connection]:
+    """A session in another database than `besides`: postgres, where that lets us in. Raises TenantError."""
+    names = dict.fromkeys(name for name in ("postgres", database_of(url), "template1") if name)
+    refused = None
+    for name in names:
+        if name == besides:
+            continue
+        try:
+            connection = await _reach(on_database(url, name))
+        except _LET_US_IN_NOT as error:
+            refused = refused or error
+            continue
+        try:
+            yield connection
+        finally:
+            await connection.close()
+        return
+    said = refused.args[0] if refused is not None else "it has no other database"
+    raise TenantError(f"The server {host_of(url)} refused to let us in: {said}.")
+
+
+async def _reach(url: str) -> asyncpg.Connection:
+    """A session in the URL's database. Raises TenantError where there is no way to the server, else PostgresError."""
+    try:
+        # What works behind a transaction pooler works everywhere.
+        return await connect(url, pooled=True, application="memoryd tenant")
+    except (asyncpg.InvalidPasswordError, asyncpg.ClientConfigurationError) as error:
+        said = error.args[0] if isinstance(error, asyncpg.PostgresError) else "its URL cannot be read"
+        raise TenantError(
+            f"The server {host_of(url)} refused to let us in: {said}. Check its URL, with user and password."
+        ) from None
+    except (OSError, TimeoutError) as error:
+        reason = str(error) or "no answer"
+        raise TenantError(f"The server {host_of(url)} cannot be reached: {reason}. Is it running?") from None

@@ -1,4 +1,4 @@
-"""The file of MEMORYD_DATABASE_URLS as commands change it: a line more, or another URL in a line.
+"""The file of MEMORYD_DATABASE_URLS as `memoryd tenant add` changes it: a line more.
 
 Promise: who reads the file sees all of it, as it was or as it is, never a half; of two commands that change it at once both
 changes are there. Comments, order, owner and mode stay. What a daemon could not read is never written.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -32,51 +32,19 @@ def read_listed(file: Path) -> tuple[NamedDatabase, ...]:
 
 def add(file: Path, name: str, url: str) -> None:
     """Adds a line. Raises TenantError where the name is there, ValueError and OSError."""
-
-    def with_line(lines: list[str]) -> list[str]:
-        if any(_is_of(line, name) for line in lines):
-            raise TenantError(already_listed(file, name))
-        return [*lines, f"{name}={url}\n"]
-
-    _change(file, with_line)
-
-
-def switch(file: Path, name: str, *, before: str, after: str) -> None:
-    """Gives a name another URL. Raises TenantError where the URL is not the one of `before`, ValueError and OSError."""
-
-    def switched(lines: list[str]) -> list[str]:
-        changed = [
-            f"{name}={after}\n" if line.strip().removeprefix("\ufeff") == f"{name}={before}" else line
-            for line in lines
-        ]
-        if changed == lines:
-            raise TenantError(f"{file} has another URL for {name} by now. Look at it, then try again.")
-        return changed
-
-    _change(file, switched)
-
-
-def already_listed(file: Path, name: str) -> str:
-    return f"{file} has {name} already. To see what it has: memoryd tenant list"
-
-
-def _is_of(line: str, name: str) -> bool:
-    return line.strip().removeprefix("\ufeff").startswith(f"{name}=")
-
-
-def _change(file: Path, change: Callable[[list[str]], list[str]]) -> None:
     # What a link leads to is replaced, not the link.
     file = file.resolve()
     with _alone(file):
-        read_listed(file)  # what is half written stays as it is
+        if any(one.name == name for one in read_listed(file)):  # what is half written stays as it is
+            raise TenantError(already_listed(file, name))
         try:
             about = file.stat()
-            lines = file.read_text("utf-8").splitlines(keepends=True)
+            text = file.read_text("utf-8")
         except FileNotFoundError:
-            about, lines = None, []
+            about, text = None, ""
         beside = file.with_name(file.name + ".new")
         try:
-            _write(beside, "".join(change(lines)), about)
+            _write(beside, f"{text}{name}={url}\n", about)
             read_databases(str(beside))
             beside.replace(file)
         except ValueError as error:
@@ -87,6 +55,10 @@ def _change(file: Path, change: Callable[[list[str]], list[str]]) -> None:
         # It has been changed: where this fails, only a loss of power could undo it.
         with suppress(OSError):
             _sync(file.parent)
+
+
+def already_listed(file: Path, name: str) -> str:
+    return f"{file} has {name} already. To see what it has: memoryd tenant list"
 
 
 @contextmanager

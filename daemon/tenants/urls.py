@@ -13,7 +13,7 @@ _OF_DATABASE = ("dbname", "database")
 
 
 class TenantError(ValueError):
-    """A tenant cannot be made, looked at or moved; the message says what to do."""
+    """A tenant cannot be made or looked at; the message says what to do."""
 
 
 def on_database(url: str, database: str) -> str:

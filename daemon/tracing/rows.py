@@ -1,6 +1,6 @@
 """Of jobs those whose rows name a trace, and what a span tells of them.
 
-Promise: nothing that anybody has written is read unless contents were asked for. What a row calls its trace is up to whoever
+Promise: no text that anybody has written is read. What a row calls its trace is up to whoever
 wrote it, so it is cut to a length that a traceparent has.
 """
 
@@ -13,10 +13,6 @@ from typing import Any
 from uuid import UUID
 
 from handlers.shared.ports import Job, Reader
-
-LONGEST_TEXT = 32_768
-"""Characters of each text that is shown."""
-
 
 LONGEST_TRACEPARENT = 100
 """Characters that are looked at: one of today's version has 55."""
@@ -34,39 +30,29 @@ class Traced:
     """The memory that it is about, where it is one."""
     count: int | None
     """How many rows were found, made or changed."""
-    query: str | None
-    records: str | None
-    """In JSON: [{"id": ..., "content": ..., "score": ...}]."""
 
 
-def _content(row: str, text: str) -> str:
-    return f"case when $2 then jsonb_build_array(jsonb_build_object('id', {row}, 'content', left({text}, {LONGEST_TEXT}))) end"
-
-
-# All have the same columns. $1: ids of rows; $2: whether texts are shown.
-CONTEXT = f"""
+# All have the same columns. $1: ids of rows.
+CONTEXT = """
 select c.id, c.metadata ->> 'traceparent' as traceparent, 'search_memory' as operation, c.agent_id, c.session_id,
-       null::uuid as record, coalesce(cardinality(q.row_ids), 0) as count,
-       case when $2 then left(c.message, {LONGEST_TEXT}) end as query,
-       case when $2 then jsonb_build_array(jsonb_build_object('content', c.context)) end as records
+       null::uuid as record, coalesce(cardinality(q.row_ids), 0) as count
 from public.agent_commands c
 left join memoryd.quotes q on q.command_id = c.id
 where c.id = any($1)
-"""  # noqa: S608 - a constant of ours
-CAPTURE = f"""
+"""
+CAPTURE = """
 select c.id, c.metadata ->> 'traceparent' as traceparent, 'create_memory' as operation, c.agent_id, c.session_id,
-       m.id as record, count(m.id) over (partition by c.id)::integer as count, null as query,
-       {_content("m.id", "m.content")} as records
+       m.id as record, count(m.id) over (partition by c.id)::integer as count
 from public.agent_commands c
 left join public.agent_memory m on m.command_id = c.id
 where c.id = any($1)
-"""  # noqa: S608
+"""
 # One that comes from a command or a message belongs to their trace, and was made there.
-MEMORY = f"""
+MEMORY = """
 select m.id, coalesce(m.metadata ->> 'traceparent', o.traceparent) as traceparent,
        case when m.metadata ->> 'traceparent' is not null
             then case when m.text_changed_at is null then 'create_memory' else 'update_memory' end end as operation,
-       m.agent_id, m.session_id, m.id as record, 1 as count, null as query, {_content("m.id", "m.content")} as records
+       m.agent_id, m.session_id, m.id as record, 1 as count
 from public.agent_memory m
 left join lateral (
     (select c.metadata ->> 'traceparent' as traceparent from public.agent_commands c where c.id = m.command_id)
@@ -80,59 +66,46 @@ left join lateral (
     limit 1
 ) o on true
 where m.id = any($1)
-"""  # noqa: S608
-MESSAGE = f"""
+"""
+MESSAGE = """
 select g.id, g.metadata ->> 'traceparent' as traceparent, 'create_memory' as operation,
-       coalesce(g.agent_id, s.agent_id) as agent_id, g.session_id, g.id as record, 1 as count, null as query,
-       {_content("g.id", "g.content")} as records
+       coalesce(g.agent_id, s.agent_id) as agent_id, g.session_id, g.id as record, 1 as count
 from public.conversation_messages g
 join public.conversation_sessions s on s.id = g.session_id
 where g.id = any($1)
-"""  # noqa: S608
-FACTS = f"""
+"""
+FACTS = """
 select g.id, g.metadata ->> 'traceparent' as traceparent, 'upsert_memory' as operation,
-       coalesce(g.agent_id, s.agent_id) as agent_id, g.session_id, null::uuid as record, f.count, null as query, f.records
+       coalesce(g.agent_id, s.agent_id) as agent_id, g.session_id, null::uuid as record,
+       (select count(*)::integer from memoryd.fact_sources o where o.message_id = g.id) as count
 from public.conversation_messages g
 join public.conversation_sessions s on s.id = g.session_id
-cross join lateral (
-    select count(*)::integer as count,
-           jsonb_agg(jsonb_build_object('id', m.id, 'content', left(m.content, {LONGEST_TEXT}))) filter (where $2) as records
-    from memoryd.fact_sources o
-    join public.agent_memory m on m.id = o.memory_id
-    where o.message_id = g.id
-) f
 where g.id = any($1)
-"""  # noqa: S608
-CHUNK = f"""
+"""
+CHUNK = """
 select k.id, coalesce(k.metadata ->> 'traceparent', d.metadata ->> 'traceparent') as traceparent, null as operation,
-       null as agent_id, null::uuid as session_id, k.id as record, 1 as count, null as query,
-       {_content("k.id", "k.chunk_text")} as records
+       null as agent_id, null::uuid as session_id, k.id as record, 1 as count
 from public.memory_chunks k
 join public.documents d on d.id = k.document_id
 where k.id = any($1)
-"""  # noqa: S608
+"""
 DOCUMENT = """
 select d.id, d.metadata ->> 'traceparent' as traceparent, 'upsert_memory' as operation, null as agent_id,
        null::uuid as session_id, d.id as record,
-       (select count(*)::integer from public.memory_chunks k where k.document_id = d.id) as count, null as query,
-       null::jsonb as records
+       (select count(*)::integer from public.memory_chunks k where k.document_id = d.id) as count
 from public.documents d
 where d.id = any($1)
 """
 # Of an erasure nothing is left that could be shown.
-REQUEST = f"""
+REQUEST = """
 select r.id, r.traceparent,
        case r.kind when 'recall' then 'search_memory' when 'context' then 'search_memory'
                    when 'erase' then 'delete_memory' end as operation,
        r.agent_id, null::uuid as session_id, null::uuid as record,
-       case when r.kind = 'recall' and jsonb_typeof(r.result) = 'array' then jsonb_array_length(r.result) end as count,
-       case when $2 then left(r.query, {LONGEST_TEXT}) end as query,
-       case when $2 and r.kind = 'recall' and jsonb_typeof(r.result) = 'array'
-            then jsonb_path_query_array(r.result, '$[*]')
-            when $2 and r.kind = 'context' then jsonb_build_array(jsonb_build_object('content', r.result)) end as records
+       case when r.kind = 'recall' and jsonb_typeof(r.result) = 'array' then jsonb_array_length(r.result) end as count
 from public.memory_requests r
 where r.id = any($1)
-"""  # noqa: S608
+"""
 
 BY_TOPIC = {
     "context": CONTEXT,
@@ -160,7 +133,7 @@ def query_of(job: Job) -> str | None:
     return BY_TOPIC.get(job.topic)
 
 
-async def traced_rows(reader: Reader, jobs: Sequence[Job], *, content: bool) -> dict[UUID, Traced]:
+async def traced_rows(reader: Reader, jobs: Sequence[Job]) -> dict[UUID, Traced]:
     """The rows of these jobs that name a trace, by id. One statement for each table."""
     asked: defaultdict[str, list[UUID]] = defaultdict(list)
     for job in jobs:
@@ -170,18 +143,17 @@ async def traced_rows(reader: Reader, jobs: Sequence[Job], *, content: bool) -> 
     return {
         row["id"]: _traced(row, named=topic not in OTHER_WORK)
         for query, ids in asked.items()
-        for row in await reader.fetch(statement(query), ids, content)
+        for row in await reader.fetch(statement(query), ids)
     }
 
 
 def statement(query: str) -> str:
     """The statement that reads by one of these queries."""
-    # Not every table has a text to show, and a parameter that nothing names is refused.
     return f"""
 select id, left(traceparent, {LONGEST_TRACEPARENT}) as traceparent,
-       operation, agent_id, session_id, record, count, query, records
+       operation, agent_id, session_id, record, count
 from ({query}) t
-where traceparent is not null and $2::boolean is not null
+where traceparent is not null
 """  # noqa: S608 - a constant of ours
 
 
@@ -193,6 +165,4 @@ def _traced(row: Any, *, named: bool) -> Traced:
         session_id=row["session_id"],
         record=row["record"],
         count=row["count"],
-        query=row["query"],
-        records=row["records"],
     )

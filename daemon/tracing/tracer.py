@@ -38,13 +38,9 @@ AGAIN_SECONDS = 60.0
 class Tracer:
     """Is told of what has ended, and makes spans of it until it is cancelled."""
 
-    def __init__(
-        self, database: Database, collector: Collector, *, content: bool, logger: FilteringBoundLogger
-    ) -> None:
-        """`content`: whether questions, and texts that were found or stored, are in the spans."""
+    def __init__(self, database: Database, collector: Collector, *, logger: FilteringBoundLogger) -> None:
         self._database = database
         self._collector = collector
-        self._content = content
         self._log = logger
         self._propagator = TraceContextTextMapPropagator()
         self._waiting: deque[Ended] = deque()
@@ -87,7 +83,7 @@ class Tracer:
 
     async def _trace(self, ended: Ended) -> None:
         try:
-            rows = await traced_rows(self._database, ended.jobs, content=self._content)
+            rows = await traced_rows(self._database, ended.jobs)
         except DATABASE_FAULTS as error:
             self._leave_out(ended, describe(error))
             return
@@ -119,8 +115,6 @@ class Tracer:
             "gen_ai.memory.store.id": row.agent_id,
             "gen_ai.memory.record.id": None if row.record is None else str(row.record),
             "gen_ai.memory.record.count": row.count,
-            "gen_ai.memory.query.text": row.query,
-            "gen_ai.memory.records": row.records,
             "gen_ai.conversation.id": None if row.session_id is None else str(row.session_id),
             "memoryd.topic": ended.topic,
             "memoryd.row.id": str(ref),

@@ -1,29 +1,26 @@
 """From the settings to the ledgers: the one place that imports `providers.ledgers`, which need packages of the extra `ledgers`.
 
-Promise: a ledger that comes from here is complete (circuit and all). One that lacks a setting or a package is left out, with a
+Promise: a ledger that comes from here is complete. One that lacks a setting or a package is left out, with a
 sentence that says which. A setting that is there and wrong fails at start, with a sentence that names it. Nothing of a ledger
 that is not named is imported.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from random import Random
 from typing import TYPE_CHECKING
 
 from daemon.settings import Settings, split_list
 from daemon.settings.secret_files import read_secret
-from providers.circuit import OnChange, log_change
+from daemon.settings.values import GONE_LEDGERS
 from providers.extras import missing
 from providers.ports import Ledger
 
 if TYPE_CHECKING:
     from providers.ledgers.evm.account import Account
     from providers.ledgers.evm.deployment import Deployer
-    from providers.ledgers.witness import ConsistencyProof
 
 PINATA_URL = "https://api.pinata.cloud"
 
@@ -35,21 +32,20 @@ class LeftOut:
     name: str
     reason: str
     """What to set or install, in a sentence."""
+    gone: bool = False
+    """True of one that earlier versions of memoryd had."""
 
 
 class _Missing(Exception):
     """Settings that are not there."""
 
 
-def build_ledgers(
-    settings: Settings, *, consistency: ConsistencyProof, on_circuit_change: OnChange = log_change
-) -> tuple[tuple[Ledger, ...], tuple[LeftOut, ...]]:
+def build_ledgers(settings: Settings) -> tuple[tuple[Ledger, ...], tuple[LeftOut, ...]]:
     """The ledgers that MEMORYD_LEDGERS names, in its order, and those of them that are left out.
 
-    `consistency` gives a witness the proofs that the trail has grown. Raises ValueError that names the setting to change.
+    Raises ValueError that names the setting to change.
     """
     makers: dict[str, Callable[[], Ledger]] = {
-        "witness": lambda: _witness(settings, consistency),
         "rfc3161": lambda: _timestamps(settings),
         "ipfs": lambda: _ipfs(settings),
         "evm": lambda: _evm(settings),
@@ -57,18 +53,15 @@ def build_ledgers(
     built: list[Ledger] = []
     left_out: list[LeftOut] = []
     for name in split_list(settings.ledgers):
+        if name in GONE_LEDGERS:
+            left_out.append(LeftOut(name, GONE_LEDGERS[name], gone=True))
+            continue
         try:
-            from providers.ledgers.circuit import CircuitLedger
-
-            ledger = makers[name]()
+            built.append(makers[name]())
         except _Missing as lacking:
             left_out.append(LeftOut(name, str(lacking)))
         except ImportError:
             left_out.append(LeftOut(name, missing("it", "ledgers")))
-        else:
-            built.append(
-                CircuitLedger(ledger, clock=time.monotonic, rng=Random(), on_change=on_circuit_change)
-            )
     return tuple(built), tuple(left_out)
 
 
@@ -76,19 +69,6 @@ def _require(settings: Settings, names: Sequence[str]) -> None:
     unset = [f"MEMORYD_{name.upper()}" for name in names if getattr(settings, name) is None]
     if unset:
         raise _Missing(f"{' and '.join(unset)} {'is' if len(unset) == 1 else 'are'} not set")
-
-
-def _witness(settings: Settings, consistency: ConsistencyProof) -> Ledger:
-    _require(settings, ("witness_url", "witness_key"))
-    from providers.ledgers.cosignatures import WitnessKey
-    from providers.ledgers.witness import Witness
-
-    try:
-        key = WitnessKey.read(settings.witness_key or "")
-    except ValueError as error:
-        raise ValueError(f"MEMORYD_WITNESS_KEY: {error}") from None
-    url = _address("MEMORYD_WITNESS_URL", settings.witness_url)
-    return Witness(url, key, consistency=consistency, timeout_seconds=settings.provider_timeout_seconds)
 
 
 def _timestamps(settings: Settings) -> Ledger:
@@ -101,7 +81,7 @@ def _timestamps(settings: Settings) -> Ledger:
 
 
 def _ipfs(settings: Settings) -> Ledger:
-    jwt = read_secret(settings.pinata_jwt, settings.pinata_jwt_file, setting="MEMORYD_PINATA_JWT")
+    jwt = read_secret(settings.pinata_jwt, setting="MEMORYD_PINATA_JWT")
     if settings.ipfs_url is None and jwt is None:
         raise _Missing("neither MEMORYD_IPFS_URL nor MEMORYD_PINATA_JWT is set")
     if settings.ipfs_url is not None and jwt is not None:
@@ -111,10 +91,9 @@ def _ipfs(settings: Settings) -> Ledger:
     seconds = settings.provider_timeout_seconds
     pinner: Pinner
     if jwt is not None:
-        url = _address("MEMORYD_PINATA_URL", settings.pinata_url or PINATA_URL)
-        pinner = Pinata(url, jwt=jwt, timeout_seconds=seconds)
+        pinner = Pinata(PINATA_URL, jwt=jwt, timeout_seconds=seconds)
     else:
-        token = read_secret(settings.ipfs_token, settings.ipfs_token_file, setting="MEMORYD_IPFS_TOKEN")
+        token = read_secret(settings.ipfs_token, setting="MEMORYD_IPFS_TOKEN")
         url = _address("MEMORYD_IPFS_URL", settings.ipfs_url)
         pinner = Kubo(url, timeout_seconds=seconds, token=token)
     return Ipfs(pinner, payloads=settings.trail_payloads)
@@ -127,7 +106,7 @@ def _evm(settings: Settings) -> Ledger:
     from providers.ledgers.evm.ledger import EvmLedger
 
     chain = Chain(account, contract=settings.evm_contract or "")
-    return EvmLedger(chain, agent_id=settings.evm_agent_id or 0, confirmations=settings.evm_confirmations)
+    return EvmLedger(chain, agent_id=settings.evm_agent_id or 0)
 
 
 def build_deployer(settings: Settings, *, tell: Callable[[str], None]) -> Deployer:
@@ -148,9 +127,10 @@ def build_deployer(settings: Settings, *, tell: Callable[[str], None]) -> Deploy
 def _evm_account(settings: Settings) -> Account:
     """The key of the settings on their chain."""
     _require(settings, ("evm_rpc_url", "evm_chain_id"))
-    key = read_secret(settings.evm_key, settings.evm_key_file, setting="MEMORYD_EVM_KEY")
+    _require(settings, ("evm_key",))
+    key = read_secret(settings.evm_key, setting="MEMORYD_EVM_KEY")
     if key is None:
-        raise _Missing("neither MEMORYD_EVM_KEY nor MEMORYD_EVM_KEY_FILE is set")
+        raise ValueError("MEMORYD_EVM_KEY is empty")
     from providers.ledgers.evm.account import Account
 
     assert settings.evm_rpc_url is not None

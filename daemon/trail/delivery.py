@@ -1,7 +1,8 @@
 """What ledgers are to keep, and what they have said of it: at least once, off everybody's path.
 
 Promise: a step that a ledger has reached is stored before the next one, so nothing that succeeded is done again after a crash;
-a ledger that hangs or fails delays neither another ledger nor anything else of memoryd; no transaction is open during a call.
+a ledger that hangs or fails delays neither another ledger nor anything else of memoryd, and one that cannot be used is asked
+once a tick; no transaction is open during a call.
 """
 
 from __future__ import annotations
@@ -164,25 +165,28 @@ class Delivery:
             claimed = await self._database.fetchrow(CLAIM, ledger.name, CLAIM_SECONDS)
             if claimed is None:
                 return served
-            await self._entrust(ledger, claimed)
+            if not await self._entrust(ledger, claimed):
+                return served + 1
         return ITEMS
 
-    async def _entrust(self, ledger: Ledger, claimed: Any) -> None:
+    async def _entrust(self, ledger: Ledger, claimed: Any) -> bool:
+        """Whether the ledger can be asked for more now."""
         key, attempts = str(claimed["key"]), int(claimed["attempts"])
         items = await read_items(self._database, ledger.name, [key], payloads=self._payloads)
         item = items[0].entrusted if items else None
         if item is None:
             # It was erased meanwhile.
             await self._database.execute(DROP, ledger.name, key)
-            return
+            return True
         steps = _Steps(self._database, ledger.name, key, json.loads(claimed["steps"]))
         try:
             async with asyncio.timeout(self._call_seconds):
                 receipt = await ledger.entrust(item, steps)
         except Exception as error:  # noqa: BLE001 - a ledger's library may raise anything, and stops nothing else
             await self._failed(ledger, key, attempts, error)
-        else:
-            await self._received(ledger, key, attempts, receipt)
+            return not isinstance(error, (Unavailable, TimeoutError))
+        await self._received(ledger, key, attempts, receipt)
+        return True
 
     async def _received(self, ledger: Ledger, key: str, attempts: int, receipt: Receipt) -> None:
         await self._database.execute(

@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from daemon.settings import Settings
+from daemon.settings.secret_files import file_of
 from providers.private_files import read_private, write_private
 
 FILE = "trail.key"
@@ -28,9 +29,7 @@ MAX_BYTES = 10_000
 def key_file(settings: Settings) -> Path | None:
     """The file of the key; None where the settings have the key itself, or none."""
     if settings.trail_key is not None:
-        return None
-    if settings.trail_key_file is not None:
-        return settings.trail_key_file.expanduser()
+        return file_of(settings.trail_key)
     return settings.data_dir.expanduser() / FILE if settings.database_url is None else None
 
 
@@ -39,13 +38,12 @@ def signing_key(settings: Settings, *, make: bool = False) -> Ed25519PrivateKey 
 
     `make`: with the embedded Postgres a key is made, where there is none yet. Raises ValueError with what to do.
     """
-    if settings.trail_key is not None:
-        return _parse(settings.trail_key.get_secret_value().replace("\\n", "\n"), "MEMORYD_TRAIL_KEY")
     path = key_file(settings)
+    if settings.trail_key is not None and path is None:
+        return _parse(settings.trail_key.get_secret_value().replace("\\n", "\n"), "MEMORYD_TRAIL_KEY")
     if path is None:
         return None
-    named = settings.trail_key_file is not None
-    if not named and not path.exists():
+    if settings.trail_key is None and not path.exists():
         if not make:
             return None
         with suppress(FileExistsError):  # another process has made it

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from functools import partial
 
 from daemon.db.pool import Database
 from daemon.settings import Settings
-from daemon.trail.build import LeftOut, build_ledgers
+from daemon.trail.build import build_ledgers
 from daemon.trail.items import Item, read_items
-from daemon.trail.proving import consistency
 from memory.text import one_line
 from memory.trail.audit import Break
 from providers.ports import Ledger, Rejected, Unavailable
@@ -57,15 +55,10 @@ class Asked:
         return max(0, self.kept - self.answered - self.erased)
 
 
-def ledgers_of(settings: Settings, database: Database) -> tuple[tuple[Ledger, ...], tuple[LeftOut, ...]]:
-    """The ledgers that the settings name, and those of them that are left out. Raises ValueError with what to change."""
-    return build_ledgers(settings, consistency=partial(consistency, database))
-
-
 async def ask_ledgers(settings: Settings, database: Database) -> tuple[list[Asked], list[Break]]:
     """Asks each ledger about the newest things that it has said it keeps. Raises ValueError with the setting to change."""
     kept = {str(row["ledger"]): int(row["kept"]) for row in await database.fetch(KEPT)}
-    ledgers, left_out = ledgers_of(settings, database)
+    ledgers, left_out = build_ledgers(settings)
     breaks: list[Break] = []
     asked = [Asked(one.name, kept.pop(one.name, 0)) for one in ledgers]
     try:
@@ -80,7 +73,9 @@ async def ask_ledgers(settings: Settings, database: Database) -> tuple[list[Aske
             await one.close()
     for missing in left_out:
         count = kept.pop(missing.name, 0)
-        asked.append(Asked(missing.name, count, could_not=count > 0, reason=missing.reason))
+        asked.append(
+            Asked(missing.name, count, could_not=count > 0 and not missing.gone, reason=missing.reason)
+        )
     asked += [Asked(name, kept[name], reason="MEMORYD_LEDGERS does not name it here") for name in kept]
     return asked, breaks
 

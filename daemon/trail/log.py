@@ -54,12 +54,11 @@ select n.level, n.number, n.hashes from unnest($1::smallint[], $2::bigint[], $3:
 on conflict (level, number) do update set hashes = excluded.hashes
 """
 LAST = "select size, note from memoryd.trail_checkpoints order by size desc limit 1"
-WRITE_CHECKPOINT = """
-with known as (
-    insert into memoryd.trail_keys (key_id, verifier) values ($4, $5) on conflict (key_id) do nothing
+WRITE_CHECKPOINT = (
+    "insert into memoryd.trail_checkpoints (size, root, note, verifier) values ($1, $2, $3, $4)"
 )
-insert into memoryd.trail_checkpoints (size, root, note, key_id) values ($1, $2, $3, $4)
-"""
+LEAVES = 256
+"""New leaves after which a daemon signs a checkpoint."""
 WRITE_FACTS = "select memoryd.write_anchor_facts($1, $2)"
 
 
@@ -106,6 +105,11 @@ class Trail:
         self._broken: str | None = None
         self._signed: Checkpoint | None = None
         self._kept = Signed(key_file, logger)
+
+    @property
+    def tick_seconds(self) -> float:
+        """How often to look: often enough for the pause between two checkpoints."""
+        return max(1.0, min(3600.0, self._pace.seconds / 20))
 
     @property
     def signs(self) -> bool:
@@ -201,9 +205,7 @@ class Trail:
             # Before it is committed. Killed between the two, a daemon knows of a checkpoint that nobody has, which forbids
             # nothing: its leaves have their positions already. The other way round it would not know of one that somebody has.
             await self._kept.keep(state["id"], note)
-            await connection.execute(
-                WRITE_CHECKPOINT, size, checkpoint.root, str(note), verifier.key_id, str(verifier)
-            )
+            await connection.execute(WRITE_CHECKPOINT, size, checkpoint.root, str(note), str(verifier))
         self._signed = checkpoint
         self._log.info(
             "checkpoint_signed",

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from daemon.db.pool import Database
 from daemon.trail.log import read_tiles
 from handlers.shared.ports import AnyConnection
-from memory.trail.merkle import consistency as path_of_consistency
 from memory.trail.merkle import inclusion
-from memory.trail.note import BadNote, Note
+from memory.trail.note import Note
 from memory.trail.proof import Proof
 from memory.trail.tiles import TileMissing, nodes_of, tiles_for
 
@@ -24,16 +22,7 @@ where l.anchor_id = $1
 order by l.anchor_id = $1 desc
 limit 1
 """
-CHECKPOINT = """
-select c.size, c.note,
-       (select r.proof from memoryd.trail_receipts r
-        where r.size = c.size and r.final and r.ledger = 'witness' and r.proof is not null limit 1) as witnessed
-from memoryd.trail_checkpoints c
-order by c.size desc
-limit 1
-"""
-
-SIZE = "select size from memoryd.trail"
+CHECKPOINT = "select size, note from memoryd.trail_checkpoints order by size desc limit 1"
 
 
 class NoProof(Exception):
@@ -68,28 +57,8 @@ async def prove(connection: AnyConnection, anchor: UUID, *, with_row: bool) -> P
     return Proof(
         index,
         path,
-        _witnessed(Note.parse(checkpoint["note"]), checkpoint["witnessed"]),
+        Note.parse(checkpoint["note"]),
         leaf["leaf"],
         leaf["said"] if shown else None,
         leaf["salt"] if shown else None,
     )
-
-
-async def consistency(database: Database, old: int, size: int) -> list[bytes]:
-    """The proof that the log of `old` leaves is the beginning of that of `size`. Raises LookupError where there is none."""
-    async with database.connection() as connection:
-        if not 0 < old <= size or size > await connection.fetchval(SIZE):
-            raise LookupError(f"the trail has no {size} leaves")
-        tiles = await read_tiles(connection, tiles_for(lambda nodes: path_of_consistency(old, size, nodes)))
-    try:
-        return path_of_consistency(old, size, nodes_of(tiles))
-    except TileMissing as error:
-        raise LookupError(str(error)) from None
-
-
-def _witnessed(note: Note, lines: bytes | None) -> Note:
-    """The checkpoint with the signatures of its witness, where these are lines of a note."""
-    try:
-        return note if not lines else Note.parse(str(note) + lines.decode())
-    except (BadNote, UnicodeDecodeError):
-        return note

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
-from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -18,7 +17,6 @@ from starlette.types import Scope
 from daemon.audit.rule import SECONDS as AUDIT_SECONDS
 from daemon.web.errors import answer_error, refusal
 from daemon.web.gate import SAFE, Gate, cookie_name
-from daemon.web.languages import LANGUAGES
 from daemon.web.pages import (
     audit,
     context,
@@ -79,7 +77,6 @@ def build_app(web: Web, *, hosts: tuple[str, ...], port: int) -> Starlette:
         routes=[
             Route("/sign-in", sign_in, methods=["GET", "POST"]),
             Route("/sign-out", sign_out, methods=["POST"]),
-            Route("/language/{name}", choose_language),
             Mount("/static", _Files(directory=FOLDER / "static")),
             *(
                 _guarded(route, 2 * (AUDIT_SECONDS if routes is audit.routes else SECONDS))
@@ -166,15 +163,6 @@ async def sign_out(request: Request) -> Response:
     answer = Response(status_code=303, headers={"Location": "/sign-in"})
     answer.delete_cookie(name, path="/")
     return answer
-
-
-async def choose_language(request: Request) -> Response:
-    """The language of this session, and back to where the reader was."""
-    if request.path_params["name"] in LANGUAGES:
-        request.state.session.language = request.path_params["name"]
-    before = urlsplit(request.headers.get("referer", ""))
-    back = _within(f"{before.path}?{before.query}" if before.query else before.path)
-    return Response(status_code=303, headers={"Location": back})
 
 
 def _within(path: str) -> str:

@@ -1,4 +1,4 @@
-"""From values to HTML: the templates, in the reader's language.
+"""From values to HTML: the templates.
 
 Promise: whatever is stored is shown as text. Templates escape all values, and none marks a stored value as safe.
 """
@@ -17,8 +17,6 @@ from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from daemon.web.languages import LANGUAGES, language_of, sentence_in, translated
-
 FOLDER = Path(__file__).parent
 NOTHING = "\u2013"
 MENU = (
@@ -34,21 +32,18 @@ MENU = (
     ("/trail", "Trail"),
     ("/audit", "Audit"),
 )
-"""Path and English word of each page; `daemon/web/languages/` has the other languages."""
+"""Path and name of each page."""
 
 
 def page(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
     """An HTML page. `values` are what the template names."""
-    language = language_of(request)
     session = getattr(request.state, "session", None)
     web = getattr(request.app.state, "web", None) if "app" in request.scope else None
     html = (
-        environment(language)
+        environment()
         .get_template(template)
         .render(
             request=request,
-            language=language,
-            languages=LANGUAGES,
             menu=MENU,
             path=request.url.path,
             session=session,
@@ -60,34 +55,23 @@ def page(request: Request, template: str, *, status: int = 200, **values: Any) -
             **values,
         )
     )
-    return HTMLResponse(html, status_code=status, headers={"Content-Language": language})
+    return HTMLResponse(html, status_code=status)
 
 
 @cache
-def environment(language: str) -> Environment:
-    """The templates in one language."""
+def environment() -> Environment:
+    """The templates."""
     made = Environment(
         loader=FileSystemLoader(FOLDER / "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        extensions=["jinja2.ext.i18n", "jinja2.ext.do"],
+        extensions=["jinja2.ext.do"],
     )
-    single, plural = translated(language)
-    made.install_gettext_callables(single, plural, newstyle=True)  # type: ignore[attr-defined]
     made.filters.update(when=when, size=size, number=number, short=short)
-    made.filters.update(words=_words(single), sentence=sentence_in(language))
-    made.globals.update(static=static, query=query, now=lambda: datetime.now(UTC))
+    made.globals.update(static=static, query=query, counted=counted, now=lambda: datetime.now(UTC))
     return made
-
-
-def _words(single: Any) -> Any:
-    def words(value: object) -> str:
-        """A value of a closed list (a kind, a status), in the reader's language."""
-        return str(single(str(value)))
-
-    return words
 
 
 @cache
@@ -128,6 +112,11 @@ def size(count: float | None) -> str:
 def number(value: float | None, digits: int = 0) -> str:
     """A number with spaces between thousands."""
     return NOTHING if value is None else f"{value:,.{digits}f}".replace(",", "\u202f")
+
+
+def counted(count: int, one: str, many: str) -> str:
+    """A number with its noun."""
+    return f"{count} {one if count == 1 else many}"
 
 
 def short(text: object, length: int = 240) -> Markup:

@@ -33,7 +33,6 @@ class Session:
     name: str
     csrf: str
     seen_at: float = 0.0
-    language: str | None = None
     kept: dict[str, object] = field(default_factory=dict)
     """What pages keep for this session only, in this process."""
 

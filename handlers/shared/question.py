@@ -71,7 +71,7 @@ async def search(
 ) -> list[Any]:
     """The rows that recall() returns, best first, each with what every part contributed; `options` as there.
 
-    `explained`: those of explain_recall(), which shows also what `relevant_only` leaves out.
+    `explained`: those of explain_recall(), with what does not belong to the question.
     """
     return await reader.fetch(
         SEARCH,

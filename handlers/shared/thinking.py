@@ -1,7 +1,7 @@
 """Asking the language model: within a budget an hour, with one retry, and without ever being needed.
 
 Promise: `insight`, `situate` and `facts` answer, or raise `Silent`, upon which the caller keeps what its rule wrote. All
-daemons share one budget, which a restart does not renew: it is kept in the database (memoryd.model_calls). No transaction is
+daemons share one budget, which a restart does not renew: it is kept in memoryd.settings (model_calls). No transaction is
 open in a call.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from datetime import date
 from typing import Literal, Protocol, TypeVar
 
 from structlog.typing import FilteringBoundLogger
@@ -17,9 +16,10 @@ from structlog.typing import FilteringBoundLogger
 from handlers.shared.ports import Reader
 from providers.ports import (
     LanguageModel,
+    Operations,
     Rejected,
     Situations,
-    StatedFacts,
+    Stretch,
     Unavailable,
     Useless,
     WrittenInsight,
@@ -27,26 +27,36 @@ from providers.ports import (
 
 # A call is counted before it is made. No row: the budget is spent.
 TAKE = """
-insert into memoryd.model_calls as c (hour, calls)
-select date_trunc('hour', now()), 1
-on conflict (hour) do update set calls = c.calls + 1
-where ($1::integer is null or c.calls < $1) and ($2::bigint is null or c.tokens < $2)
-returning calls, hour
+insert into memoryd.settings as c (key, value)
+values ('model_calls', jsonb_build_object('hour', date_trunc('hour', now()), 'calls', 1, 'tokens', 0))
+on conflict (key) do update
+set value = case when c.value -> 'hour' = excluded.value -> 'hour'
+                 then c.value || jsonb_build_object('calls', (c.value ->> 'calls')::integer + 1)
+                 else excluded.value end
+where c.value -> 'hour' is distinct from excluded.value -> 'hour'
+   or ($1::integer is null or (c.value ->> 'calls')::integer < $1)
+      and ($2::bigint is null or (c.value ->> 'tokens')::bigint < $2)
+returning value ->> 'hour' as hour
 """
 
 SPEND = """
-update memoryd.model_calls set tokens = tokens + $2 where hour = $1
+update memoryd.settings
+set value = value || jsonb_build_object('tokens', (value ->> 'tokens')::bigint + $2::bigint)
+where key = 'model_calls' and value ->> 'hour' = $1::text
 """
 
-UNCOUNT = "update memoryd.model_calls set calls = calls - 1 where hour = $1"
+UNCOUNT = """
+update memoryd.settings
+set value = value || jsonb_build_object('calls', (value ->> 'calls')::integer - 1)
+where key = 'model_calls' and value ->> 'hour' = $1::text
+"""
 
 SPENT = """
-select c.hour, c.calls, c.tokens, extract(epoch from c.hour + interval '1 hour' - now())::double precision as again_in
-from memoryd.model_calls c
-where c.hour = date_trunc('hour', now())
+select value ->> 'hour' as hour, (value ->> 'calls')::integer as calls, (value ->> 'tokens')::bigint as tokens,
+       extract(epoch from date_trunc('hour', now()) + interval '1 hour' - now())::double precision as again_in
+from memoryd.settings
+where key = 'model_calls' and (value ->> 'hour')::timestamptz = date_trunc('hour', now())
 """
-
-FORGET = "delete from memoryd.model_calls where hour < now() - interval '7 days'"
 
 Reason = Literal["budget spent", "unavailable", "refused", "useless reply"]
 
@@ -102,9 +112,22 @@ class Thinker:
         """See `LanguageModel.situate`. Raises `Silent`."""
         return await self._ask(lambda: self._model.situate(document, chunks))
 
-    async def facts(self, message: str, *, day: date, writer: str) -> StatedFacts:
+    async def facts(self, stretch: Stretch) -> Operations:
         """See `LanguageModel.facts`. Raises `Silent`."""
-        return await self._ask(lambda: self._model.facts(message, day=day, writer=writer))
+        return await self._ask(lambda: self._model.facts(stretch))
+
+    async def rest(self) -> float:
+        """Seconds until it may be asked again; 0.0: now."""
+        if (wait := self._model.retry_in()) > 0:
+            return wait
+        [spent] = await self._store.fetch(SPENT) or [None]
+        calls, tokens = self._budget.calls, self._budget.tokens
+        if spent is None or not (
+            (calls is not None and spent["calls"] >= calls)
+            or (tokens is not None and spent["tokens"] >= tokens)
+        ):
+            return 0.0
+        return max(1.0, float(spent["again_in"]))
 
     async def _ask(self, ask: Callable[[], Awaitable[Answer]]) -> Answer:
         for _ in range(TRIES):
@@ -128,8 +151,6 @@ class Thinker:
         """Takes one call off the budget: the hour that it is counted in. Raises `Silent`."""
         taken = await self._store.fetch(TAKE, self._budget.calls, self._budget.tokens)
         if taken:
-            if taken[0]["calls"] == 1:
-                await self._store.execute(FORGET)
             return taken[0]["hour"]
         [spent] = await self._store.fetch(SPENT) or [None]
         if spent is None:  # the hour has just ended

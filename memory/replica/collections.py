@@ -190,7 +190,7 @@ def conflict_section(conflict: UUID, words: Words, made: datetime, of: Key) -> S
     said = Words("" if is_titled else words.label, words.title, words.body)
     advice = (
         "An agent changed this entry while you did. Your text is the section above; this is the agent's. Delete this section "
-        f"to keep yours. To take this one instead: memoryd conflicts --keep theirs {conflict}"
+        f"to keep yours. To take this one instead: memoryd replica conflicts --keep theirs {conflict}"
     )
     return Section(
         f"{heading} (conflict, {made:%Y-%m-%d %H.%M})",

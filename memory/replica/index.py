@@ -25,7 +25,7 @@ This folder is {KEPT}. Each file is a document that agents search and change. [I
   as it is.
 - **Add** a file whose name ends in `.md`, and it becomes a document.
 - **Move or rename** a file as you like.
-- **Delete** a file, and the document is deleted. `memoryd undelete ID` brings it back, for 30 days.
+- **Delete** a file, and the document is deleted. `memoryd replica undelete ID` brings it back, for 30 days.
 - A file with **(conflict, ...)** in its name: an agent changed the document while you did. Yours is in the file without it.
   Its first lines say what to do.
 
@@ -36,7 +36,7 @@ entry is a section: a line that begins with `##`, a line with its id, and its te
 
 - **Edit** the text of a section, and the agents know it within seconds. Leave the line with the id as it is.
 - **Add** a section, a line `## Title` with text below it, and it becomes an entry. memoryd adds the line with the id.
-- **Delete** a section with its heading, and the entry is deleted. `memoryd undelete ID` brings it back, for 30 days.
+- **Delete** a section with its heading, and the entry is deleted. `memoryd replica undelete ID` brings it back, for 30 days.
 - **Move** a section into another file of the same kind, and the entry belongs to that agent, or has that tier.
 - A section with **(conflict, ...)** in its heading: an agent changed the entry while you did. Yours is the section above. The
   line below the heading says what to do.

@@ -58,7 +58,8 @@ class Signed:
     size: int
     root: bytes
     note: str
-    key_id: bytes
+    verifier: str
+    """The public key of who signed it."""
 
 
 def check_notes(
@@ -88,12 +89,12 @@ def _opened(stored: Signed, origin: str, keys: Sequence[Verifier]) -> Checkpoint
     checkpoint = Checkpoint.parse(note.text)
     if checkpoint.origin != origin:
         raise _Foreign(f"it is of another database, {checkpoint.origin}")
-    signed = [key.key_id for key in keys if note.is_signed_by(key)]
+    signed = [str(key) for key in keys if note.is_signed_by(key)]
     if not signed:
         raise BadNote("it is signed with none of the known keys")
     if checkpoint.size != stored.size:
         raise BadNote(f"it says that it is of {checkpoint.size}")
-    if checkpoint.root != stored.root or stored.key_id not in signed:
+    if checkpoint.root != stored.root or stored.verifier not in signed:
         raise BadNote("its row has another root, or another key, than its note")
     return checkpoint
 

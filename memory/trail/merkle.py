@@ -102,25 +102,6 @@ def root_from_inclusion(leaf: bytes, index: int, size: int, path: Sequence[bytes
     return found if last == 0 else None
 
 
-def consistency(old: int, size: int, nodes: Nodes) -> list[bytes]:
-    """The proof that the tree of `old` leaves is the beginning of the one of `size`: RFC 9162, 2.1.4.1."""
-    if not 0 < old <= size:
-        raise ValueError(f"a tree of {old} leaves is not the beginning of one of {size}")
-    low, high, whole = 0, size, True
-    path: list[bytes] = []
-    while old != high:
-        middle = low + _left(high - low)
-        if old <= middle:
-            path.append(_range(middle, high, nodes))
-            high = middle
-        else:
-            path.append(_range(low, middle, nodes))
-            low, whole = middle, False
-    if not whole:
-        path.append(_range(low, high, nodes))
-    return path[::-1]
-
-
 def _left(count: int) -> int:
     """The greatest power of two below `count`."""
     return 1 << (count - 1).bit_length() - 1

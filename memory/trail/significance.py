@@ -1,16 +1,30 @@
 """Which memories are anchored: those whose text has one of the words of an incident, a decision or a milestone.
 
-The words come from settings. A phrase is several words; a word behind `no`, `not`, `without` or the like does not count.
+A phrase is several words; a word behind `no`, `not`, `without` or the like does not count.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 Category: TypeAlias = Literal["incident", "decision", "milestone"]
+
+
+def _any_of(words: str) -> re.Pattern[str]:
+    phrases = (r"[\s-]+".join(map(re.escape, phrase.split())) for phrase in words.split(","))
+    return re.compile(rf"(?<!\w)(?:{'|'.join(phrases)})(?!\w)", re.IGNORECASE)
+
+
+_WORDS: dict[Category, re.Pattern[str]] = {
+    "incident": _any_of(
+        "incident, outage, breach, exploit, exploited, vulnerability, compromised, data loss, rollback, rolled back, "
+        "downtime, postmortem"
+    ),
+    "decision": _any_of("decided, decision, chose, agreed to, approved, rejected"),
+    "milestone": _any_of("milestone, launched, released, deployed, shipped, went live"),
+}
+"""By category the words; the first category that is found counts."""
 
 _DENIED = re.compile(
     r"(?:\b(?:no|not|never|without|avoid(?:ed|s)?|prevent(?:ed|s)?)|n['\u2019]t)(?:\s+\w+)?\s+$",
@@ -18,26 +32,10 @@ _DENIED = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Significance:
-    """The words of each category."""
-
-    incidents: Sequence[str]
-    decisions: Sequence[str]
-    milestones: Sequence[str]
-
-    def category_of(self, text: str) -> Category | None:
-        """The category of a memory with this text; incidents first. None: it is not anchored."""
-        if _says(self.incidents, text):
-            return "incident"
-        if _says(self.decisions, text):
-            return "decision"
-        return "milestone" if _says(self.milestones, text) else None
-
-
-def _says(words: Sequence[str], text: str) -> bool:
-    phrases = [r"[\s-]+".join(re.escape(part) for part in word.split()) for word in words]
-    if not any(phrases):
-        return False
-    found = re.finditer(rf"(?<!\w)(?:{'|'.join(filter(None, phrases))})(?!\w)", text, re.IGNORECASE)
-    return any(_DENIED.search(text[max(0, one.start() - 60) : one.start()]) is None for one in found)
+def category_of(text: str) -> Category | None:
+    """The category of a memory with this text; incidents first. None: it is not anchored."""
+    for category, words in _WORDS.items():
+        found = words.finditer(text)
+        if any(_DENIED.search(text[max(0, one.start() - 60) : one.start()]) is None for one in found):
+            return category
+    return None

@@ -228,78 +228,47 @@ comment on function public.reset_session(uuid) is
     'Deletes a session''s messages, of end users their own, and returns how many there were; '
     'the session itself stays.';
 
--- Messages that are older than their retention, the oldest first, at most p_max_rows (null: all). The
--- retention is that of their user (memory_settings.conversation_retention_minutes), else p_default_minutes;
--- null keeps for ever.
-create or replace function memoryd.expired_messages(p_default_minutes integer, p_max_rows integer)
+-- Messages, or sessions that have no message, which are older than their retention, the oldest first, at most
+-- p_max_rows (null: all). The retention is that of their user
+-- (memory_settings.conversation_retention_minutes), else p_default_minutes; null keeps for ever.
+create or replace function memoryd.expired_rows(p_table text, p_default_minutes integer, p_max_rows integer)
 returns uuid[]
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 -- So that it reads along the indexes from the oldest row on: other plans may read and sort the whole table.
-set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
 as $$
+declare
+    ids uuid[];
 begin
-    return array(
-        (select m.id
-         from public.memory_settings s
-         cross join lateral (
-             select m.id from public.conversation_messages m
-             where m.user_id = s.user_id
-               and m.created_at < now() - make_interval(mins => s.conversation_retention_minutes)
-             order by m.created_at
-             limit p_max_rows
-         ) m
-         where s.conversation_retention_minutes is not null
-         limit p_max_rows)
-        union all
-        (select m.id from public.conversation_messages m
-         where m.created_at < now() - make_interval(mins => p_default_minutes)
-           and not exists (select from public.memory_settings s
-                           where s.user_id = m.user_id and s.conversation_retention_minutes is not null)
-         order by m.created_at
-         limit p_max_rows)
-        limit p_max_rows);
-end
-$$;
-
--- The same for sessions that have no message.
-create or replace function memoryd.expired_sessions(p_default_minutes integer, p_max_rows integer)
-returns uuid[]
-language plpgsql stable
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-as $$
-begin
-    return array(
-        (select c.id
-         from public.memory_settings s
-         cross join lateral (
-             select c.id from public.conversation_sessions c
-             where c.user_id = s.user_id
-               and c.created_at < now() - make_interval(mins => s.conversation_retention_minutes)
-               and not exists (select from public.conversation_messages m where m.session_id = c.id)
-             order by c.created_at
-             limit p_max_rows
-         ) c
-         where s.conversation_retention_minutes is not null
-         limit p_max_rows)
-        union all
-        (select c.id from public.conversation_sessions c
-         where c.created_at < now() - make_interval(mins => p_default_minutes)
-           and not exists (select from public.memory_settings s
-                           where s.user_id = c.user_id and s.conversation_retention_minutes is not null)
-           and not exists (select from public.conversation_messages m where m.session_id = c.id)
-         order by c.created_at
-         limit p_max_rows)
-        limit p_max_rows);
+    execute format(
+        'select array(
+            (select r.id
+             from public.memory_settings s
+             cross join lateral (
+                 select t.id from public.%1$I t
+                 where t.user_id = s.user_id
+                   and t.created_at < now() - make_interval(mins => s.conversation_retention_minutes) %2$s
+                 order by t.created_at
+                 limit $2
+             ) r
+             where s.conversation_retention_minutes is not null
+             limit $2)
+            union all
+            (select t.id from public.%1$I t
+             where t.created_at < now() - make_interval(mins => $1) %2$s
+               and not exists (select from public.memory_settings s
+                               where s.user_id = t.user_id and s.conversation_retention_minutes is not null)
+             order by t.created_at
+             limit $2)
+            limit $2)',
+        p_table, case p_table when 'conversation_sessions' then
+            'and not exists (select from public.conversation_messages m where m.session_id = t.id)' end)
+    into ids using p_default_minutes, p_max_rows;
+    return ids;
 end
 $$;
 
@@ -310,7 +279,7 @@ create or replace function memoryd.expire_conversations(
     p_default_minutes integer, p_max_rows integer default null, out messages bigint, out sessions bigint)
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
--- As in expired_messages().
+-- As in expired_rows().
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_bitmapscan = off
@@ -320,7 +289,7 @@ as $$
 declare
     expired uuid[];
 begin
-    expired := memoryd.expired_messages(p_default_minutes, p_max_rows);
+    expired := memoryd.expired_rows('conversation_messages', p_default_minutes, p_max_rows);
     -- What was learned from them stays: see memoryd.messages_deleted().
     perform set_config('memoryd.expiring', 'on', true);
     delete from public.conversation_messages m
@@ -329,7 +298,7 @@ begin
     get diagnostics messages = row_count;
     perform set_config('memoryd.expiring', '', true);
 
-    expired := memoryd.expired_sessions(p_default_minutes, p_max_rows);
+    expired := memoryd.expired_rows('conversation_sessions', p_default_minutes, p_max_rows);
     -- Locked first, then checked again: a session into which a message is written meanwhile is kept.
     with locked as (
         select c.id from public.conversation_sessions c where c.id = any(expired) for update skip locked

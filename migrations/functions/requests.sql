@@ -23,7 +23,7 @@ begin
     from new_rows n
     where n.status = 'pending'
       and not (n.kind = 'erase' and pg_trigger_depth() > 1
-               and exists (select from memoryd.deleted_accounts a where a.user_id = n.user_id));
+               and exists (select from memoryd.settings s where s.key = 'deleted_account.' || n.user_id));
     if of_users > 0 then
         perform memoryd.check_pending(of_users);
     end if;

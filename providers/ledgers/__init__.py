@@ -1,1 +1,1 @@
-"""Those who keep what the trail says outside of the database: witnesses, time stamps, IPFS, a chain."""
+"""Those who keep what the trail says outside of the database: time stamps, IPFS, a chain."""

@@ -7,11 +7,14 @@ from pathlib import Path
 
 import asyncpg
 import pytest
+import pytest_asyncio
 
 from daemon.embedded.server import EmbeddedPostgres
 from tests.support.access.acting import ANN, BOB
 from tests.support.access.users import whole_user
+from tests.support.database.schemas import connected
 from tests.support.database.servers import Server
+from tests.support.database.templates import copied
 from tests.support.folders import server_folder
 from tests.support.processes.commands import Commands
 from tests.support.processes.tenants import Tenants
@@ -21,6 +24,20 @@ from tests.support.processes.tenants import Tenants
 def memoryd(database_url: str, tmp_path: Path) -> Commands:
     """Runs commands on the migrated database."""
     return Commands(database_url, tmp_path)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def url(server: Server, template: str) -> AsyncIterator[str]:
+    """A migrated database for all tests of a file."""
+    async with copied(server, template) as made:
+        yield made
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def db(url: str) -> AsyncIterator[asyncpg.Connection]:
+    """A connection to it, as its owner."""
+    async with connected(url) as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -232,9 +232,10 @@ async def test_what_comes_to_a_stop_slowly_is_a_warning(
         " values ('alice', 'deploy', 'pending', now() - interval '3 hours');"
         "update agent_commands set status = 'ready';"
         "delete from memoryd.jobs;"
-        "insert into memoryd.daily_sizes (day, bytes, measured_at)"
+        "insert into memoryd.settings (key, value) select 'sizes', jsonb_build_object("
         # Half a megabyte more than what is looked for: Postgres removes pg_internal.init now and then, and makes it again.
-        " select current_date - 2, pg_database_size(current_database()) - 10500000, now() - interval '2 days'"
+        " to_char(current_date - 2, 'YYYY-MM-DD'), jsonb_build_object("
+        "'bytes', pg_database_size(current_database()) - 10500000, 'measured_at', now() - interval '2 days'))"
     )
     found = await memoryd("doctor", "--json")
     assert [check(found, name)["verdict"] for name in names] == ["warning", "warning", "ok"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,7 +18,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from daemon.cli.app import app
+from daemon.cli.app import COMMANDS as PANELS
+from daemon.cli.app import REMOVED, app
 from daemon.ids import id_of
 from tests.support.processes.commands import Commands
 
@@ -29,7 +32,6 @@ COMMANDS = {
     "recall": "--source",
     "context": "The task",
     "dream": "Dream once",
-    "replay": "--until-done",
     "migrate": "--dry-run",
     "adopt": "--also",
     "reembed": "--undo",
@@ -41,7 +43,7 @@ COMMANDS = {
     "audit": "--apply",
     "secrets": "reencrypt",
     "tenant": "MEMORYD_DATABASE_URLS",
-    "decisions": "kill criterion",
+    "replica": "conflicts",
     "export": "--output",
     "import": "--user",
     "erase": "--yes",
@@ -68,6 +70,33 @@ async def test_requeue_explains_itself(tmp_path: Path) -> None:
     assert shown.code == 0
     assert "--all" in shown.out
     assert "--topic" in shown.out
+
+
+async def test_the_help_groups_commands_by_who_needs_them(tmp_path: Path) -> None:
+    shown = await Commands(None, tmp_path)("--help")
+    listed = [line.split()[1] for line in shown.out.splitlines() if re.match(r"│ [a-z]", line)]
+    assert [line.split("─")[1].strip() for line in shown.out.splitlines() if line.startswith("╭")] == [
+        "Options",
+        *PANELS,
+    ]
+    assert sorted(listed) == sorted(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("gone", "instead"), REMOVED.items())
+async def test_a_command_that_is_gone_says_what_does_it_now(gone: str, instead: str, tmp_path: Path) -> None:
+    memoryd = Commands(None, tmp_path)
+    ended = await memoryd(gone, "--json")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.sentences == [f"There is no command {gone} any more. Instead: {instead}"]
+    assert (await memoryd(*instead.split()[1:], "--help")).code == 0
+
+
+async def test_a_setting_that_is_gone_is_told_and_stops_nothing(tmp_path: Path) -> None:
+    ended = await Commands(NOWHERE, tmp_path)("url", audit="maybe", poll_seconds=1)
+    assert (ended.code, ended.out.strip()) == (0, NOWHERE)
+    [told] = map(json.loads, ended.err.splitlines())
+    assert (told["event"], told["level"], told["variable"]) == ("setting_gone", "warning", "MEMORYD_AUDIT")
+    assert "MEMORYD_AUDIT_DAYS=0" in told["now"]
 
 
 async def test_the_printed_version_is_the_packages(tmp_path: Path) -> None:
@@ -98,18 +127,18 @@ WRONG = [
     ("recall", "deploy", "--exclude-last", "3"),
     ("context", "alice", "deploy", "--exclude-last", "3"),
     ("context", "alice", "deploy", "--project", " "),
-    ("conflicts", "--keep", "mine"),
+    ("replica", "conflicts", "--keep", "mine"),
     ("replica", "--confirm-deletions", "--rewrite"),
     ("erase", "00000000-0000-0000-0000-000000000001"),
     ("erase", ALMOST, "--yes"),
     ("export", ALMOST),
     ("recall", "deploy", "--user", ALMOST),
-    ("decisions", "--org", ""),
+    ("know", "decisions", "--org", ""),
     ("mcp", "--agent", "alice", "--user", "mia\udc80"),
-    ("undelete", "mia"),
+    ("replica", "undelete", "mia"),
     ("prove", "mia"),
     ("know", "show", "mia"),
-    ("conflicts", "--keep", "mine", "mia"),
+    ("replica", "conflicts", "--keep", "mine", "mia"),
     ("mcp", "--agent", " "),
     ("secrets", "encrypt", "9 lives"),
     ("forget",),
@@ -156,7 +185,7 @@ async def test_the_exit_codes_are_told(tmp_path: Path) -> None:
         assert code in shown.out
 
 
-@pytest.mark.parametrize("command", [["run"], ["status"], ["doctor"], ["url"], ["replay", "-"]])
+@pytest.mark.parametrize("command", [["run"], ["status"], ["doctor"], ["url"], ["import", "-"]])
 async def test_a_wrong_setting_ends_every_command_with_its_sentence(
     command: list[str], tmp_path: Path
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -16,7 +17,9 @@ from typer.testing import CliRunner
 from daemon.cli.app import app
 from daemon.ids import id_of
 from tests.support.processes.commands import Commands
+from tests.support.processes.daemons import DaemonProcess
 from tests.support.repository import ROOT
+from tests.support.waiting import until
 
 DATA = ROOT / "tests/data/elsewhere"
 
@@ -212,6 +215,76 @@ async def test_markdown_by_item_and_section(
     assert rows(await run(memoryd, "markdown", notes, "--agent", "guide")) == {"memories": (0, 5)}
 
 
+def command(**fields: Any) -> dict[str, Any]:
+    """A line of past commands: a good one, with these fields."""
+    return {
+        "agent_id": "alice",
+        "message": "deploy the heronry",
+        "created_at": "2026-05-24T13:38:03-05:00",
+    } | fields
+
+
+async def test_past_commands_are_remembered_with_their_outcomes(
+    memoryd: Commands, connection: asyncpg.Connection, daemon: DaemonProcess, tmp_path: Path
+) -> None:
+    file = tmp_path / "commands.jsonl"
+    given = [
+        command(output="It listens at port 7411", exit_code=0, user_id="mia", session_id="telegram:42"),
+        command(message="undo", output="no", exit_code=3, finished_at="2026-05-24T19:05:00Z"),
+        command(message="rest", error="lost"),
+        command(message="wake", metadata={"build": 512}),
+    ]
+    file.write_text("\n".join(map(json.dumps, given)))
+    taken = await run(memoryd, "commands", file)
+    assert rows(taken) == {"commands": (4, 0)}
+    assert rows(await run(memoryd, "commands", file)) == {"commands": (0, 4)}
+    found = await connection.fetch("select * from agent_commands order by message")
+    assert [(r["message"], r["status"], r["exit_code"]) for r in found] == [
+        ("deploy the heronry", "completed", 0),
+        ("rest", "failed", None),
+        ("undo", "failed", 3),
+        ("wake", "completed", None),
+    ]
+    assert (found[0]["user_id"], found[0]["session_id"]) == (id_of("mia"), id_of("telegram:42"))
+    assert found[0]["created_at"] == found[0]["started_at"] == found[0]["finished_at"]
+    assert found[2]["finished_at"].isoformat() == "2026-05-24T19:05:00+00:00"
+    assert json.loads(found[3]["metadata"])["original"] == {"build": 512}
+    await until(connection, "select count(*) = 4 from agent_memory where kind in ('outcome', 'error')")
+    context = await connection.fetchval(
+        "select build_context('alice', 'deploy the heronry', user_id => $1)", id_of("mia")
+    )
+    assert "It listens at port 7411" in context
+
+
+async def test_of_past_commands_those_that_are_wrong_are_left_out(
+    memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path
+) -> None:
+    bad: dict[str, list[Any]] = {
+        "it names no agent: give --agent": [command(agent_id=None), command(agent_id="_shared")],
+        "the name of its agent is too long, or has characters that are not seen": [
+            command(agent_id="a" * 201)
+        ],
+        "it has no text": [command(message=" \u3000"), command(message=["deploy"])],
+        "it has no time": [command(created_at=None), command(created_at="yesterday")],
+        "its exit code is no 32-bit integer": [command(exit_code=c) for c in ("0", True, 2**31)],
+        "the id of its user is almost a UUID, or no text: give --user": [
+            command(user_id="5f0c5a4e-0000-4000-8000-00001")
+        ],
+        "the id of its session is almost a UUID, or no text": [
+            command(session_id="5f0c5a4e-0000-4000-8000-00001")
+        ],
+        "it is of a form that memoryd does not know": [["deploy"], {"agent_id": "alice"}],
+        "its id stands in the export before, with the same text": [command()],
+    }
+    file = tmp_path / "commands.json"
+    good = [command(), command(metadata="x"), command(message="a\0b\ud800", finished_at="2026-13-01")]
+    file.write_text(json.dumps(good + [one for each in bad.values() for one in each]))
+    taken = await run(memoryd, "commands", file)
+    assert rows(taken) == {"commands": (3, 0)}
+    assert left_out(taken) == {why: len(each) for why, each in bad.items()}
+    assert await connection.fetchval("select count(*) from agent_commands") == 3
+
+
 async def test_hostile_rows_are_mended_or_left_out(
     memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path
 ) -> None:
@@ -240,7 +313,7 @@ async def test_hostile_rows_are_mended_or_left_out(
     assert "NUL  and \ufffd half" in found
     assert found["in ms"]["created_at"].year == 2025
     assert "year 0" in found
-    assert await connection.fetchval("select count(*) from memoryd.facts") == 0
+    assert await connection.fetchval("select count(*) from memoryd.fact_sources") == 0
     assert {each["what"] for each in taken["changed"]} == {"text", "memory", "metadata"}
 
 
@@ -275,7 +348,7 @@ async def test_what_is_cut_off_or_no_export_writes_nothing(
         ("claude-mem", sqlite_file(tmp_path / "empty.db", "create table t (a)"), "none of the tables"),
         ("chatgpt", tmp_path, "has no file conversations*.json"),
         ("chatgpt", tmp_path / "none", "does not exist"),
-        ("mem0", "postgresql://a:geheim@127.0.0.1:1/x", "cannot be read"),
+        ("mem0", "postgresql://a:geheim@127.0.0.1:1/x", "memoryd reads files"),
     ):
         refused = await memoryd("import", str(source), "--from", system, "--user", "mia")
         assert (refused.code, refused.out) == (1, ""), refused.err
@@ -284,27 +357,35 @@ async def test_what_is_cut_off_or_no_export_writes_nothing(
     assert await connection.fetchval("select count(*) from agent_memory") == 0
 
 
-async def test_tables_of_postgres(memoryd: Commands, connection: asyncpg.Connection, empty_url: str) -> None:
+async def test_rows_of_postgres_as_psql_writes_them(
+    memoryd: Commands, connection: asyncpg.Connection, empty_url: str, tmp_path: Path
+) -> None:
+    """As docs/importing.md says."""
     there = await asyncpg.connect(empty_url)
     await there.execute("""
         create table store (prefix text, key text, value jsonb, created_at timestamptz, updated_at timestamptz);
         insert into store values ('memories.mia', 'k', '{"content": "Mia likes herons"}', now(), now());
         create table mem0 (id uuid primary key, vector text, payload jsonb);
         insert into mem0 values (gen_random_uuid(), '[1]', '{"data": "Bo sells trams", "user_id": "bo"}');
-        create table mem0_entities (id uuid primary key, vector text, payload jsonb);
-        insert into mem0_entities values (gen_random_uuid(), '[1]', '{"data": "Bo", "user_id": "bo"}');
         create table block (id text, label text, value text, created_at timestamptz);
         insert into block values ('block-00000000-0000-0000-0000-000000000001', 'human', 'Likes ice', now());
         create table archival_passages (id text, text text, is_deleted boolean, created_at timestamptz);
         insert into archival_passages values ('p', 'Ice is cold', false, now()), ('q', 'gone', true, now());
+        create table messages (id text, agent_id text, role text, content jsonb, created_at timestamptz);
+        insert into messages values ('m', 'sam', 'user', '[{"type": "text", "text": "Is it cold?"}]', now());
     """)
+    page = (ROOT / "docs/importing.md").read_text()
+    files = {}
+    for sql, name in re.findall(r"psql .* -Atc \"(.*?)\" > (\S+)", page):
+        files[name] = tmp_path / name
+        files[name].write_text("\n".join([row[0] for row in await there.fetch(sql)]))
     await there.close()
-    assert rows(await run(memoryd, "langmem", empty_url)) == {"memories": (1, 0)}
-    assert rows(await run(memoryd, "mem0", empty_url)) == {"memories": (1, 0)}
-    passages = await run(memoryd, "letta", empty_url, "--agent", "sam")
-    assert rows(passages) == {"memories": (2, 0)}
+    assert rows(await run(memoryd, "langmem", files["langmem.jsonl"])) == {"memories": (1, 0)}
+    assert rows(await run(memoryd, "mem0", files["mem0.jsonl"])) == {"memories": (1, 0)}
+    passages = await run(memoryd, "letta", files["letta.json"], "--agent", "sam")
+    assert rows(passages) == {"memories": (2, 0), "messages": (1, 0)}
     assert left_out(passages) == {"it was deleted there": 1}
-    assert rows(await run(memoryd, "langmem", empty_url)) == {"memories": (0, 1)}
+    assert rows(await run(memoryd, "langmem", files["langmem.jsonl"])) == {"memories": (0, 1)}
     trams, *_ = await connection.fetch(MEMORIES)
     assert (trams["content"], trams["user_id"], trams["agent_id"]) == (
         "Bo sells trams",

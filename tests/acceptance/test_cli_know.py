@@ -1,4 +1,4 @@
-"""memoryd know and memoryd decisions: notes from sentences and files, read again, and the decisions that need a look."""
+"""memoryd know and memoryd know decisions: notes from sentences and files, read again, and the decisions that need a look."""
 
 from __future__ import annotations
 
@@ -89,12 +89,12 @@ async def test_what_is_known_is_noted_listed_and_shown(
     listed = json.loads((await memoryd("know", "list", "--tier", "core", "--json")).out)
     assert {each["category"] for each in listed} == {"principle", "team"}
 
-    open_ones = json.loads((await memoryd("decisions", "--json")).out)
+    open_ones = json.loads((await memoryd("know", "decisions", "--json")).out)
     assert [(d["title"], d["state"]) for d in open_ones["decisions"]] == [
         ("Move the office in March.", "overdue"),
         ("Sell the boat.", "open"),
     ]
-    assert "No decision is open that matches." in (await memoryd("decisions", "--tag", "ship")).out
+    assert "No decision is open that matches." in (await memoryd("know", "decisions", "--tag", "ship")).out
     assert "Nothing that is known matches." in (await memoryd("know", "list", "--tag", "ship")).out
     ended = await memoryd(
         "know",
@@ -109,7 +109,7 @@ async def test_what_is_known_is_noted_listed_and_shown(
         which,
     )
     assert "scored the decision" in ended.out + ended.err
-    table = await memoryd("decisions", "--all")
+    table = await memoryd("know", "decisions", "--all")
     assert "succeeded" in table.out
     assert "1 of 1 (100%)" in table.out
 

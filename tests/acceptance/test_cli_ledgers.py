@@ -26,7 +26,7 @@ async def test_an_incident_is_kept_by_a_ledger_and_missed_when_it_has_lost_it(
     make_key(key)
     with IpfsServer() as server:
         given: dict[str, Any] = {"ledgers": "ipfs,rfc3161", "ipfs_url": server.url}
-        daemon = await daemons.start(trail_key_file=key, trail_seconds=1, trail_checkpoint_leaves=1, **given)
+        daemon = await daemons.start(trail_key=f"file:{key}", trail_checkpoint_minutes=1 / 60, **given)
         [left_out] = daemon.events("ledger_left_out")
         assert left_out["ledger"] == "rfc3161"
         assert left_out["reason"] == "MEMORYD_TSA_URL and MEMORYD_TSA_CERTIFICATE are not set"

@@ -231,7 +231,7 @@ async def test_a_function_of_a_name_that_a_version_adds_is_not_replaced(
         drop function public.decision_rates();
         update memoryd.function_files
         set objects = array_remove(objects, 'function public.decision_rates()'), checksum = 'of before';
-        delete from memoryd.made_objects where name = 'function public.decision_rates()';
+        update memoryd.settings set value = value - 'function public.decision_rates()' where key = 'made_objects';
         create function public.decision_rates() returns text language sql return 'of the application';
         """
     )

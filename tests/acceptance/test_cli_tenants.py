@@ -1,25 +1,24 @@
-"""memoryd tenant add and list: databases made from a template, and how each of them is."""
+"""memoryd tenant: databases made and listed; and how one is moved, as the page says."""
 
 from __future__ import annotations
 
 import asyncio
-import json
+import re
+import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
 from daemon.db.migration_files import load_files
+from daemon.tenants.add import MARK
 from daemon.tenants.look import AT_ONCE
-from daemon.tenants.template import TEMPLATE
-from tests.support.database.schemas import apply, connected
-from tests.support.database.servers import Server
-from tests.support.database.templates import copied, unless_in_use
-from tests.support.database.transaction_pooler import TransactionPooler
+from tests.support.database.many import served
+from tests.support.database.schemas import connected
 from tests.support.processes.commands import Commands
+from tests.support.processes.daemons import Daemons, environment
 from tests.support.processes.tenants import SECRET, Tenants, as_role, filled, named, recalled, role
-from tests.support.rows import remember
-from tests.support.waiting import until
+from tests.support.repository import ROOT
 
 # --- add
 
@@ -63,84 +62,29 @@ async def test_a_new_tenant_works_at_once(tenants: Tenants, tmp_path: Path) -> N
     assert [one["name"] for one in checked.json if one["verdict"] == "problem"] == ["daemons"]
 
 
-async def test_tenants_share_nothing_that_two_databases_have_each_for_itself(
-    tenants: Tenants, server: Server, empty: str
-) -> None:
-    async with copied(server, empty) as one, copied(server, empty) as other:
-        await apply(one)
-        await apply(other)
-        first, second = await values_of(one), await values_of(other)
-        own = {key for key in first if first[key] != second[key]}
-    assert own == {"settings log_key", "trail id", "replica id"}
-    first, second = await values_of(await tenants.add("one")), await values_of(await tenants.add("two"))
-    assert {key for key in first if first[key] != second[key]} == own
-
-
-async def values_of(url: str) -> dict[str, object]:
-    """Each value of a database without rows of users, times left out."""
-    found: dict[str, object] = {}
-    async with connected(url) as opened:
-        tables = "select tablename from pg_tables where schemaname = 'memoryd' and tablename <> 'tokens'"
-        for (table,) in await opened.fetch(tables):
-            for (text,) in await opened.fetch(f"select to_jsonb(t)::text from memoryd.{table} t"):
-                row = {key: value for key, value in json.loads(text).items() if not key.endswith("_at")}
-                if table in ("trail", "replica"):
-                    found |= {f"{table} {key}": value for key, value in row.items()}
-                elif row.get("key") != "tokens":
-                    found[f"{table} {row.get('key', row)}"] = row
-    return found
-
-
-async def test_two_at_once_make_one_template_and_lose_nothing(tenants: Tenants) -> None:
-    async with connected(tenants.server.admin_url) as admin:
-        await unless_in_use(lambda: admin.execute(f"drop database if exists {TEMPLATE}"))
-        names = [tenants.name(what) for what in ("one", "two", "same", "same")]
-        done = await asyncio.gather(
-            *(tenants("add", name, "--server", tenants.server.admin_url) for name in names)
-        )
-        assert [each.code for each in done[:2]] == [0, 0], [each.err for each in done]
-        assert sorted(each.code for each in done[2:]) == [0, 1]
-        assert set(tenants.urls()) == set(names)
-        # Another test may be making it at this moment.
-        half = "select from pg_database where starts_with(datname, 'memoryd_template_half')"
-        await until(admin, f"select not exists ({half})")
+async def test_two_at_once_lose_nothing(tenants: Tenants) -> None:
+    names = [tenants.name(what) for what in ("one", "two", "same", "same")]
+    done = await asyncio.gather(
+        *(tenants("add", name, "--server", tenants.server.admin_url) for name in names)
+    )
+    assert [each.code for each in done[:2]] == [0, 0], [each.err for each in done]
+    assert sorted(each.code for each in done[2:]) == [0, 1]
+    assert set(tenants.urls()) == set(names)
     assert all(one["up_to_date"] for one in (await tenants.listed()).values())
 
 
-async def test_a_template_of_other_functions_is_made_again(tenants: Tenants) -> None:
-    await tenants.add("one")
-    oid = "select oid from pg_database where datname = $1"
-    async with connected(tenants.server.admin_url) as admin:
-        before = await admin.fetchval(oid, TEMPLATE)
-        await admin.execute(f"comment on database {TEMPLATE} is 'memoryd template of another version'")
-        url = await tenants.add("two")
-        assert await admin.fetchval(oid, TEMPLATE) != before
-        assert not await admin.fetchval("select datallowconn from pg_database where datname = $1", TEMPLATE)
-    remote = "openai/text-embedding-3-small"
-    done = await tenants("add", tenants.name("other"), embedder=remote, openai_api_key="none")
-    assert done.code == 0, done.err
-    ask = "select value #>> '{}' from memoryd.settings where key = 'embedder'"
-    for each, model in (
-        (url, "local/wordllama-256"),
-        (named(url, tenants.name("other")), remote),
-    ):
-        async with connected(each) as opened:
-            assert await opened.fetchval(ask) == model
-
-
-@pytest.mark.parametrize("name", ['a"b', "a'b", "../x", "A b", "-x", "a=b", "memoryd_template"])
+@pytest.mark.parametrize("name", ['a"b', "a'b", "../x", "A b", "-x", "a=b", "template1"])
 async def test_a_bad_name_makes_nothing(name: str, tenants: Tenants) -> None:
     done = await tenants("add", "--server", tenants.server.admin_url, "--", name)
-    assert done.code == (1 if name == "memoryd_template" else 2)
+    assert done.code == (1 if name == "template1" else 2)
     assert len(done.sentences) == 1
     assert not tenants.file.exists()
 
 
 async def test_the_setting_must_name_a_file(tenants: Tenants) -> None:
     inline = f"one={tenants.server.admin_url}"
-    for arguments in (("add", "two"), ("move", "one", tenants.server.admin_url), ("move", "one", "--undo")):
-        done = await tenants(*arguments, database_urls=inline)
-        assert (done.code, "into a file" in done.err) == (2, True), done.err
+    done = await tenants("add", "two", database_urls=inline)
+    assert (done.code, "into a file" in done.err) == (2, True), done.err
     # To list them needs no file.
     assert (await tenants("list", "--json", database_urls=inline)).json[0]["name"] == "one"
 
@@ -149,7 +93,7 @@ async def test_a_file_that_is_half_written_stays_as_it_is(tenants: Tenants) -> N
     url = tenants.server.admin_url
     for half in (f"a={url}\nb=postgresql://u:{SECRET}@h/x", f"a={url}\nb\n", "a\0=\xff\n"):
         tenants.file.write_text(half, "latin-1")
-        for arguments in (("add", tenants.name("one"), "--server", url), ("list",), ("move", "a", url)):
+        for arguments in (("add", tenants.name("one"), "--server", url), ("list",)):
             done = await tenants(*arguments)
             assert done.code == 1, (half, arguments, done.err)
             assert len(done.sentences) == 1
@@ -177,39 +121,56 @@ async def test_what_is_wrong_with_the_server_is_one_sentence(tenants: Tenants) -
     assert not tenants.file.exists()
 
 
-@pytest.mark.parametrize("strict", [True, False])
-async def test_a_transaction_pooler_is_refused(strict: bool, tenants: Tenants) -> None:
-    async with TransactionPooler(tenants.server.admin_url, strict=strict) as pooler:
-        done = await tenants("add", tenants.name("one"), "--server", pooler.url)
-    assert (done.code, "through a transaction pooler" in done.err) == (1, True), done.err
-    assert len(done.sentences) == 1
-    assert not tenants.file.exists()
-    async with connected(tenants.server.admin_url) as admin:
-        assert not await admin.fetchval(
-            "select exists (select from pg_database where datname = $1)", tenants.name("one")
-        )
-
-
 async def test_a_database_that_a_killed_add_left_is_taken_and_another_one_is_not(tenants: Tenants) -> None:
     first = await tenants.add("first")
     async with connected(tenants.server.admin_url) as admin:
-        for what in ("left", "rows"):
-            await admin.execute(f'create database "{tenants.name(what)}" template {TEMPLATE}')
-        await admin.execute(f'create database "{tenants.name("empty")}" template template0')
-        async with connected(named(first, tenants.name("left"))) as opened:
-            copy_of = await opened.fetchval("select id from memoryd.trail")
-        url = await tenants.add("left")
-        async with connected(url) as opened:
-            assert await opened.fetchval("select id from memoryd.trail") != copy_of
-        async with connected(named(first, tenants.name("rows"))) as opened:
-            await remember(opened, "one")
-        before = tenants.file.read_text()
-        for what, said in (("rows", "has rows"), ("empty", "no new one of memoryd")):
-            done = await tenants("add", tenants.name(what))
-            assert (done.code, said in done.err) == (1, True), done.err
-        assert tenants.file.read_text() == before
-    async with connected(named(first, tenants.name("rows"))) as opened:
-        assert await opened.fetchval("select count(*) from agent_memory") == 1
+        for what in ("left", "other"):
+            await admin.execute(f'create database "{tenants.name(what)}" template template0')
+        await admin.execute(f"comment on database \"{tenants.name('left')}\" is '{MARK}'")
+    await tenants.add("left")
+    before = tenants.file.read_text()
+    done = await tenants("add", tenants.name("other"))
+    assert (done.code, "is there already" in done.err) == (1, True), done.err
+    assert tenants.file.read_text() == before
+    async with connected(named(first, tenants.name("other"))) as opened:
+        assert await opened.fetchval("select to_regnamespace('memoryd') is null")
+
+
+# --- move
+
+
+async def test_a_tenant_moves_as_the_page_says(tenants: Tenants, elsewhere: str, tmp_path: Path) -> None:
+    acme, other = await tenants.add("acme"), await tenants.add("other")
+    await filled(acme, tmp_path)
+    before = await recalled(acme, tmp_path)
+    async with connected(elsewhere) as admin:
+        await admin.execute("create database acme")
+    new = named(elsewhere, "acme")
+    processes = Daemons("postgresql://nobody@127.0.0.1:1/none", tmp_path)
+    try:
+        serving = await processes.start(wait=False, database_urls=tenants.file, poll_seconds=1)
+        await serving.event("daemon_started", database=tenants.name("acme"))
+        page = (ROOT / "docs/many-databases.md").read_text()
+        (script,) = [one for one in re.findall(r"```sh\n(.*?)```", page, re.DOTALL) if " restore " in one]
+        for written, here in (
+            ("postgresql://memoryd@db2.internal/acme", new),
+            ("/etc/memoryd/databases", str(tenants.file)),
+            ("--database acme", f"--database {tenants.name('acme')}"),
+            ("acme=", f"{tenants.name('acme')}="),
+        ):
+            assert written in script
+            script = script.replace(written, here)
+        given = environment("", {"database_urls": tenants.file}) | {"MEMORYD_PID": str(serving.process.pid)}
+        given["PATH"] = f"{Path(sys.executable).parent}:{given.get('PATH', '/usr/bin:/bin')}"
+        ran = await asyncio.create_subprocess_exec("sh", "-ec", script, env=given, cwd=tmp_path)
+        assert await asyncio.wait_for(ran.wait(), 120) == 0
+        await serving.event("databases_read", databases=2, changed=1)
+        assert tenants.urls() == {tenants.name("acme"): new, tenants.name("other"): other}
+        assert await recalled(new, tmp_path) == before
+        async with connected(new) as opened:
+            assert "certificate" in await served(opened, "renew the purple certificate")
+    finally:
+        await processes.kill_all()
 
 
 # --- list
@@ -223,7 +184,7 @@ async def test_the_list_says_which_tenants_cannot_be_reached(tenants: Tenants) -
     done = await tenants("list", "--json")
     assert done.code == 1
     found = {each["name"]: each for each in done.json}
-    assert (found[gone]["reachable"], "--undo" in found[gone]["error"]) == (False, True)
+    assert (found[gone]["reachable"], "does not exist" in found[gone]["error"]) == (False, True)
     assert found["refused"]["host"] == "127.0.0.1:1"
     assert found[tenants.name("one")]["bytes"] > 1_000_000
     shown = await tenants("list")

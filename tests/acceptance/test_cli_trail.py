@@ -29,7 +29,7 @@ async def test_from_a_captured_outcome_to_a_proof_verified_without_a_database(
     assert made.code == 0
     assert key.stat().st_mode & 0o777 == 0o600
     assert (await memoryd("anchors", "new-key", str(key))).sentences[0].startswith(f"{key} is there already.")
-    daemon = await daemons.start(trail_key_file=key, trail_seconds=1, trail_checkpoint_leaves=1)
+    daemon = await daemons.start(trail_key=f"file:{key}", trail_checkpoint_minutes=1 / 60)
     await connection.execute(OUTCOMES)
     await until(connection, SIGNED, 2)
     # kill -9 and another one: nothing is done twice, nothing is lost.
@@ -37,7 +37,7 @@ async def test_from_a_captured_outcome_to_a_proof_verified_without_a_database(
     await connection.execute(OUTCOMES)
     other = tmp_path / "other.key"
     assert (await memoryd("anchors", "new-key", str(other))).code == 0
-    again = await daemons.start(trail_key_file=other, trail_seconds=1, trail_checkpoint_leaves=1)
+    again = await daemons.start(trail_key=f"file:{other}", trail_checkpoint_minutes=1 / 60)
     await until(connection, SIGNED, 4)
     await until(connection, "select count(*) = 4 from agent_memory where source = 'anchor'")
     await until(connection, IDLE)
@@ -60,7 +60,7 @@ async def test_from_a_captured_outcome_to_a_proof_verified_without_a_database(
         line.partition(": ")[2] for line in listed.splitlines() if line.startswith("Public key in use: ")
     ]
     assert earlier != public
-    found = (await memoryd("doctor", "--json", trail_key_file=other)).json
+    found = (await memoryd("doctor", "--json", trail_key=f"file:{other}")).json
     [trail] = [one for one in found if one["name"] == "trail"]
     assert (trail["verdict"], "not verified: memoryd verify --all" in trail["found"]) == ("ok", True)
     file = tmp_path / "a.tlog-proof"
@@ -120,13 +120,13 @@ async def test_a_key_that_others_can_read_is_refused_and_the_doctor_says_what_is
     key = tmp_path / "trail.key"
     await memoryd("anchors", "new-key", str(key))
     key.chmod(0o644)
-    refused = await memoryd("run", trail_key_file=key)
+    refused = await memoryd("run", trail_key=f"file:{key}")
     assert refused.code == 1
     assert f"The key {key} can be read by other accounts. Run: chmod 600 {key}" in refused.sentences[-1]
     (tmp_path / "bad").write_text("-----BEGIN PRIVATE KEY-----\nnonsense")
     (tmp_path / "bad").chmod(0o600)
     for file, says in (("bad", "is no private key"), ("none", "cannot be read")):
-        found = (await memoryd("doctor", "--json", trail_key_file=tmp_path / file)).json
+        found = (await memoryd("doctor", "--json", trail_key=f"file:{tmp_path / file}")).json
         [trail] = [one for one in found if one["name"] == "trail"]
         assert (trail["verdict"], says in trail["found"]) == ("problem", True)
     await connection.execute(

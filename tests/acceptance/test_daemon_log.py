@@ -11,14 +11,14 @@ async def test_an_idle_daemon_says_that_it_beats_and_which_ticks_found_nothing(
     daemons: Daemons, connection: asyncpg.Connection
 ) -> None:
     daemon = await daemons.start(
-        log_level="debug", heartbeat_seconds=1, cleanup_seconds=1, dream_idle_hours=5, trail_seconds=1
+        log_level="debug",
+        heartbeat_seconds=1,
+        cleanup_seconds=1,
+        dream_idle_hours=5,
+        trail_checkpoint_minutes=1 / 60,
     )
     [started] = daemon.events("daemon_started")
-    assert (started["heartbeat_seconds"], started["cleanup_seconds"], started["dream_idle_hours"]) == (
-        1,
-        1,
-        5,
-    )
+    assert started["dream_idle_hours"] == 5
     beat = await daemon.event("heartbeat")
     assert (beat["dream_due"], beat["dreams"], beat["level"]) == (False, False, "debug")
     for tick in (

@@ -18,8 +18,6 @@ import pytest_asyncio
 import yaml
 
 from tests.support.database.schemas import connected
-from tests.support.database.servers import Server
-from tests.support.database.templates import copied
 from tests.support.processes.commands import Commands
 from tests.support.processes.daemons import DaemonProcess, Daemons
 from tests.support.repository import ROOT
@@ -36,20 +34,6 @@ MONITORING = ROOT / "docs" / "monitoring"
 ANN = uuid.uuid4()
 OUTCOME = "insert into agent_commands (agent_id, message, output, status) values ('alice', 'deploy', 'deployed', 'completed')"
 QUESTION = "insert into memory_requests (kind, query, agent_id, user_id) values ('recall', 'what was deployed', 'alice', $1)"
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def url(server: Server, template: str) -> AsyncIterator[str]:
-    """A database for the module."""
-    async with copied(server, template) as made:
-        yield made
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def db(url: str) -> AsyncIterator[asyncpg.Connection]:
-    """Its owner."""
-    async with connected(url) as opened:
-        yield opened
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -113,7 +97,7 @@ async def test_a_working_daemon_is_live_and_ready_and_tells_its_work(site: str, 
 async def test_the_metrics_and_their_table_correspond(worked: str) -> None:
     rows = re.findall(
         r"^\| `(memoryd_\w+)` \| (\w+) \|([^|]*)\|",
-        (ROOT / "docs/operations.md").read_text("utf-8"),
+        (ROOT / "docs/monitoring.md").read_text("utf-8"),
         re.MULTILINE,
     )
     table = {name: (kind, frozenset(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows}

@@ -22,8 +22,6 @@ from daemon.mcp.calls import Calls, Failed
 from daemon.mcp.identity import Identity, WrongLoginError, check_identity
 from daemon.mcp.tools import tools_of
 from tests.support.database.schemas import connected
-from tests.support.database.servers import Server
-from tests.support.database.templates import copied
 from tests.support.processes.commands import Commands
 from tests.support.rows import remember
 from tests.support.services.mcp_clients import done, failed, over_stdio, resource
@@ -36,20 +34,6 @@ USER = uuid.UUID("00000000-0000-0000-0000-00000000a11c")
 OF_SERVER = "from pg_stat_activity where datname = current_database() and application_name = 'memoryd mcp'"
 WAITS = f"select exists (select {OF_SERVER} and wait_event_type = 'Lock')"
 RUNS_NOTHING = f"select not exists (select {OF_SERVER} and state = 'active')"
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def url(server: Server, template: str) -> AsyncIterator[str]:
-    """A database for the module."""
-    async with copied(server, template) as made:
-        yield made
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def db(url: str) -> AsyncIterator[asyncpg.Connection]:
-    """Its owner."""
-    async with connected(url) as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

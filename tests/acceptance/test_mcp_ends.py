@@ -15,8 +15,6 @@ import pytest_asyncio
 from mcp import Client, MCPError
 
 from tests.support.database.schemas import connected
-from tests.support.database.servers import Server
-from tests.support.database.templates import copied
 from tests.support.processes.commands import Commands
 from tests.support.processes.forks import Process
 from tests.support.repository import ROOT
@@ -43,20 +41,6 @@ async def main():
 
 asyncio.run(main())
 """
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def url(server: Server, template: str) -> AsyncIterator[str]:
-    """A database for the module."""
-    async with copied(server, template) as made:
-        yield made
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def db(url: str) -> AsyncIterator[asyncpg.Connection]:
-    """Its owner."""
-    async with connected(url) as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

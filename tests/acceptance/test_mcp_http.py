@@ -13,9 +13,6 @@ import pytest
 import pytest_asyncio
 from mcp import Client, MCPError
 
-from tests.support.database.schemas import connected
-from tests.support.database.servers import Server
-from tests.support.database.templates import copied
 from tests.support.processes.commands import Commands
 from tests.support.rows import remember
 from tests.support.services.mcp_clients import done, failed, over_http, resource
@@ -25,20 +22,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 ANN, BOB = uuid.uuid4(), uuid.uuid4()
 TOKEN = "t" * 43
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def url(server: Server, template: str) -> AsyncIterator[str]:
-    """A database for the module."""
-    async with copied(server, template) as made:
-        yield made
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def db(url: str) -> AsyncIterator[asyncpg.Connection]:
-    """Its owner."""
-    async with connected(url) as opened:
-        yield opened
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

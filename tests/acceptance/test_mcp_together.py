@@ -13,8 +13,6 @@ import pytest_asyncio
 from mcp import Client
 
 from tests.support.database.schemas import connected
-from tests.support.database.servers import Server
-from tests.support.database.templates import copied
 from tests.support.processes.commands import Commands
 from tests.support.services.mcp_clients import done, http_server, over_http, over_stdio
 
@@ -30,13 +28,6 @@ SERVERS = {
 }
 EACH = 20
 SAID = "{who} keeps note number {n} of the harbour"
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def url(server: Server, template: str) -> AsyncIterator[str]:
-    """A database for the module."""
-    async with copied(server, template) as made:
-        yield made
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

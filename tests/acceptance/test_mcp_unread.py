@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
-import asyncpg
 import pytest
 import pytest_asyncio
 
-from tests.support.database.schemas import connected
-from tests.support.database.servers import Server
-from tests.support.database.templates import copied
 from tests.support.processes.commands import Commands
 from tests.support.processes.forks import Process
 
@@ -66,20 +61,6 @@ def hello(version: str = "2025-06-18") -> dict[str, Any]:
 def nested(depth: int) -> bytes:
     """A call with so many brackets in its query."""
     return json.dumps(call(7, "HERE")).encode().replace(b'"HERE"', b"[" * depth + b"]" * depth)
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def url(server: Server, template: str) -> AsyncIterator[str]:
-    """A database for the module."""
-    async with copied(server, template) as made:
-        yield made
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def db(url: str) -> AsyncIterator[asyncpg.Connection]:
-    """Its owner."""
-    async with connected(url) as opened:
-        yield opened
 
 
 @pytest_asyncio.fixture(loop_scope="module")

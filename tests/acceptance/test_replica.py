@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 from pathlib import Path
-from uuid import uuid4
 
 import asyncpg
 
 from tests.support.access.acting import ANN, BOB
 from tests.support.processes.commands import Commands
 from tests.support.processes.daemons import Daemons
-from tests.support.rows import insert, say
+from tests.support.rows import insert
 from tests.support.waiting import IDLE, until
 
 
@@ -159,8 +159,18 @@ async def test_a_user_is_erased_while_the_daemon_runs_and_while_it_does_not(
     root = tmp_path / "replica"
     daemon = await daemons.start(replica=root)
     assert await until(connection, "select exists (select from memoryd.replica where noting)")
-    # A name that the daemon has read stands beside the id.
-    await say(connection, uuid4(), "Hi, my name is Mia.", user_id=ANN)
+    # A name that is known stands beside the id.
+    name = {"slot": "name", "value": "mia"}
+    await insert(
+        connection,
+        "agent_memory",
+        {
+            "agent_id": "app",
+            "user_id": ANN,
+            "content": "The user's name is Mia.",
+            "metadata": json.dumps(name),
+        },
+    )
     await appears(root / f"users/{ANN} Mia/memories.md", with_text="Mia")
     for user, home in ((ANN, f"{ANN} Mia"), (BOB, f"{BOB}")):
         await insert(connection, "documents", {"title": "Diary", "content": "Dear diary.", "user_id": user})
@@ -203,13 +213,13 @@ async def test_commands_and_doctor_say_what_waits_and_do_what_a_person_decides(
     conflict = await until(
         connection, "select conflict_id from memoryd.replica_files where conflict_id is not null"
     )
-    [listed_one] = (await memoryd("conflicts", "--json")).json
+    [listed_one] = (await memoryd("replica", "conflicts", "--json")).json
     assert listed_one["id"] == str(conflict)
     assert "(conflict, " in listed_one["other_path"]
-    assert (await memoryd("conflicts", "--keep", "mine")).code == 2
-    assert (await memoryd("conflicts", "--keep", "theirs", str(conflict))).code == 0
+    assert (await memoryd("replica", "conflicts", "--keep", "mine")).code == 2
+    assert (await memoryd("replica", "conflicts", "--keep", "theirs", str(conflict))).code == 0
     await appears(own, with_text="Theirs.")
-    assert "no conflict" in (await memoryd("conflicts")).out
+    assert "no conflict" in (await memoryd("replica", "conflicts")).out
     assert await until(connection, IDLE)
 
     # Many deletions wait.
@@ -227,9 +237,9 @@ async def test_commands_and_doctor_say_what_waits_and_do_what_a_person_decides(
     status = (await memoryd("replica", "--json")).json
     assert (status["files"], status["deleted"], status["waiting"]) == (1, 11, 0)
     one = status["deleted_documents"][0]
-    assert (await memoryd("undelete", one["id"])).code == 0
+    assert (await memoryd("replica", "undelete", one["id"])).code == 0
     await appears(files / f"{one['title']}.md", with_text=one["id"])
-    again = await memoryd("undelete", one["id"])
+    again = await memoryd("replica", "undelete", one["id"])
     assert again.code == 1
     assert "no deleted document" in again.err
 

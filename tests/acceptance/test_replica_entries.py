@@ -55,9 +55,9 @@ async def test_people_read_and_change_what_is_remembered(
     assert (status["entries"], status["deleted_sections"]) == (3, 1)
     assert [one["id"] for one in status["deleted_entries"]] == [str(trains)]
     assert "Trains" in (await memoryd("replica")).out
-    assert (await memoryd("undelete", str(trains))).code == 0
+    assert (await memoryd("replica", "undelete", str(trains))).code == 0
     await appears(core, with_text=str(trains))
-    assert "no deleted document or entry" in (await memoryd("undelete", str(trains))).err
+    assert "no deleted document or entry" in (await memoryd("replica", "undelete", str(trains))).err
 
     # Both sides at once.
     await daemon.stop()
@@ -66,12 +66,12 @@ async def test_people_read_and_change_what_is_remembered(
     await connection.execute("select erase_user_memory($1)", ANN)
     daemon = await daemons.start(replica=root)
     await appears(core, with_text="## Trains (conflict, ")
-    [listed] = (await memoryd("conflicts", "--json")).json
+    [listed] = (await memoryd("replica", "conflicts", "--json")).json
     assert (listed["entry_id"], listed["path"]) == (str(trains), "knowledge/core.md")
-    assert "knowledge/core.md" in (await memoryd("conflicts")).out
-    assert (await memoryd("conflicts", "--keep", "theirs", listed["id"])).code == 0
+    assert "knowledge/core.md" in (await memoryd("replica", "conflicts")).out
+    assert (await memoryd("replica", "conflicts", "--keep", "theirs", listed["id"])).code == 0
     assert await until(connection, "select content = 'Theirs.' from shared_knowledge")
-    assert "no conflict" in (await memoryd("conflicts")).out
+    assert "no conflict" in (await memoryd("replica", "conflicts")).out
 
     # The user who was erased meanwhile is gone from the folder; a file that is gone asks.
     assert not (root / "users" / str(ANN)).exists()

@@ -11,6 +11,7 @@ from uuid import UUID
 import asyncpg
 
 from tests.faults.conftest import OwnPostgres
+from tests.support.content.fact_chat import add, reply
 from tests.support.processes.daemons import Daemons
 from tests.support.rows import ask
 from tests.support.services.openai_server import OpenAIServer
@@ -32,9 +33,8 @@ insert into documents (title, content, status) values ('Handbook', '## One' || r
 
 
 def _answer(_request: dict[str, Any]) -> str:
-    fact = {"attribute": "home", "value": "Lyon", "sentence": "The user lives in Lyon.", "last_day": None}
-    sentence = {"index": 0, "sentence": "Of the handbook."}
-    return json.dumps({"facts": [fact], "names": [], "sentences": [sentence]})
+    said = json.loads(reply(add=[add("The user lives in Lyon.", "m1")]))
+    return json.dumps(said | {"sentences": [{"index": 0, "sentence": "Of the handbook."}]})
 
 
 async def picked_up(connection: asyncpg.Connection, command: UUID) -> None:
@@ -70,7 +70,7 @@ async def test_a_listener_whose_connection_falls_silent_reconnects(
     model.chat = _answer
     model.start()
     daemon = await daemons.start(
-        url=own_postgres.url, poll_seconds=HOUR, facts="model", language_model="openai/any",
+        url=own_postgres.url, poll_seconds=HOUR, language_model="openai/any",
         openai_base_url=model.base_url,
     )  # fmt: skip
     await picked_up(connection, await ask(connection, "deploy the server"))
@@ -79,6 +79,7 @@ async def test_a_listener_whose_connection_falls_silent_reconnects(
     try:
         missed = await ask(connection, "deploy the server")
         await connection.execute(SAY)
+        await connection.execute("select memoryd.queue_stretches(16, '0 seconds')")
         await connection.execute(WRITE)
         await daemon.event("listener_back")
         await picked_up(connection, missed)

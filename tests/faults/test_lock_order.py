@@ -91,11 +91,6 @@ async def remembered(connection: asyncpg.Connection) -> Remembered:
         ANN,
     )
     await connection.execute(
-        "insert into memoryd.facts (memory_id, user_id, family, slot, value) values ($1, $2, 'boat', 'boat', 'May')",
-        one,
-        ANN,
-    )
-    await connection.execute(
         "insert into memoryd.fact_sources (message_id, memory_id, said_at) values ($1, $2, now())",
         message,
         one,

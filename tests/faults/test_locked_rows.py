@@ -157,7 +157,8 @@ create function public.refuse() returns trigger language plpgsql as $$
 begin
     raise exception 'refused' using errcode = tg_argv[0];
 end $$;
-create trigger refuse before insert on memoryd.ticks for each statement execute function public.refuse('{0}');
+create trigger refuse before insert on memoryd.lanes for each row when (new.topic = 'tick')
+    execute function public.refuse('{0}');
 create trigger refuse before insert on memoryd.executions for each statement execute function public.refuse('{0}');
 """
 

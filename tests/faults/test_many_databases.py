@@ -167,25 +167,9 @@ async def test_the_list_is_read_again_at_sighup(many: Many, processes: Daemons) 
     await served(many.connections[second])
 
 
-async def test_two_names_for_one_database_are_told(many: Many, processes: Daemons, tmp_path: Path) -> None:
-    name, *_ = many.urls
-    # Another way to the same server, which nobody can see by its look.
-    other = many.urls[name] + "&application_name=x" if "?" in many.urls[name] else many.urls[name]
-    place = other.partition("host=")[2].partition("&")[0]
-    if not place.startswith("/"):
-        other = other.replace("localhost", "127.0.0.1")
-    else:
-        (tmp_path / "run").symlink_to(place)
-        other = other.replace(place, str(tmp_path / "run"))
-    process = await serve(processes, many.list(name, twin=other))
-    told = await process.event("database_not_served")
-    assert "two names for one database" in told["reason"]
-    await served(many.connections[name])
-
-
 async def test_one_that_is_to_sleep_has_no_connection(many: Many, processes: Daemons) -> None:
     name, *_ = many.urls
-    process = await serve(processes, many.list(name), rest_disconnected="true", rest_minutes=0.05)
+    process = await serve(processes, many.list(name), suspend_minutes=0.05)
     await process.event("daemon_stopped", database=name)
     await until(many.connections[name], RESTS)
     await until(many.connections[name], f"select ({CONNECTIONS}) = 0")

@@ -15,6 +15,7 @@ from uuid import UUID
 import asyncpg
 
 from tests.support.content.dreams import failures
+from tests.support.content.fact_chat import add, reply
 from tests.support.processes.daemons import DaemonProcess, Daemons
 from tests.support.rows import ask, column
 from tests.support.services.openai_server import OpenAIServer
@@ -22,7 +23,7 @@ from tests.support.waiting import BLOCKED, IDLE, until
 
 ANN = UUID(int=10)
 SETTINGS: dict[str, Any] = {
-    "heartbeat_seconds": 0.1, "claim_seconds": 1, "poll_seconds": 0.3, "facts": "model",
+    "heartbeat_seconds": 0.1, "claim_seconds": 1, "poll_seconds": 0.3,
     "language_model": "openai/any",
 }  # fmt: skip
 WRITTEN = """
@@ -32,7 +33,7 @@ select (select count(*) from dream_insights) as insights,
        (select count(*) from memoryd.names) as names
 """
 LAST_BEAT = "select max(seen_at) from memoryd.daemons"
-CALLS = "select sum(calls) from memoryd.model_calls"
+CALLS = "select (value ->> 'calls')::integer from memoryd.settings where key = 'model_calls'"
 DREAM = "insert into memory_requests (kind) values ('dream')"
 SAY = """
 insert into conversation_messages (session_id, user_id, role, content)
@@ -43,8 +44,7 @@ RUN_OUT = "update dream_sessions set lease_until = now() - interval '1 second' w
 
 def answer(request: dict[str, Any]) -> str:
     if request["response_format"]["json_schema"]["name"] == "facts":
-        fact = {"attribute": "home", "value": "Lyon", "sentence": "The user lives in Lyon.", "last_day": None}
-        return json.dumps({"facts": [fact], "names": [{"name": "Lyon", "kind": "place"}]})
+        return reply(add=[add("The user lives in Lyon.", "m1")], names=[("Lyon", "place")])
     causal = [{"cause": 0, "effect": 1, "strength": 0.9}]
     return json.dumps({"insight": "It fails at night.", "recommendation": None, "causal": causal})
 
@@ -99,8 +99,17 @@ async def test_what_a_model_said_is_written_once_or_not_at_all(
 
         async with killed_while_it_waits(connection, database_url, "agent_memory", daemon):
             await connection.execute(SAY, ANN)
+            await connection.execute("select memoryd.queue_stretches(16, '0 seconds')")
+        assert await connection.fetchval("select count(*) from memoryd.unread") == 1
+        await connection.execute("delete from memoryd.names")  # by the rules
         assert tuple(await connection.fetchrow(WRITTEN) or ()) == (1, 1, 0, 0)
         await daemons.start(**settings)
         await until(connection, IDLE)
         assert tuple(await connection.fetchrow(WRITTEN) or ()) == (1, 1, 1, 1)
-        assert await connection.fetchval(CALLS) == len(server.requests) >= 4
+        assert await connection.fetchval(CALLS) == len(server.requests) == 4
+        assert (
+            await connection.fetchval(
+                "select metadata ->> 'count' from agent_memory where user_id is not null"
+            )
+            == "1"
+        )

@@ -84,7 +84,10 @@ async def test_everything_works_through_a_transaction_pooler(
         )
         assert (await daemon.event("daemon_started"))["wake_up"] == "poll"
         await live_through(connection)
-        await until(connection, "select exists (select from memoryd.ticks where name = 'expire_memories')")
+        await until(
+            connection,
+            "select exists (select from memoryd.lanes where topic = 'tick' and lane = 'expire_memories')",
+        )
         assert await daemon.stop() == 0
         assert not [line for line in daemon.lines if line["level"] in ("warning", "error")], daemon.text()
         assert await connection.fetchval("select count(*) from memoryd.dead_letters") == 0

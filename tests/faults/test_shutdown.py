@@ -228,7 +228,7 @@ def test_a_process_that_a_test_leaves_running_ends_with_its_loop(tmp_path: Path)
     """A transport that it left open would fail a later test."""
 
     async def leave() -> Forked:
-        process = await Commands("postgresql://nobody@127.0.0.1:1/none", tmp_path).start("replay", "-")
+        process = await Commands("postgresql://nobody@127.0.0.1:1/none", tmp_path).start("import", "-")
         assert isinstance(process, Forked)
         assert process.stdin is not None
         process.stdin.write(b"x" * 1_000_000)  # more than it takes at once

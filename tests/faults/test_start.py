@@ -211,7 +211,7 @@ async def test_an_executor_command_that_cannot_be_parsed_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("claim_seconds", "soon"), ("embedder", "openai/test"), ("embedder", "word2vec")]
+    ("name", "value"), [("poll_seconds", "soon"), ("embedder", "openai/test"), ("embedder", "word2vec")]
 )
 async def test_an_invalid_setting_is_refused(
     database_url: str, tmp_path: Path, name: str, value: str

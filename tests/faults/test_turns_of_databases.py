@@ -32,7 +32,7 @@ MANY_PASSAGES = "insert into memoryd.scope_statistics values (1, 'memory', 'engl
 BUILDS = """
 select exists (select from pg_stat_activity where application_name = 'memoryd dense index' and wait_event_type = 'Lock')
 """
-BUILT = "select count(*) from memoryd.dense_indexes"
+BUILT = "select count(*) from memoryd.settings where key like 'dense\\_index.%'"
 FAILED = "select count(*) from agent_commands where status <> 'completed' or exit_code <> 0"
 
 

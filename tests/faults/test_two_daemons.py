@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from uuid import uuid4
+from datetime import datetime
 
 import asyncpg
 import pytest
@@ -85,21 +85,25 @@ async def test_every_topic_is_done_once(
     assert len(executed) == len(set(executed)) == ROUNDS * 3
 
 
-async def test_a_tick_is_run_by_one_daemon(database_url: str, connection: asyncpg.Connection) -> None:
-    runs = 0
-
-    async def run() -> None:
-        nonlocal runs
-        runs += 1
+async def test_a_tick_is_run_by_one_daemon(database_url: str) -> None:
+    runs: list[datetime] = []
+    enough = asyncio.Event()
+    slot = "select not_before from memoryd.lanes where topic = 'tick' and lane = 'count'"
 
     async with open_database(database_url) as database:
-        schedules = [Schedule(database=database, daemon_id=uuid4(), logger=get_logger()) for _ in range(4)]
+
+        async def run() -> None:
+            runs.append(await database.fetchval(slot))
+            if len(runs) == 3:
+                enough.set()
+
+        schedules = [Schedule(database=database, logger=get_logger()) for _ in range(4)]
         for schedule in schedules:
             schedule.add(Tick("count", 1, run))
             schedule.start()
-        await until(connection, "select count(*) >= 3 from memoryd.ticks where name = 'count'")
+        await asyncio.wait_for(enough.wait(), 60)
         await asyncio.gather(*(schedule.stop() for schedule in schedules))
-    assert runs == await connection.fetchval("select count(*) from memoryd.ticks where name = 'count'")
+    assert runs == sorted(set(runs))
 
 
 async def test_a_tick_that_is_running_when_the_daemon_stops_ends_first(
@@ -113,13 +117,13 @@ async def test_a_tick_that_is_running_when_the_daemon_stops_ends_first(
         ended.set()
 
     async with open_database(database_url) as database:
-        schedule = Schedule(database=database, daemon_id=uuid4(), logger=get_logger())
+        schedule = Schedule(database=database, logger=get_logger())
         schedule.add(Tick("slow", 1, run))
         schedule.start()
         await asyncio.wait_for(began.wait(), 30)
         await schedule.stop()
     assert ended.is_set()
-    assert await connection.fetchval("select count(*) from memoryd.ticks") == 1
+    assert await connection.fetchval("select count(*) from memoryd.lanes where topic = 'tick'") == 1
 
 
 @pytest.fixture

@@ -59,10 +59,13 @@ def second_name(path: Path, target: Path) -> None:
 REPLACED = ("port", "password")
 
 
-@pytest.mark.parametrize("plant", [link, second_name])
 @pytest.mark.parametrize(
-    "name", ["postgres.log", "postgres.log.1", "in-use", "password", "port", "pg/memoryd.conf"]
-)
+    ("name", "plant"),
+    [
+        ("postgres.log", link), ("postgres.log", second_name), ("postgres.log.1", link), ("in-use", second_name),
+        ("password", link), ("port", second_name), ("pg/memoryd.conf", link),
+    ],
+)  # fmt: skip
 async def test_a_link_in_the_place_of_a_file_is_not_followed(
     folder: Path, data: Path, victim: Path, name: str, plant: Callable[[Path, Path], None]
 ) -> None:

@@ -184,7 +184,7 @@ async def test_a_user_takes_no_registered_agent_along_by_naming_it(connection: a
     )
 
 
-LANED = "select topic, lane, token from memoryd.lanes order by 1, 2"
+LANED = "select topic, lane, token from memoryd.lanes where topic <> 'lock' order by 1, 2"
 
 
 async def test_a_user_reaches_no_lane_of_others_by_naming_agents_like_it(
@@ -194,7 +194,12 @@ async def test_a_user_reaches_no_lane_of_others_by_naming_agents_like_it(
     theirs = await remember(connection, "the cat", agent_id="helpdesk", user_id=BOB)
     alone = await remember(connection, "the dog", agent_id="helpdesk")
     await ask(connection, "feed it", agent_id="helpdesk", user_id=BOB, status="completed", output="fed")
-    await say(connection, uuid4(), "I live in Oslo", user_id=BOB)
+    said = await say(connection, uuid4(), "I live in Oslo", user_id=BOB)
+    await connection.execute(
+        "select memoryd.queue_in_lanes('facts', array[memoryd.associate_lane('facts', $1)], array[$2::uuid])",
+        BOB,
+        said,
+    )
     await connection.execute(
         "select memoryd.queue_in_lanes('associate', array_agg(memoryd.associate_lane(agent_id, user_id)), array_agg(id)) "
         "from agent_memory where id = any($1)",
@@ -208,7 +213,7 @@ async def test_a_user_reaches_no_lane_of_others_by_naming_agents_like_it(
         await connection.execute("select memoryd.claim_lanes($1, 8, 8, '1 hour')", topic)
     await connection.execute(
         "insert into memoryd.dead_letters (id, topic, lane, attempts, error, created_at) "
-        "select row_number() over (), topic, lane, 1, 'x', now() from memoryd.lanes"
+        "select row_number() over (), topic, lane, 1, 'x', now() from memoryd.lanes where topic <> 'lock'"
     )
     before = await connection.fetch(LANED)
     assert {lane["topic"] for lane in before} == set(topics)
@@ -225,7 +230,8 @@ async def test_a_user_reaches_no_lane_of_others_by_naming_agents_like_it(
                 await insert(second, "memory_queries", {"agent_id": name, "user_id": ANN})
             await second.execute(ERASE, ANN)
         free = await connection.fetch(
-            "select topic, lane, token from (select * from memoryd.lanes for update skip locked) l order by 1, 2"
+            "select topic, lane, token from (select * from memoryd.lanes where topic <> 'lock' for update skip locked) l "
+            "order by 1, 2"
         )
         assert free == before
     assert await connection.fetch(LANED) == before

@@ -193,21 +193,19 @@ async def test_a_statement_beyond_the_limit_of_pending_requests_is_refused_whole
     )
 
 
-async def test_answered_requests_free_the_limit_that_the_setting_gives(
-    connection: asyncpg.Connection, daemons: Daemons
-) -> None:
+async def test_answered_requests_free_the_limit(connection: asyncpg.Connection, daemons: Daemons) -> None:
     await connection.execute("insert into agents (agent_id, open_to_users) values ('alice', true)")
-    daemon = await daemons.start(pending_per_user=3)
-    await daemon.stop()
     async with acting_as(connection, ANN):
-        await connection.execute(RECALLS, ANN, 2)
-        await connection.execute(COMMANDS, ANN, 1)
+        await connection.execute(RECALLS, ANN, 97)
+        await connection.execute(COMMANDS, ANN, 3)
         _, message, _ = await refused(connection, RECALLS, ANN, 1)
-        assert message == "at most 3 requests and commands of a user may be pending, and this would make 4"
-    await daemons.start(pending_per_user=3)
+        assert (
+            message == "at most 100 requests and commands of a user may be pending, and this would make 101"
+        )
+    await daemons.start()
     await until(connection, IDLE)
     await ask(connection, RECALLS, ANN, 3)
-    await until(connection, "select count(*) = 5 from memory_requests where status = 'done'")
+    await until(connection, "select count(*) = 100 from memory_requests where status = 'done'")
 
 
 async def test_the_result_of_an_export_is_kept_for_an_hour(

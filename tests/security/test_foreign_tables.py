@@ -172,65 +172,6 @@ async def test_adopt_takes_rows_in_and_calls_nothing_of_their_owner(
     )
 
 
-@pytest.mark.parametrize(
-    ("system", "table", "columns", "row"),
-    [
-        (
-            "mem0",
-            "public.memories",
-            "id uuid default gen_random_uuid(), payload jsonb, role varchar, tags text[], moods {schema}.mood[]",
-            """insert into public.memories (payload, mood, said, tags, moods) values
-         ('{"data": "Mia lives in\\tLisbon", "user_id": "mia"}', 'glad', row(true), '{a,b}', '{glad,sad}')""",
-        ),
-        (
-            "langmem",
-            "public.store",
-            "prefix varchar, key varchar, value jsonb, role varchar",
-            """insert into public.store (prefix, key, value, mood, said) values
-         ('memories.mia', 'k', '{"content": "Mia lives in\\tLisbon"}', 'glad', row(true))""",
-        ),
-        (
-            "letta",
-            "public.archival_passages",
-            "id varchar, text varchar, role varchar",
-            """insert into public.archival_passages (id, text, mood, said) values
-         ('passage-0', E'Mia lives in\\tLisbon', 'glad', row(true))""",
-        ),
-    ],
-)
-async def test_an_import_calls_nothing_of_the_tables_owner(
-    system: str,
-    table: str,
-    columns: str,
-    row: str,
-    prey: Prey,
-    database_url: str,
-    connection: asyncpg.Connection,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    await hostile(prey, table, columns, row)
-    await prey.theirs.execute(LURES.replace("public.conversation_messages", table))
-    await prey.theirs.execute("truncate public.marks")
-    memoryd = Commands(database_url, tmp_path_factory.mktemp("import"))
-    done = await memoryd("import", prey.url, "--from", system, "--user", "mia", "--json")
-    assert (done.code, await prey.marks()) == (0, []), done.err
-    assert await connection.fetchval("select content from agent_memory") == "Mia lives in\tLisbon"
-
-
-async def test_a_view_in_a_tables_place_is_not_read(
-    prey: Prey, database_url: str, connection: asyncpg.Connection, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    await prey.theirs.execute(made("view", "seen()", "text", "'x'"))
-    await prey.theirs.execute(
-        "create view public.store as select public.seen() as prefix, 'k' as key, '{}'::jsonb as value"
-    )
-    memoryd = Commands(database_url, tmp_path_factory.mktemp("import"))
-    refused = await memoryd("import", prey.url, "--from", "langmem", "--user", "mia")
-    assert (refused.code, await prey.marks()) == (1, [])
-    assert "has none of the tables store" in refused.err
-    assert await connection.fetchval("select count(*) from agent_memory") == 0
-
-
 async def test_migrate_and_doctor_call_nothing_of_others(
     prey: Prey, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -79,12 +79,12 @@ TOO_LONG = {"content": 10_000_001, "chunk_text": 10_000_001, "message": 10_000_0
 
 
 @pytest.fixture
-async def mine(connection: asyncpg.Connection) -> asyncpg.Connection:
+async def mine(scratch: asyncpg.Connection) -> asyncpg.Connection:
     """A database with what the rows of MINE refer to."""
-    await insert(connection, "conversation_sessions", {"id": SESSION, "user_id": ANN})
-    await insert(connection, "documents", {"id": SESSION, "user_id": ANN, "title": "a document"})
-    await connection.execute("insert into agents (agent_id, open_to_users) values ('alice', true)")
-    return connection
+    await insert(scratch, "conversation_sessions", {"id": SESSION, "user_id": ANN})
+    await insert(scratch, "documents", {"id": SESSION, "user_id": ANN, "title": "a document"})
+    await scratch.execute("insert into agents (agent_id, open_to_users) values ('alice', true)")
+    return scratch
 
 
 def statement(row: dict[str, object], table: str, name: str, cast: str) -> tuple[str, list[object]]:

@@ -78,7 +78,7 @@ async def test_advisory_locks_of_an_end_user_do_not_stop_the_build_of_an_ivfflat
     await connection.execute("select memoryd.fold_lexeme_changes()")
     async with squatting(second), open_database(database_url) as database:
         await asyncio.gather(*(build_dense_indexes(database, get_logger(), min_rows=100) for _ in range(3)))
-    built = "select index_name from memoryd.dense_indexes"
+    built = "select value ->> 'index_name' from memoryd.settings where key like 'dense\\_index.%'"
     assert await column(connection, built) == ["entries_lists_100"]
 
 
@@ -86,21 +86,21 @@ async def test_advisory_locks_of_an_end_user_do_not_stop_the_build_of_an_ivfflat
 @pytest.mark.parametrize(
     "statement",
     [
-        "select from memoryd.locks for update",
-        "select from memoryd.locks for key share",
-        "lock table memoryd.locks in access share mode",
+        "select from memoryd.lanes for update",
+        "select from memoryd.lanes for key share",
+        "lock table memoryd.lanes in access share mode",
         "lock table memoryd.migrations in access share mode",
-        "update memoryd.locks set name = name",
+        "update memoryd.lanes set lane = lane",
         "select memoryd.lock('lexeme_statistics')",
         "select memoryd.lock_shared('user 1')",
     ],
 )
 async def test_memoryds_lock_rows_are_closed_to_other_roles(
-    connection: asyncpg.Connection, role: str, statement: str
+    scratch: asyncpg.Connection, role: str, statement: str
 ) -> None:
     with pytest.raises(asyncpg.InsufficientPrivilegeError):
-        async with acting_as(connection, ANN, role=role):
-            await connection.execute(statement)
+        async with acting_as(scratch, ANN, role=role):
+            await scratch.execute(statement)
 
 
 async def test_a_lock_excludes_and_what_follows_sees_what_the_last_holder_wrote(

@@ -43,20 +43,20 @@ class Others:
 
 
 @pytest.fixture
-async def others(connection: asyncpg.Connection) -> Others:
+async def others(scratch: asyncpg.Connection) -> Others:
     sessions, documents = [], []
     for user in (ANN, None):
-        session = await insert(connection, "conversation_sessions", {"user_id": user, "title": "a title"})
+        session = await insert(scratch, "conversation_sessions", {"user_id": user, "title": "a title"})
         said: dict[str, object] = {
             "session_id": session,
             "role": "user",
             "content": "a word",
             "user_id": user,
         }
-        await insert(connection, "conversation_messages", said)
-        document = await insert(connection, "documents", {"user_id": user, "title": "a title"})
+        await insert(scratch, "conversation_messages", said)
+        document = await insert(scratch, "documents", {"user_id": user, "title": "a title"})
         chunk = {"document_id": document, "chunk_index": 0, "chunk_text": "a word"}
-        await insert(connection, "memory_chunks", chunk)
+        await insert(scratch, "memory_chunks", chunk)
         sessions.append(session)
         documents.append(document)
     return Others([*sessions, uuid4()], [*documents, uuid4()])
@@ -70,19 +70,19 @@ async def told(connection: asyncpg.Connection, sql: str, key: UUID, *args: objec
     return tuple(part.replace(str(key), "<id>") for part in said)
 
 
-async def test_users_may_not_choose_ids(connection: asyncpg.Connection) -> None:
-    assert await column(connection, GRANTED.format("a.attname = 'id'"), "insert") == []
-    assert await column(connection, GRANTED.format("a.attname ~ '(^|_)id$'"), "update") == [
+async def test_users_may_not_choose_ids(scratch: asyncpg.Connection) -> None:
+    assert await column(scratch, GRANTED.format("a.attname = 'id'"), "insert") == []
+    assert await column(scratch, GRANTED.format("a.attname ~ '(^|_)id$'"), "update") == [
         "agent_memory.session_id",
         "memory_settings.user_id",
     ]
 
 
 async def test_a_users_writes_are_checked_only_against_their_own_rows(
-    connection: asyncpg.Connection,
+    scratch: asyncpg.Connection,
 ) -> None:
     """The parents that they name are looked for among their own; a new constraint has to be thought of here."""
-    assert await column(connection, COMPARED) == [
+    assert await column(scratch, COMPARED) == [
         "conversation_messages message_index, session_id",
         "conversation_messages session_id",
         "memory_chunks chunk_index, document_id",
@@ -98,21 +98,21 @@ async def test_a_users_writes_are_checked_only_against_their_own_rows(
 @pytest.mark.parametrize("writer", ["default", "null", "$2::uuid"])
 @pytest.mark.parametrize("place", ["default", "0", "7"])
 async def test_another_users_session_is_refused_like_a_missing_one(
-    connection: asyncpg.Connection, others: Others, also: str, writer: str, place: str
+    scratch: asyncpg.Connection, others: Others, also: str, writer: str, place: str
 ) -> None:
     sql = (
         "insert into conversation_messages (session_id, role, content, user_id, message_index) "
         f"values ($1, 'user', 'x', {writer}, {place}){also}"
     )
-    before = await connection.fetchrow(COUNTS)
+    before = await scratch.fetchrow(COUNTS)
     for user in (ANN, BOB) if "$2" in writer else (None,):
         args = () if user is None else (user,)
-        said = {await told(connection, sql, session, *args) for session in others.sessions}
+        said = {await told(scratch, sql, session, *args) for session in others.sessions}
         assert len(said) == 1
         state, message, hint = said.pop()
         assert (state, message) == ("42501", "session <id> is not yours")
         assert "insert into conversation_sessions" in hint
-    assert await connection.fetchrow(COUNTS) == before
+    assert await scratch.fetchrow(COUNTS) == before
 
 
 @pytest.mark.parametrize(
@@ -121,32 +121,32 @@ async def test_another_users_session_is_refused_like_a_missing_one(
 )
 @pytest.mark.parametrize("place", [0, 7])
 async def test_another_users_document_is_refused_like_a_missing_one(
-    connection: asyncpg.Connection, others: Others, also: str, place: int
+    scratch: asyncpg.Connection, others: Others, also: str, place: int
 ) -> None:
     sql = f"insert into memory_chunks (document_id, chunk_index, chunk_text) values ($1, {place}, 'x'){also}"
-    before = await connection.fetchrow(COUNTS)
-    said = {await told(connection, sql, document) for document in others.documents}
+    before = await scratch.fetchrow(COUNTS)
+    said = {await told(scratch, sql, document) for document in others.documents}
     assert len(said) == 1
     state, message, hint = said.pop()
     assert (state, message) == ("42501", "document <id> is not yours")
     assert "insert into documents" in hint
-    assert await connection.fetchrow(COUNTS) == before
+    assert await scratch.fetchrow(COUNTS) == before
 
 
 async def test_a_user_with_memory_off_learns_nothing_from_dropped_rows(
-    connection: asyncpg.Connection, others: Others
+    scratch: asyncpg.Connection, others: Others
 ) -> None:
     """With memory off rows are dropped without a word: also those that would have been refused, each of them."""
-    await connection.execute("insert into memory_settings (user_id, memory_enabled) values ($1, false)", BOB)
-    before = await connection.fetchrow(COUNTS)
+    await scratch.execute("insert into memory_settings (user_id, memory_enabled) values ($1, false)", BOB)
+    before = await scratch.fetchrow(COUNTS)
     message = "insert into conversation_messages (session_id, role, content) values ($1, 'user', 'x')"
     chunk = "insert into memory_chunks (document_id, chunk_index, chunk_text) values ($1, 7, 'x')"
-    async with acting_as(connection, BOB):
+    async with acting_as(scratch, BOB):
         for sql, keys in ((message, others.sessions), (chunk, others.documents)):
-            assert {await connection.execute(sql, key) for key in keys} == {"INSERT 0 0"}
+            assert {await scratch.execute(sql, key) for key in keys} == {"INSERT 0 0"}
     unnamed = message.replace("content)", "content, user_id)").replace("'x')", "'x', null)")
-    assert len({await told(connection, unnamed, key) for key in others.sessions}) == 1
-    assert await connection.fetchrow(COUNTS) == before
+    assert len({await told(scratch, unnamed, key) for key in others.sessions}) == 1
+    assert await scratch.fetchrow(COUNTS) == before
 
 
 async def test_a_users_statement_never_waits_for_rows_of_others(
@@ -176,40 +176,40 @@ async def test_a_users_statement_never_waits_for_rows_of_others(
                 assert await connection.fetchval("select reset_session($1)", key) == 0
 
 
-async def test_a_user_cannot_create_another_users_session_id(connection: asyncpg.Connection) -> None:
+async def test_a_user_cannot_create_another_users_session_id(scratch: asyncpg.Connection) -> None:
     """The id that a service makes of a chat's name is no secret, and knowing it gives nothing."""
     session = uuid5(NAMESPACE_URL, "telegram:chat:42")
-    async with acting_as(connection, BOB):
+    async with acting_as(scratch, BOB):
         for sql in (
             "insert into conversation_messages (session_id, role, content) values ($1, 'user', 'mine now')",
             "insert into conversation_sessions (id) values ($1)",
         ):
-            assert (await refused(connection, sql, session))[0] == "42501"
+            assert (await refused(scratch, sql, session))[0] == "42501"
     said = {"session_id": session, "user_id": ANN, "role": "user", "content": "hello"}
-    async with acting_as(connection, None, role="memoryd_service"):
-        await insert(connection, "conversation_messages", said)
-    assert await column(connection, "select user_id from conversation_sessions") == [ANN]
-    async with acting_as(connection, BOB):
-        assert await connection.fetch("select * from load_context($1)", session) == []
-    async with acting_as(connection, ANN):
-        assert await column(connection, "select content from load_context($1)", session) == ["hello"]
+    async with acting_as(scratch, None, role="memoryd_service"):
+        await insert(scratch, "conversation_messages", said)
+    assert await column(scratch, "select user_id from conversation_sessions") == [ANN]
+    async with acting_as(scratch, BOB):
+        assert await scratch.fetch("select * from load_context($1)", session) == []
+    async with acting_as(scratch, ANN):
+        assert await column(scratch, "select content from load_context($1)", session) == ["hello"]
 
 
-async def test_a_user_creates_a_session_and_writes_into_it(connection: asyncpg.Connection) -> None:
-    async with acting_as(connection, BOB):
-        session = await connection.fetchval(
+async def test_a_user_creates_a_session_and_writes_into_it(scratch: asyncpg.Connection) -> None:
+    async with acting_as(scratch, BOB):
+        session = await scratch.fetchval(
             "insert into conversation_sessions (title) values ('mine') returning id"
         )
         for words in ("hello", "again"):
             sql = "insert into conversation_messages (session_id, role, content) values ($1, 'user', $2)"
-            await connection.execute(sql, session, words)
+            await scratch.execute(sql, session, words)
         both = (
             "with s as (insert into conversation_sessions default values returning id) "
             "insert into conversation_messages (session_id, role, content) select id, 'user', 'at once' from s"
         )
-        await connection.execute(both)
-        assert await column(connection, "select content from load_context($1)", session) == ["hello", "again"]
-        assert await column(connection, "select user_id from conversation_sessions") == [BOB, BOB]
+        await scratch.execute(both)
+        assert await column(scratch, "select content from load_context($1)", session) == ["hello", "again"]
+        assert await column(scratch, "select user_id from conversation_sessions") == [BOB, BOB]
 
 
 READS_AND_CHANGES = (
@@ -234,22 +234,22 @@ READS_AND_CHANGES = (
 
 @pytest.mark.parametrize(("table", "sql"), READS_AND_CHANGES)
 async def test_another_users_id_is_answered_like_a_free_one(
-    connection: asyncpg.Connection, others: Others, table: str, sql: str
+    scratch: asyncpg.Connection, others: Others, table: str, sql: str
 ) -> None:
     assert others.sessions
     for user in (ANN, None):
         own: dict[str, object] = {"user_id": user}
-        await remember(connection, "a word", **own)
-        await insert(connection, "memory_queries", own)
-        await insert(connection, "agent_sessions", own)
+        await remember(scratch, "a word", **own)
+        await insert(scratch, "memory_queries", own)
+        await insert(scratch, "agent_sessions", own)
         await insert(
-            connection, "agent_commands", own | {"agent_id": "a", "message": "x", "status": "cancelled"}
+            scratch, "agent_commands", own | {"agent_id": "a", "message": "x", "status": "cancelled"}
         )
-        await insert(connection, "memory_requests", own | {"kind": "recall", "query": "x", "status": "done"})
-    keys = [*await column(connection, f"select id from {table}"), uuid4()]
+        await insert(scratch, "memory_requests", own | {"kind": "recall", "query": "x", "status": "done"})
+    keys = [*await column(scratch, f"select id from {table}"), uuid4()]
     assert len(keys) == 3
-    async with acting_as(connection, BOB):
-        answers = [list(map(tuple, await connection.fetch(sql, key))) for key in keys]
+    async with acting_as(scratch, BOB):
+        answers = [list(map(tuple, await scratch.fetch(sql, key))) for key in keys]
     assert answers[0] == answers[1] == answers[2]
 
 
@@ -257,22 +257,22 @@ async def test_another_users_id_is_answered_like_a_free_one(
     "also", ["", " on conflict do nothing", " on conflict (user_id) do update set memory_enabled = false"]
 )
 async def test_whether_another_user_has_settings_cannot_be_found_out(
-    connection: asyncpg.Connection, also: str
+    scratch: asyncpg.Connection, also: str
 ) -> None:
-    await connection.execute("insert into memory_settings (user_id) values ($1)", ANN)
+    await scratch.execute("insert into memory_settings (user_id) values ($1)", ANN)
     sql = f"insert into memory_settings (user_id) values ($1){also}"
-    assert len({await told(connection, sql, user) for user in (ANN, uuid4())}) == 1
+    assert len({await told(scratch, sql, user) for user in (ANN, uuid4())}) == 1
     # Nor by giving one's own to them: PostgREST's upsert updates every column that it was given, the key too.
-    await connection.execute("insert into memory_settings (user_id) values ($1)", BOB)
+    await scratch.execute("insert into memory_settings (user_id) values ($1)", BOB)
     given = "update memory_settings set user_id = $1"
-    assert len({await told(connection, given, user) for user in (ANN, uuid4())}) == 1
+    assert len({await told(scratch, given, user) for user in (ANN, uuid4())}) == 1
 
 
 @pytest.fixture
-async def calls(connection: asyncpg.Connection) -> AsyncIterator[asyncpg.Connection]:
-    """A connection with BOB's rights, for calls that must fail alike."""
-    async with acting_as(connection, BOB):
-        yield connection
+async def calls(scratch: asyncpg.Connection) -> AsyncIterator[asyncpg.Connection]:
+    """A scratch with BOB's rights, for calls that must fail alike."""
+    async with acting_as(scratch, BOB):
+        yield scratch
 
 
 async def test_whether_a_user_exists_cannot_be_found_out(calls: asyncpg.Connection) -> None:

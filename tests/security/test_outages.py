@@ -10,8 +10,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from daemon.db.pool import Database
-from daemon.queue.failures import backoff
-from daemon.settings import load_settings
+from daemon.parts import MAX_ATTEMPTS
+from daemon.queue.failures import BACKOFF_MAX_SECONDS, backoff
 from handlers.shared.ports import AnyConnection, Job
 from tests.support.processes.daemons import Daemons
 from tests.support.processes.workers import Doing, enqueue, worker_on, working
@@ -108,9 +108,6 @@ async def test_a_database_that_is_read_only_for_a_while_makes_no_dead_letters(
 
 def test_other_failures_are_retried_for_a_quarter_of_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(random, "uniform", lambda low, _high: low)
-    settings = load_settings()
-    pauses = [
-        backoff(failures, maximum=settings.retry_max_seconds) for failures in range(1, settings.max_attempts)
-    ]
+    pauses = [backoff(failures) for failures in range(1, MAX_ATTEMPTS)]
     assert sum(pauses) >= A_QUARTER
-    assert max(pauses) <= settings.retry_max_seconds
+    assert max(pauses) <= BACKOFF_MAX_SECONDS

@@ -157,12 +157,8 @@ async def test_no_setting_of_a_login_passes_a_rule(connection: asyncpg.Connectio
     talk = await insert(connection, "conversation_sessions", {"user_id": ANN, "agent_id": "desk"})
     spoken = {"session_id": talk, "user_id": ANN, "role": "user", "content": "I learned"}
     message = await insert(connection, "conversation_messages", spoken)
-    learned = (
-        "with f as (insert into memoryd.facts (memory_id, user_id, family, slot, value) "
-        "values ($1, $3, 'x', 'x', 'x') returning memory_id) insert into memoryd.fact_sources "
-        "(memory_id, message_id, said_at) select memory_id, $2, now() from f"
-    )
-    await connection.execute(learned, fact, message, ANN)
+    learned = "insert into memoryd.fact_sources (memory_id, message_id, said_at) values ($1, $2, now())"
+    await connection.execute(learned, fact, message)
 
     async def attempt(values: list[str]) -> list[object]:
         transaction = connection.transaction()

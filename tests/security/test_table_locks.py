@@ -59,28 +59,28 @@ async def rows_of(
 
 
 @pytest.mark.parametrize("role", ["memoryd_user", "memoryd_admin"])
-async def test_no_table_is_locked_against_others(connection: asyncpg.Connection, role: str) -> None:
-    await rows_of(connection, ANN)
-    relations = await column(connection, RELATIONS)
+async def test_no_table_is_locked_against_others(scratch: asyncpg.Connection, role: str) -> None:
+    await rows_of(scratch, ANN)
+    relations = await column(scratch, RELATIONS)
     assert {"agent_memory", "memory_settings", "conversation_history", "memoryd.jobs"} <= set(relations)
-    async with acting_as(connection, ANN, role=role):
+    async with acting_as(scratch, ANN, role=role):
         for relation in relations:
             for mode in STOPPING:
                 for how in ("", " nowait"):
-                    state, _, _ = await refused(connection, f"lock table {relation} in {mode} mode{how}")
+                    state, _, _ = await refused(scratch, f"lock table {relation} in {mode} mode{how}")
                     assert state == "42501", (relation, mode)
-        assert await connection.fetch(HELD) == []
+        assert await scratch.fetch(HELD) == []
 
 
 @pytest.mark.parametrize("role", ["memoryd_user", "memoryd_admin"])
-async def test_users_have_no_rights_on_whole_tables(connection: asyncpg.Connection, role: str) -> None:
+async def test_users_have_no_rights_on_whole_tables(scratch: asyncpg.Connection, role: str) -> None:
     """What LOCK TABLE asks for. Rights by column, as users have them, allow no lock."""
     rights = ["insert", "update", "delete", "truncate", "references", "trigger"]
-    if await connection.fetchval("select current_setting('server_version_num')::integer >= 170000"):
+    if await scratch.fetchval("select current_setting('server_version_num')::integer >= 170000"):
         rights.append("maintain")
     each = f"from ({RELATIONS}) r(name), unnest($2::text[]) p(name)"
     granted = f"select r.name, p.name {each} where has_table_privilege($1, r.name, p.name)"
-    assert await connection.fetch(granted, role, rights) == []
+    assert await scratch.fetch(granted, role, rights) == []
 
 
 async def test_a_users_row_locks_do_not_stop_others(
@@ -115,80 +115,80 @@ async def test_a_users_row_locks_do_not_stop_others(
 
 
 @pytest.mark.parametrize("source", SOURCES)
-async def test_users_forget_only_their_own_rows(connection: asyncpg.Connection, source: str) -> None:
-    rows = {user: (await rows_of(connection, user))[source] for user in (ANN, BOB, None)}
+async def test_users_forget_only_their_own_rows(scratch: asyncpg.Connection, source: str) -> None:
+    rows = {user: (await rows_of(scratch, user))[source] for user in (ANN, BOB, None)}
     ids = [*rows.values(), rows[ANN], None, uuid4()]
-    async with acting_as(connection, ANN):
-        assert await connection.fetchval("select forget($1, $2)", ids, source) == 1
-        assert await connection.fetchval("select forget($1, $2)", ids, source) == 0
-    left = set(await column(connection, f"select id from {SOURCES[source]}"))
+    async with acting_as(scratch, ANN):
+        assert await scratch.fetchval("select forget($1, $2)", ids, source) == 1
+        assert await scratch.fetchval("select forget($1, $2)", ids, source) == 0
+    left = set(await column(scratch, f"select id from {SOURCES[source]}"))
     assert left == {rows[BOB], rows[None]}
-    async with acting_as(connection, None, claims=NOBODY):
-        assert await connection.fetchval("select forget($1, $2)", ids, source) == 0
-    async with acting_as(connection, None, role="memoryd_service"):
-        assert await connection.fetchval("select forget($1, $2)", ids, source) == 2
+    async with acting_as(scratch, None, claims=NOBODY):
+        assert await scratch.fetchval("select forget($1, $2)", ids, source) == 0
+    async with acting_as(scratch, None, role="memoryd_service"):
+        assert await scratch.fetchval("select forget($1, $2)", ids, source) == 2
 
 
-async def test_forgetting_a_row_deletes_its_dependents_and_is_audited(connection: asyncpg.Connection) -> None:
-    rows = await rows_of(connection, ANN)
-    async with acting_as(connection, ANN):
-        assert await connection.fetchval("select forget(array[$1::uuid])", rows["memory"]) == 1
+async def test_forgetting_a_row_deletes_its_dependents_and_is_audited(scratch: asyncpg.Connection) -> None:
+    rows = await rows_of(scratch, ANN)
+    async with acting_as(scratch, ANN):
+        assert await scratch.fetchval("select forget(array[$1::uuid])", rows["memory"]) == 1
         for source in ("session", "document"):
-            assert await connection.fetchval("select forget($1, $2)", [rows[source]], source) == 1
-        noted = await column(connection, "select step_name from agent_execution_logs order by 1")
+            assert await scratch.fetchval("select forget($1, $2)", [rows[source]], source) == 1
+        noted = await column(scratch, "select step_name from agent_execution_logs order by 1")
     assert {"delete agent_memory", "delete conversation_messages", "delete documents"} <= set(noted)
     for table in SOURCES.values():
-        assert await connection.fetchval(f"select count(*) from {table}") == 0
+        assert await scratch.fetchval(f"select count(*) from {table}") == 0
 
 
-async def test_users_forget_their_own_settings(connection: asyncpg.Connection) -> None:
-    await connection.execute("insert into memory_settings (user_id) values ($1), ($2)", ANN, BOB)
-    async with acting_as(connection, ANN):
-        assert await connection.fetchval("select forget($1, 'settings')", [ANN, BOB]) == 1
-    assert await column(connection, "select user_id from memory_settings") == [BOB]
+async def test_users_forget_their_own_settings(scratch: asyncpg.Connection) -> None:
+    await scratch.execute("insert into memory_settings (user_id) values ($1), ($2)", ANN, BOB)
+    async with acting_as(scratch, ANN):
+        assert await scratch.fetchval("select forget($1, 'settings')", [ANN, BOB]) == 1
+    assert await column(scratch, "select user_id from memory_settings") == [BOB]
 
 
 @pytest.mark.parametrize("source", ["agents", "command", "knowledge", "agent_memory", "", None])
 async def test_an_unknown_source_of_forget_is_refused(
-    connection: asyncpg.Connection, source: str | None
+    scratch: asyncpg.Connection, source: str | None
 ) -> None:
-    async with acting_as(connection, ANN):
-        state, message, hint = await refused(connection, "select forget($1, $2)", [uuid4()], source)
+    async with acting_as(scratch, ANN):
+        state, message, hint = await refused(scratch, "select forget($1, $2)", [uuid4()], source)
     assert (state, message) == ("22023", f"unknown source {'null' if source is None else repr(source)}")
     assert "session, message, memory, document, chunk, settings" in hint
 
 
-async def test_forget_without_ids_forgets_nothing(connection: asyncpg.Connection) -> None:
-    await rows_of(connection, ANN)
-    async with acting_as(connection, ANN):
+async def test_forget_without_ids_forgets_nothing(scratch: asyncpg.Connection) -> None:
+    await rows_of(scratch, ANN)
+    async with acting_as(scratch, ANN):
         for ids in (None, [], [None]):
-            assert await connection.fetchval("select forget($1)", ids) == 0
+            assert await scratch.fetchval("select forget($1)", ids) == 0
 
 
 @pytest.mark.parametrize("role", ["memoryd_admin", "memoryd_user"])
-async def test_delete_is_refused_to_users_and_support(connection: asyncpg.Connection, role: str) -> None:
-    await rows_of(connection, ANN)
-    async with acting_as(connection, ANN, role=role):
+async def test_delete_is_refused_to_users_and_support(scratch: asyncpg.Connection, role: str) -> None:
+    await rows_of(scratch, ANN)
+    async with acting_as(scratch, ANN, role=role):
         for table in (*SOURCES.values(), "memory_settings"):
-            assert (await refused(connection, f"delete from {table}"))[0] == "42501"
+            assert (await refused(scratch, f"delete from {table}"))[0] == "42501"
         if role == "memoryd_admin":
             for call in ("forget(array[gen_random_uuid()])", "reset_session(gen_random_uuid())"):
-                assert (await refused(connection, f"select {call}"))[0] == "42501"
+                assert (await refused(scratch, f"select {call}"))[0] == "42501"
 
 
 async def test_resetting_a_shared_session_deletes_only_the_users_own_messages(
-    connection: asyncpg.Connection,
+    scratch: asyncpg.Connection,
 ) -> None:
-    session = await insert(connection, "conversation_sessions", {"agent_id": "alice"})
+    session = await insert(scratch, "conversation_sessions", {"agent_id": "alice"})
     for user, words in ((ANN, "ann's"), (BOB, "bob's"), (None, "nobody's")):
         said: dict[str, object] = {"session_id": session, "role": "user", "content": words, "user_id": user}
-        await insert(connection, "conversation_messages", said)
-    async with acting_as(connection, ANN):
-        assert await connection.fetchval("select reset_session($1)", session) == 1
+        await insert(scratch, "conversation_messages", said)
+    async with acting_as(scratch, ANN):
+        assert await scratch.fetchval("select reset_session($1)", session) == 1
     left = "select content from conversation_messages order by message_index"
-    assert await column(connection, left) == ["bob's", "nobody's"]
-    async with acting_as(connection, None, role="memoryd_service"):
-        assert await connection.fetchval("select reset_session($1)", session) == 2
+    assert await column(scratch, left) == ["bob's", "nobody's"]
+    async with acting_as(scratch, None, role="memoryd_service"):
+        assert await scratch.fetchval("select reset_session($1)", session) == 2
 
 
 async def test_the_doctor_reports_roles_with_rights_on_whole_tables(
@@ -221,16 +221,16 @@ async def test_the_doctor_reports_roles_with_rights_on_whole_tables(
         await connection.execute(GONE.format(name))
 
 
-async def test_the_timeouts_that_are_recommended_can_be_set(connection: asyncpg.Connection) -> None:
+async def test_the_timeouts_that_are_recommended_can_be_set(scratch: asyncpg.Connection) -> None:
     document = (ROOT / "docs" / "operations.md").read_text("utf-8")
     lines = [line.partition(";")[0] for line in document.splitlines() if line.startswith("alter role web ")]
     assert len(lines) == 5
     name = f"client_{uuid4().hex[:8]}"
-    new = await connection.fetchval("select current_setting('server_version_num')::integer >= 170000")
-    await connection.execute(f"create role {name} in role memoryd_user")
+    new = await scratch.fetchval("select current_setting('server_version_num')::integer >= 170000")
+    await scratch.execute(f"create role {name} in role memoryd_user")
     try:
         for line in lines:
             if new or "transaction_timeout" not in line.replace("idle_in_transaction", ""):
-                await connection.execute(line.replace("role web", f"role {name}"))
+                await scratch.execute(line.replace("role web", f"role {name}"))
     finally:
-        await connection.execute(f"drop role {name}")
+        await scratch.execute(f"drop role {name}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import date
 from random import Random
 
 import numpy as np
@@ -14,10 +13,10 @@ from structlog.testing import capture_logs
 from providers.circuit import Circuit, CircuitEmbedder, CircuitLanguageModel
 from providers.ports import (
     Instructions,
+    Operations,
     Rejected,
     Situations,
-    StatedFact,
-    StatedFacts,
+    Stretch,
     Unavailable,
     Vectors,
     WrittenInsight,
@@ -62,9 +61,9 @@ class Provider:
         await self._answer()
         return Situations(tuple(document for _ in chunks))
 
-    async def facts(self, message: str, *, day: date, writer: str) -> StatedFacts:
+    async def facts(self, stretch: Stretch) -> Operations:
         await self._answer()
-        return StatedFacts((StatedFact("name", message, writer, day),))
+        return Operations(invalid=tuple(one.id for one in stretch.messages))
 
     async def close(self) -> None:
         self.closed = True

@@ -15,9 +15,15 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from daemon.db.secrets import decrypted, encrypted
-from memory.secrets import Encrypted, base64url, from_base64url, read_encrypted
-from providers.secret_keys import NotDecrypted, SecretKeys, add_key, read_keys
+from providers.secret_keys import (
+    NotDecrypted,
+    SecretKeys,
+    add_key,
+    base64url,
+    from_base64url,
+    read_encrypted,
+    read_keys,
+)
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "secrets.md"
 ANN = UUID("00000000-0000-0000-0000-00000000a11c")
@@ -28,10 +34,8 @@ def keys(tmp_path: Path) -> SecretKeys:
     return add_key(tmp_path / "keys")
 
 
-def value(keys: SecretKeys, secret: bytes = b"sk-1", *, user: UUID | None = ANN) -> Encrypted:
-    found = read_encrypted(json.dumps(encrypted(keys.newest, secret, field="api_key", user=user)))
-    assert found is not None
-    return found
+def value(keys: SecretKeys, secret: bytes = b"sk-1", *, user: UUID | None = ANN) -> str:
+    return json.dumps(keys.newest.encrypt(secret, field="api_key", user=user))
 
 
 def test_the_documented_test_vector_opens() -> None:
@@ -42,9 +46,7 @@ def test_the_documented_test_vector_opens() -> None:
     assert (keys.newest.raw, keys.newest.id) == (from_base64url(vector["public key"]), vector["key id"])
     user = UUID(vector["user"])
     for name in ("encrypted", "encrypted elsewhere"):
-        found = read_encrypted(vector[name])
-        assert found is not None
-        assert decrypted(keys, found, field=vector["field"], user=user) == vector["value"].encode()
+        assert keys.decrypt(vector[name], field=vector["field"], user=user) == vector["value"].encode()
 
 
 def test_the_documented_example_encrypts(keys: SecretKeys) -> None:
@@ -54,35 +56,34 @@ def test_the_documented_example_encrypts(keys: SecretKeys) -> None:
     key = {"key_id": keys.newest.id, "public_key": base64url(keys.newest.raw)}
     for user in (ANN, None):
         made = names["encrypt"](key, "API_KEY", None if user is None else str(user), "sk-é")
-        found = read_encrypted(json.dumps(made))
-        assert found is not None
-        assert decrypted(keys, found, field="api_key", user=user) == "sk-é".encode()
+        assert keys.decrypt(json.dumps(made), field="api_key", user=user) == "sk-é".encode()
 
 
 def test_a_value_opens_as_its_own_field_of_its_own_user_alone(keys: SecretKeys, tmp_path: Path) -> None:
     made = value(keys, b"a\0b")
-    assert decrypted(keys, made, field="API_Key", user=ANN) == b"a\0b"
-    assert decrypted(keys, value(keys, user=None), field="api_key", user=None) == b"sk-1"
-    cut, flipped = bytes(made.ciphertext[:-1]), bytes([made.ciphertext[0] ^ 1]) + made.ciphertext[1:]
+    assert keys.decrypt(made, field="API_Key", user=ANN) == b"a\0b"
+    assert keys.decrypt(value(keys, user=None), field="api_key", user=None) == b"sk-1"
+    head, sealed = json.loads(made)["encrypted"].rsplit(".", 1)
+    bytes_ = from_base64url(sealed)
+    changed = [
+        f"{head}.{base64url(one)}" for one in (bytes_[:-1], bytes([bytes_[0] ^ 1]) + bytes_[1:], bytes(48))
+    ]
     wrong = [
         (made, "token", ANN),
         (made, "api_key", uuid4()),
         (made, "api_key", None),
         (value(keys, user=None), "api_key", ANN),
-        (Encrypted(made.key_id, cut), "api_key", ANN),
-        (Encrypted(made.key_id, flipped), "api_key", ANN),
-        (Encrypted(made.key_id, b"short"), "api_key", ANN),
-        (Encrypted(made.key_id, bytes(48)), "api_key", ANN),
+        *((one, "api_key", ANN) for one in changed),
     ]
     for each, field, user in wrong:
         with pytest.raises(NotDecrypted, match="another field or another user, or was changed"):
-            decrypted(keys, each, field=field, user=user)
-    with pytest.raises(NotDecrypted, match=f"key {made.key_id}, which is not in"):
-        decrypted(add_key(tmp_path / "other"), made, field="api_key", user=ANN)
+            keys.decrypt(each, field=field, user=user)
+    with pytest.raises(NotDecrypted, match=f"key {keys.newest.id}, which is not in"):
+        add_key(tmp_path / "other").decrypt(made, field="api_key", user=ANN)
 
 
 def test_the_same_secret_is_never_encrypted_the_same(keys: SecretKeys) -> None:
-    assert len({value(keys).ciphertext for _ in range(20)}) == 20
+    assert len({value(keys) for _ in range(20)}) == 20
 
 
 @pytest.mark.parametrize(
@@ -105,7 +106,7 @@ def test_a_new_key_is_the_first_and_the_older_ones_stay(tmp_path: Path) -> None:
     assert file.stat().st_mode & 0o777 == 0o600
     assert second.newest.id != first.newest.id
     assert list(read_keys(file).ids) == [second.newest.id, first.newest.id]
-    assert decrypted(read_keys(file), made, field="api_key", user=ANN) == b"sk-1"
+    assert read_keys(file).decrypt(made, field="api_key", user=ANN) == b"sk-1"
     assert [each.name for each in tmp_path.iterdir()] == ["keys"]
 
 
@@ -142,7 +143,7 @@ def test_a_file_that_others_may_read_or_that_has_no_such_keys_is_refused(tmp_pat
     trail = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     for content in (b"", b"secret words", pem[:-40], pem.replace(b"M", b"!"), pem + trail):
         file.write_bytes(content)
-        with pytest.raises(ValueError, match=r"has no private keys|no whole private key") as raised:
+        with pytest.raises(ValueError, match="is no file of at most") as raised:
             read_keys(file)
         assert "secret words" not in str(raised.value)
         assert pem.splitlines()[1].decode() not in str(raised.value)
@@ -152,12 +153,9 @@ def test_a_file_with_a_damaged_or_too_many_keys_is_not_written_anew(tmp_path: Pa
     file = tmp_path / "keys"
     add_key(file)
     pem = file.read_bytes()
-    for content, why in (
-        (pem + pem[:-40], "no whole private key"),
-        (pem * 1000, "longer than 100,000 bytes"),
-    ):
+    for content in (pem + pem[:-40], pem * 1000):
         file.write_bytes(content)
-        with pytest.raises(ValueError, match=why):
+        with pytest.raises(ValueError, match="is no file of at most"):
             add_key(file)
         assert file.read_bytes() == content
 

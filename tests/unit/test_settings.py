@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from daemon.settings import PREFIX, Settings, SettingsError, load_settings, split_list, unknown_settings
+from daemon.settings import (
+    PREFIX,
+    Settings,
+    SettingsError,
+    load_settings,
+    removed_settings,
+    split_list,
+    unknown_settings,
+)
+from daemon.settings.removed import REMOVED
 
 
 @pytest.fixture(autouse=True)
@@ -74,8 +83,8 @@ def test_without_settings_the_defaults_apply() -> None:
         "local/wordllama-256",
     )
     assert (settings.outcome_ttl_hours, settings.task_memory_ttl_hours) == (72, 2160)
-    assert (settings.dream_idle_hours, settings.dream_every_hours) == (6, 6)
-    assert settings.public_notifications
+    assert settings.dream_idle_hours == 6
+    assert settings.notification_user_ids is False
 
 
 @pytest.mark.parametrize(
@@ -85,7 +94,7 @@ def test_without_settings_the_defaults_apply() -> None:
         ("POOLER", "AUTO", "auto, direct or transaction"),
         ("LOG_LEVEL", "trace", "debug, info, warning or error"),
         ("LOG_FORMAT", "xml", "auto, console or json"),
-        ("PUBLIC_NOTIFICATIONS", "maybe", "true or false"),
+        ("NOTIFICATION_USER_IDS", "maybe", "true or false"),
         ("POOL_SIZE", "2", "a whole number from 3 to 100"),
         ("POOL_SIZE", "101", "a whole number from 3 to 100"),
         ("POOL_SIZE", "ten", "a whole number from 3 to 100"),
@@ -93,9 +102,7 @@ def test_without_settings_the_defaults_apply() -> None:
         ("POSTGRES_PORT", "80", "a whole number from 1024 to 65535"),
         ("POSTGRES_PORT", "70000", "a whole number from 1024 to 65535"),
         ("EMBEDDING_DIMENSIONS", "0", "a whole number from 1 to 16000"),
-        ("MAX_ATTEMPTS", "0", "a whole number from 1 to 100"),
         ("EXECUTOR_PARALLEL", "0", "a whole number from 1 to 1000"),
-        ("EXECUTOR_OUTPUT_BYTES", "10", "a whole number from 1000 to 200000000"),
         ("OUTCOME_TTL_HOURS", "0", "a whole number from 1 to 876000"),
         ("OUTCOME_TTL_HOURS", "1.5", "a whole number from 1 to 876000"),
         ("OUTCOME_TTL_HOURS", "3000000000", "a whole number from 1 to 876000"),
@@ -114,16 +121,12 @@ def test_a_wrong_value_is_reported_in_one_sentence(
     ("variable", "bounds"),
     [
         ("POLL_SECONDS", "above 0 and up to 3600"),
-        ("CLAIM_SECONDS", "from 1 to 3600"),
         ("START_SECONDS", "from 0 to 3600"),
         ("SHUTDOWN_SECONDS", "from 0 to 3600"),
-        ("PROVIDER_TIMEOUT_SECONDS", "above 0 and up to 600"),
+        ("PROVIDER_TIMEOUT_SECONDS", "above 0 and up to 3600"),
         ("EXECUTOR_TIMEOUT_SECONDS", "above 0 and up to 31536000"),
         ("COMMAND_TIMEOUT_HOURS", "above 0 and up to 876000"),
-        ("HEARTBEAT_SECONDS", "from 0.1 to 600"),
         ("DREAM_IDLE_HOURS", "above 0 and up to 876000"),
-        ("DREAM_EVERY_HOURS", "above 0 and up to 876000"),
-        ("CLEANUP_SECONDS", "from 1 to 604800"),
         ("QUERY_LOG_DAYS", "above 0 and up to 36500"),
     ],
 )
@@ -164,16 +167,17 @@ def test_languages_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch) -> N
 def test_all_wrong_values_are_reported_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEMORYD_POOL_SIZE", "1")
     monkeypatch.setenv("MEMORYD_LOG_LEVEL", "loud")
-    monkeypatch.setenv("memoryd_max_attempts", "none")
+    monkeypatch.setenv("memoryd_executor_parallel", "none")
     assert [sentence.partition(" ")[0] for sentence in told()] == [
-        "MEMORYD_POOL_SIZE", "MEMORYD_MAX_ATTEMPTS", "MEMORYD_LOG_LEVEL",
+        "MEMORYD_POOL_SIZE", "MEMORYD_EXECUTOR_PARALLEL", "MEMORYD_LOG_LEVEL",
     ]  # fmt: skip
 
 
 def test_a_sentence_says_what_the_setting_is_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MEMORYD_MAX_ATTEMPTS", "0")
+    monkeypatch.setenv("MEMORYD_EXECUTOR_PARALLEL", "0")
+    what_for = "Maximum number of commands that run at once for one agent."
     assert told() == [
-        "MEMORYD_MAX_ATTEMPTS is '0'; it must be a whole number from 1 to 100. Attempts before a job is discarded."
+        f"MEMORYD_EXECUTOR_PARALLEL is '0'; it must be a whole number from 1 to 1000. {what_for}"
     ]
 
 
@@ -273,3 +277,23 @@ def test_unknown_names_are_reported_with_the_nearest_setting(
         "MEMORYD_MOOD": None,
         "MEMORYD_POOL_SIZES": "MEMORYD_POOL_SIZE",
     }
+
+
+def test_settings_that_are_gone_are_named_with_what_holds_now(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Whatever their value is, and in the file too; they are not called misspelt as well."""
+    monkeypatch.setenv("memoryd_claim_seconds", "soon")
+    monkeypatch.setenv("MEMORYD_MAX_ATTEMPTS", "")
+    (tmp_path / ".env").write_text("MEMORYD_AUDIT=false\nMEMORYD_HEARTBEAT_SECONDS=1\n")
+    load_settings()
+    assert removed_settings() == {
+        "MEMORYD_AUDIT": "reads and writes are logged, but with MEMORYD_AUDIT_DAYS=0",
+        "MEMORYD_CLAIM_SECONDS": "30 seconds",
+        "MEMORYD_HEARTBEAT_SECONDS": "30 seconds",
+    }
+    assert unknown_settings() == {}
+
+
+def test_no_setting_is_gone_and_there() -> None:
+    assert not REMOVED.keys() & {name.upper() for name in Settings.model_fields}

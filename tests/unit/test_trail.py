@@ -16,17 +16,15 @@ from memory.trail import canonical
 from memory.trail.audit import Leaf, check_tiles, compare
 from memory.trail.cid import cid_of
 from memory.trail.merkle import (
-    consistency,
     inclusion,
     leaf_hash,
-    node_hash,
     root_at,
     root_from_inclusion,
     root_of,
 )
 from memory.trail.note import BadNote, Checkpoint, Note, Verifier, sign, verifier_of
 from memory.trail.proof import Proof, check, leaf_of
-from memory.trail.significance import Significance
+from memory.trail.significance import category_of
 from memory.trail.tiles import TileMissing, edge_of, grow, nodes_of, tiles_for, tiles_of_root
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
@@ -83,18 +81,6 @@ def test_tiles_lead_to_every_root_and_proof(parts: list[int]) -> None:
             if at > 1:
                 assert root_from_inclusion(leaves[index], index, at, path[:-1]) is None
                 assert root_from_inclusion(leaves[index], (index + 1) % at, at, path) != root_of(leaves[:at])
-
-
-def test_consistency_of_the_rfcs_example() -> None:
-    """RFC 9162, 2.1.5: the tree of seven leaves."""
-    leaves = leaves_of(7)
-    nodes = nodes_of(grow({}, 0, leaves))
-    a, b, c, d, e, f, j = leaves
-    g, h, i = node_hash(a, b), node_hash(c, d), node_hash(e, f)
-    k = node_hash(g, h)
-    assert consistency(3, 7, nodes) == [c, d, g, node_hash(i, j)]
-    assert consistency(4, 7, nodes) == [node_hash(i, j)]
-    assert consistency(6, 7, nodes) == [i, j, k]
 
 
 def test_a_tile_that_is_missing_or_short_is_named() -> None:
@@ -265,9 +251,6 @@ def test_a_change_of_any_tile_is_named() -> None:
 
 
 def test_words_of_significance() -> None:
-    words = Significance(
-        incidents=["outage", "data loss"], decisions=["decided"], milestones=["launched", "c++"]
-    )
     said = {
         "We decided after the OUTAGE": "incident",
         "Data-loss in region 2": "incident",
@@ -276,11 +259,10 @@ def test_words_of_significance() -> None:
         "no outage today": None,
         "launched without any outage": "milestone",
         "it didn't decided": None,
-        "uses c++ now": "milestone",
+        "It went\nlive": "milestone",
         "": None,
     }
-    assert {text: words.category_of(text) for text in said} == said
-    assert Significance(incidents=[], decisions=[], milestones=[]).category_of("launched") is None
+    assert {text: category_of(text) for text in said} == said
 
 
 def test_a_leaf_is_hmac_sha256_of_the_row() -> None:

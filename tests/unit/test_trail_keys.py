@@ -10,8 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from daemon.parts import significance_of
-from daemon.settings import Settings, load_settings
+from daemon.settings import Settings, SettingsError, load_settings
 from daemon.trail.keys import make_key, signing_key
 from daemon.trail.log import Pace
 
@@ -44,7 +43,7 @@ def test_the_embedded_server_gets_a_key_by_itself_and_another_database_none(tmp_
     assert signing_key(own(), make=True) is None
     # A file that a setting names is never made by itself.
     with pytest.raises(ValueError, match=r"cannot be read: .*memoryd anchors new-key"):
-        signing_key(load_settings(data_dir=tmp_path, trail_key_file=tmp_path / "none"), make=True)
+        signing_key(load_settings(data_dir=tmp_path, trail_key=f"file:{tmp_path / 'none'}"), make=True)
 
 
 def test_a_key_from_the_environment_may_have_its_lines_escaped(
@@ -77,7 +76,7 @@ def test_what_is_no_key_is_refused_without_quoting_it(
     for mode in (0o640, 0o604, 0o660):
         file.chmod(mode)
         with pytest.raises(ValueError, match="chmod 600"):
-            signing_key(load_settings(trail_key_file=file))
+            signing_key(load_settings(trail_key=f"file:{file}"))
 
 
 def test_a_key_is_never_overwritten_and_a_full_disk_leaves_nothing(
@@ -96,7 +95,13 @@ def test_a_key_is_never_overwritten_and_a_full_disk_leaves_nothing(
     key = make_key(file)
     with pytest.raises(FileExistsError):
         make_key(file)
-    assert raw(signing_key(load_settings(trail_key_file=file))) == raw(key)
+    assert raw(signing_key(load_settings(trail_key=f"file:{file}"))) == raw(key)
+    # As settings of earlier versions named it.
+    monkeypatch.setenv("MEMORYD_TRAIL_KEY_FILE", str(file))
+    assert raw(signing_key(own())) == raw(key)
+    monkeypatch.setenv("MEMORYD_TRAIL_KEY", f"file:{file}")
+    with pytest.raises(SettingsError, match="both MEMORYD_TRAIL_KEY and MEMORYD_TRAIL_KEY_FILE"):
+        own()
 
 
 @pytest.mark.parametrize(
@@ -113,14 +118,3 @@ def test_a_key_is_never_overwritten_and_a_full_disk_leaves_nothing(
 )
 def test_when_a_checkpoint_is_due(new: int, since: float | None, *, due: bool) -> None:
     assert Pace(8, 300).is_due(new, since) == due
-
-
-def test_the_word_none_anchors_nothing() -> None:
-    words = significance_of(
-        load_settings(anchor_incidents="none", anchor_decisions="None ", anchor_milestones="x, y z")
-    )
-    assert [words.category_of(text) for text in ("an outage", "none decided", "y\nz")] == [
-        None,
-        None,
-        "milestone",
-    ]

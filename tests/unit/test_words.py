@@ -6,6 +6,7 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from functools import cache
 
 from daemon.settings import Settings
 from tests.support.repository import ROOT
@@ -61,6 +62,7 @@ MAY_STAND: Mapping[str, tuple[set[str], tuple[str, ...]]] = {
 }  # fmt: skip
 
 
+@cache
 def identifiers() -> dict[str, set[str]]:
     """Each name that the code gives or uses, and in which files."""
     found: dict[str, set[str]] = defaultdict(set)
@@ -103,22 +105,19 @@ def parts(name: str) -> set[str]:
     return {part.lower().removesuffix("s") for part in re.split(r"_+|(?<=[a-z\d])(?=[A-Z])", name) if part}
 
 
-NAMES = identifiers()
-
-
 def test_no_name_has_a_word_that_the_glossary_gives_up() -> None:
     rows = [line.split("|") for line in GLOSSARY.splitlines() if line.startswith("| ")]
     given_up = {word.removesuffix("s") for row in rows for word in re.findall(r"\*(\w+)\*", row[-2])}
     assert len(given_up) > 20
-    assert len(NAMES) > 5_000
-    assert {name: files for name, files in NAMES.items() if parts(name) & given_up} == {}
+    assert len(identifiers()) > 5_000
+    assert {name: files for name, files in identifiers().items() if parts(name) & given_up} == {}
 
 
 def test_a_word_with_one_meaning_stands_only_where_it_is_meant() -> None:
     wrong = [
         (name, file)
         for word, (names, rooms) in MAY_STAND.items()
-        for name, files in NAMES.items()
+        for name, files in identifiers().items()
         if word in parts(name) and name not in names
         for file in files
         if not file.startswith(rooms)
@@ -127,4 +126,4 @@ def test_a_word_with_one_meaning_stands_only_where_it_is_meant() -> None:
 
 
 def test_the_names_that_may_have_such_a_word_are_there() -> None:
-    assert [name for names, _ in MAY_STAND.values() for name in names if name not in NAMES] == []
+    assert [name for names, _ in MAY_STAND.values() for name in names if name not in identifiers()] == []

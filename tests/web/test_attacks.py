@@ -126,28 +126,6 @@ async def test_back_after_a_filter_shows_the_list_of_before(
     browser.until("return document.body.innerText.includes('a fact that is filtered')")
 
 
-async def test_two_tabs_edit_one_memory(browser: Browser, pages: Reader, db: asyncpg.Connection) -> None:
-    row = await remember(db, "the train leaves at nine")
-    browser.sign_in(pages)
-    browser.open(f"/memories/{row}")
-    with browser.another_tab():
-        browser.open(f"/memories/{row}")
-        save(browser, "the train leaves at ten")
-    save(browser, "the train leaves at eleven")
-    assert "Somebody has changed this memory" in browser.text
-    assert "eleven" in browser.text
-    assert (
-        await db.fetchval("select content from agent_memory where id = $1", row) == "the train leaves at ten"
-    )
-
-
-def save(browser: Browser, text: str) -> None:
-    area = browser.driver.find_element(By.NAME, "content")
-    area.clear()
-    area.send_keys(text)
-    browser.press("[value=correct]")
-
-
 async def test_it_works_without_scripts(browser: Browser, pages: Reader, db: asyncpg.Connection) -> None:
     row = await remember(db, "a goal without scripts", kind="goal", agent_id="plain")
     await remember(db, "a fact without scripts", kind="fact", agent_id="plain")
@@ -170,14 +148,3 @@ async def test_it_works_without_scripts(browser: Browser, pages: Reader, db: asy
         await db.fetchval("select content from agent_memory where id = $1", row)
         == "a goal that was corrected"
     )
-
-
-async def test_it_speaks_the_language_that_the_reader_chooses(browser: Browser, pages: Reader) -> None:
-    browser.sign_in(pages)
-    browser.open("/memories?agent=x")
-    browser.driver.find_element(By.LINK_TEXT, "Deutsch").click()
-    browser.until("return document.documentElement.lang === 'de'")
-    assert browser.run("return location.search") == "?agent=x"
-    assert "Abmelden" in browser.text
-    browser.driver.find_element(By.LINK_TEXT, "English").click()
-    browser.until("return document.documentElement.lang === 'en'")

@@ -70,40 +70,7 @@ async def test_a_picture_is_cut_where_it_would_be_slow_and_says_so(
     assert ends == set(range(len(found["memories"])))
     first = await pages.read("/graph?agent=chain")
     assert first.count("similar link") == 100
-    last = await pages.read("/graph?agent=chain&skip=2000")
-    assert last.count("similar link") == 49
-
-
-@pytest.mark.parametrize(
-    ("query", "status", "says"),
-    [
-        ("memory=x", 400, "no id"),
-        ("user=1", 400, "no id"),
-        ("kind=warm", 400, "kind is one of"),
-        ("least=2", 400, "from 0 to 1"),
-        ("agent=a%00b", 400, "NUL"),
-        ("skip=-1", 400, "from 0"),
-        ("memory=00000000-0000-4000-8000-000000000000", 404, "no such row"),
-        ("agent=nobody", 200, "No links fit"),
-        ("", 200, "Name a memory"),
-    ],
-)
-async def test_a_wrong_question_is_answered_in_words(
-    pages: Reader, query: str, status: int, says: str
-) -> None:
-    assert says in await pages.read(f"/graph?{query}", status=status)
-
-
-async def test_a_hostile_text_is_only_a_text(pages: Reader, db: asyncpg.Connection) -> None:
-    evil = "</script><img src=x onerror=alert(1)>"
-    row = await remember(db, evil)
-    await associate(db, await remember(db, "beside it"), row, 0.7)
-    page = await pages.get(f"/graph?memory={row}")
-    assert "<img" not in page
-    assert "&lt;img src=x" in page
-    answer = await pages.http.get(f"/graph/data?memory={row}")
-    assert answer.headers["content-type"] == "application/json"
-    assert evil in texts(answer.json())
+    assert "there are more" in first
 
 
 async def test_an_end_user_sees_links_between_their_own_memories_alone(

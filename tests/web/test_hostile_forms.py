@@ -18,8 +18,8 @@ from tests.support.services.web_pages import CSRF, Reader, served, text_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-MORE = ("/audit/rules/empty", f"/recall?q=ladder&user={USER}")
-"""Pages with forms that stand there after an audit, or with what was found."""
+MORE = ("/audit/rules/empty",)
+"""Pages with forms that stand there after an audit."""
 ODD = (
     b"", b"a\0b", b"\xed\xa0\x80", b"not-an-id", b"9" * 400, b"0001-01-01T00:00+14:00",
     b"9999-12-31T23:59-14:00", b'{"a": [1, null]}', str(USER).encode(),
@@ -139,7 +139,7 @@ async def test_what_is_of_another_is_changed_by_no_form(hostile_url: str, tmp_pa
 async def test_what_no_page_sends_is_answered_with_a_sentence(hostile_url: str, tmp_path: Path) -> None:
     async with served(hostile_url, tmp_path, "--edit") as reader:
         forms = await forms_of(reader, hostile_url)
-        assert {"/audit", "/recall", "/dreams", "/audit/rules/empty", "/audit/derived/forget"} < {
+        assert {"/audit", "/dreams", "/audit/rules/empty", "/audit/derived"} < {
             action for _, (action, _) in forms
         }
         token = CSRF.search(await reader.get("/dreams"))

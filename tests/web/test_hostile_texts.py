@@ -106,7 +106,6 @@ async def test_what_is_asked_is_shown_as_text_or_refused(browser: Browser, hosti
                 paths += [f"{route.path}?{name}={quote(PAYLOADS[n])}" for n in list(SOME)[number % 7 :: 7]]
     paths += [f"/sign-in?next={quote(PAYLOADS[n])}" for n in SOME]
     paths += [f"/{quote(PAYLOADS[n])}" for n in SOME]
-    paths += [f"/language/{quote(PAYLOADS[n], safe='')}" for n in SOME]
     faults = [
         (path, status, dangers)
         for path, status, dangers, _text in browser.wait_for(THERE, paths)

@@ -9,7 +9,6 @@ from urllib.parse import urljoin, urlsplit
 import pytest
 
 from daemon.web import lists
-from daemon.web.pages import trail
 from daemon.web.render import number
 from tests.support.database.schemas import connected
 from tests.support.database.servers import Server
@@ -18,41 +17,21 @@ from tests.support.services.web_pages import Reader, text_of
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 # $1 rows, of which the oldest is another one; triggers rest meanwhile.
-ROWS = {
-    "/memories?kind=goal": """
+ROWS = """
 insert into agent_memory (agent_id, content, ttl_hours, kind, created_at)
 select 'alice', 'row ' || n, null, case when n = $1::integer then 'goal' else 'note' end, now() - make_interval(mins => n)
 from generate_series(1, $1::integer) n
-""",
-    "/conversations?channel=fax": """
-insert into conversation_sessions (title, channel, created_at)
-select 'row ' || n, case when n = $1::integer then 'fax' else 'web' end, now() - make_interval(mins => n)
-from generate_series(1, $1::integer) n
-""",
-    "/trail?category=incident": """
-with made as (
-    insert into memory_anchors (agent_id, category, payload, content_hash, created_at)
-    select 'alice', case when n = $1::integer then 'incident' else 'decision' end, jsonb_build_object('content', 'row ' || n),
-           sha256(n::text::bytea), now() - make_interval(mins => n)
-    from generate_series(1, $1::integer) n
-    returning id, created_at
-)
-insert into memoryd.trail_leaves (anchor_id, leaf, chained) select m.id, '', false from made m order by m.created_at
-""",
-}  # fmt: skip
+"""
 BEGINNING = "2000-01-01T00:00:00Z,00000000-0000-0000-0000-000000000000"
 NEXT = re.compile(r'rel="next" href="([^"]+)"')
 
 
-@pytest.mark.parametrize("path", ROWS)
-async def test_a_page_ends_after_so_many_rows_and_says_so(
-    pages: Reader, server: Server, url: str, path: str
-) -> None:
-    looked_at = trail.LOOKED_AT if "trail" in path else lists.LOOKED_AT
+async def test_a_page_ends_after_so_many_rows_and_says_so(pages: Reader, server: Server, url: str) -> None:
+    path, looked_at = "/memories?kind=goal", lists.LOOKED_AT
     async with connected(server.admin_url_of(urlsplit(url).path[1:])) as admin:
         # So many rows at once: only a superuser turns off triggers and foreign keys for a session alone.
         await admin.execute("set session_replication_role = replica")
-        await admin.execute(ROWS[path], looked_at + 1)
+        await admin.execute(ROWS, looked_at + 1)
     first = await pages.get(path)
     assert (
         f"0 of the {text_of(number(looked_at))} rows that were looked through fit; there are older ones."
@@ -67,10 +46,7 @@ async def test_a_page_ends_after_so_many_rows_and_says_so(
     assert NEXT.search(second) is None
 
 
-@pytest.mark.parametrize("path", ROWS)
-async def test_a_page_that_looked_through_all_rows_says_that_nothing_fits(pages: Reader, path: str) -> None:
-    said = await pages.read(
-        path.partition("=")[0] + "=nowhere&before=" + ("5" if "trail" in path else BEGINNING)
-    )
+async def test_a_page_that_looked_through_all_rows_says_that_nothing_fits(pages: Reader) -> None:
+    said = await pages.read(f"/memories?tag=nowhere&before={BEGINNING}")
     assert "that fits" in said
     assert "looked through" not in said

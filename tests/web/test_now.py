@@ -1,4 +1,4 @@
-"""The page Now: daemons, queue, dead letters, the doctor, the last hour and day; and what an end user has of it."""
+"""The page Now: daemons, queue, dead letters, the doctor, the last day."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ import asyncpg
 import pytest
 
 from daemon.web.pages.now_doctor import PAUSE_SECONDS
-from tests.support.rows import remember
 from tests.support.services.web_pages import Reader, served, text_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-ANN, BOB = uuid.uuid4(), uuid.uuid4()
 DEAD = """
 insert into memoryd.dead_letters (id, topic, attempts, error, created_at)
 select -n, $1, 10, 'ValueError: <img src=x onerror=alert(1)> ' || n, now() from generate_series($2::integer, $3::integer) n
@@ -27,7 +25,7 @@ async def test_an_empty_database_says_that_no_daemon_runs(pages: Reader) -> None
     assert "none runs" in said
     assert "0 jobs wait" in said
     assert "There was no dream yet" in said
-    assert "Nothing was done yet" in said
+    assert "jobs done: 0 at most 0" in said
 
 
 async def test_daemons_are_told_with_what_fails(pages: Reader, db: asyncpg.Connection) -> None:
@@ -60,38 +58,26 @@ async def test_the_queue_is_told_by_topic(pages: Reader, db: asyncpg.Connection)
     await db.execute("delete from memoryd.jobs")
 
 
-async def test_the_last_hour_and_day_are_drawn(pages: Reader, db: asyncpg.Connection) -> None:
+async def test_the_last_day_is_drawn(pages: Reader, db: asyncpg.Connection) -> None:
     await db.execute(
-        "insert into memoryd.activity (seconds, began_at, topic, done, failed, waiting, oldest_seconds) "
-        "select 60, date_trunc('minute', now()) - make_interval(mins => n), 'capture', 100, 1, n, 2 "
-        "from generate_series(1, 100) n"
+        "insert into memoryd.activity (writer, number, began_at, topic, done, failed, waiting) "
+        "select gen_random_uuid(), n, date_trunc('minute', now()) - make_interval(mins => n), t, 50, 1, n "
+        "from generate_series(1, 100) n, unnest(array['capture', 'index']) t"
     )
-    page = await pages.get("/now/history")
+    await db.execute(
+        "insert into memory_queries (useful, reason) "
+        "select j, r from (values (true, null), (true, null), (true, null), (false, null), (null, null), (null, 'small_talk')) "
+        "as q(j, r)"
+    )
+    page = await pages.get("/now/live")
     said = text_of(page)
-    assert "10 000 done in a day" in said
-    assert "100 attempts failed" in said
-    assert page.count("<svg") == 2
+    assert "jobs done: 10 000 at most 1 500" in said
+    assert "attempts failed: 200 at most 30" in said
+    assert "at most 200" in said.partition("jobs waiting")[2]
+    assert "Of the newest 5 retrievals, 4 were judged (mark_useful), 75 percent of them useful" in said
+    assert page.count("<svg") == 3
+    assert 3 * 7 <= page.count("<rect") <= 3 * 8
     assert "style=" not in page
-
-
-async def test_it_is_drawn_how_recall_was_judged(pages: Reader, db: asyncpg.Connection) -> None:
-    before = await pages.get("/now/history")
-    assert "No retrieval was counted yet" in text_of(before)
-    await db.execute(
-        "insert into memoryd.daily_retrievals (day, asked, useful, not_useful) "
-        "select current_date - n, 100, 0, 0 from unnest(array[1, 2, 3, 200]) n"
-    )
-    page = await pages.get("/now/history")
-    assert "300 retrievals were counted in the last 90 days. None of them was judged" in text_of(page)
-    assert page.count("<svg") == before.count("<svg") + 1
-    await db.execute("update memoryd.daily_retrievals set useful = 30, not_useful = 10")
-    page = await pages.get("/now/history")
-    assert "75 percent were useful" in text_of(page)
-    assert page.count("<svg") == before.count("<svg") + 2
-    assert "style=" not in page
-    german = await pages.http.get("/now/history", headers={"Accept-Language": "de"})
-    assert "nicht nützlich 10" in text_of(german.text)
-    assert "not useful" not in german.text
 
 
 async def test_dead_letters_are_requeued(pages: Reader, db: asyncpg.Connection) -> None:
@@ -131,20 +117,13 @@ async def test_the_doctor_looks_once_for_all_readers(pages: Reader) -> None:
     assert again == seen or time.monotonic() - began > PAUSE_SECONDS, "on a slow machine it may look again"
 
 
-async def test_an_end_user_sees_how_much_is_theirs_only(
+async def test_an_end_user_begins_with_their_memories(
     url: str, db: asyncpg.Connection, tmp_path: Path
 ) -> None:
-    for n in range(3):
-        await remember(db, f"ann's {n}", user_id=ANN)
-    await remember(db, "bob's", user_id=BOB)
     await db.execute(DEAD, "index", 50, 50)
-    async with served(url, tmp_path, "--edit", "--as-user", str(ANN)) as ann:
-        said = await ann.read("/")
-        assert "memory 3" in said
-        assert "for who runs it" in said
-        assert "upstairs" not in said
-        for path in ("/now/live", "/now/history"):
-            await ann.read(path, status=400)
+    async with served(url, tmp_path, "--edit", "--as-user", str(uuid.uuid4())) as ann:
+        assert (await ann.http.get("/")).headers["location"] == "/memories"
+        await ann.read("/now/live", status=400)
         for path in ("/now/dead", "/now/doctor"):
-            assert (await ann.send(path, {"all": "yes"}, on="/")).status_code == 400
+            assert (await ann.send(path, {"all": "yes"}, on="/memories")).status_code == 400
     assert await db.fetchval("select count(*) from memoryd.dead_letters where id = -50") == 1

@@ -1,9 +1,7 @@
-"""The page of recall: what is found and why, two settings side by side, and judgements."""
+"""The page of recall: what is found and why, two settings side by side."""
 
 from __future__ import annotations
 
-import asyncio
-import html
 import re
 import uuid
 from collections.abc import Sequence
@@ -25,7 +23,6 @@ from tests.support.services.web_pages import Reader, served, text_of
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 ANN, BOB = uuid.uuid4(), uuid.uuid4()
-HIDDEN = re.compile(r'<input type="hidden" name="(\w+)" value="([^"]*)">')
 
 
 async def remembered(db: asyncpg.Connection, text: str, **columns: object) -> uuid.UUID:
@@ -33,11 +30,6 @@ async def remembered(db: asyncpg.Connection, text: str, **columns: object) -> uu
     row = await remember(db, text, **columns)
     await index_rows(db, "memory", [row])
     return row
-
-
-def hidden(page: str) -> dict[str, str]:
-    """What the hidden fields of a page send."""
-    return {name: html.unescape(value) for name, value in HIDDEN.findall(page)}
 
 
 def found_on(page: str) -> list[list[str]]:
@@ -140,105 +132,15 @@ async def test_what_does_not_belong_is_left_out_with_the_reason(
     assert "left out there" in both
 
 
-async def test_to_look_stores_nothing_and_a_judgement_is_stored_once(
-    pages: Reader, db: asyncpg.Connection
-) -> None:
-    row = await remembered(db, "the unicycle of ann is red", agent_id="helper", user_id=ANN)
+async def test_to_look_stores_nothing(pages: Reader, db: asyncpg.Connection) -> None:
+    await remembered(db, "the unicycle of ann is red", agent_id="helper", user_id=ANN)
     before = await queries(db)
-    path = f"/recall?q=unicycle&user={ANN}"
-    first, second = await pages.get(path), await pages.get(path)
-    assert await queries(db) == before
-
-    form = hidden(first) | {"do": "useful"}
-    both = await asyncio.gather(*(pages.http.post("/recall", data=form) for _ in range(2)))
-    assert sorted(answer.status_code for answer in both) == [303, 409], "who presses twice judges once"
-    assert {answer.headers.get("location") for answer in both} == {path, None}
-    [made] = [each for each in await queries(db) if each not in before]
-    logged = await db.fetchrow("select * from memory_queries where id = $1", made)
-    assert logged is not None
-    assert (logged["user_id"], logged["retrieved_memory_ids"], logged["useful"]) == (ANN, [row], True)
-
-    stale = await pages.http.post("/recall", data=hidden(second) | {"do": "useless"})
-    assert stale.status_code == 409
-    assert "nothing was stored" in text_of(stale.text)
-    assert "Judged useful." in text_of(stale.text)
-    again = await pages.http.post("/recall", data=hidden(stale.text) | {"do": "useless"})
-    assert again.status_code == 303
-    assert await queries(db) == [*before, made]
-    assert await db.fetchval("select useful from memory_queries where id = $1", made) is False
-    await db.execute("delete from memory_queries where id = $1", made)
-    gone = await pages.http.post("/recall", data=hidden(await pages.get(path)) | {"do": "useful"})
-    assert gone.status_code == 409
-    assert "These were useful" in text_of(gone.text), "it can be judged anew"
-    on_record = await column(
-        db,
-        "select input_data::jsonb ->> 'operation' from agent_execution_logs where user_id = $1 "
-        "and input_data::jsonb ->> 'table' = 'memory_queries' order by created_at",
-        ANN,
-    )
-    assert on_record == ["insert", "update"]
-
-
-async def test_what_is_found_otherwise_since_is_not_judged(pages: Reader, db: asyncpg.Connection) -> None:
-    await remembered(db, "the kiln fires at noon", agent_id="potter")
-    page = await pages.get("/recall?q=kiln&agent=potter")
-    await remembered(db, "the kiln is broken", agent_id="potter")
-    before = await queries(db)
-    late = await pages.http.post("/recall", data=hidden(page) | {"do": "useful"})
-    assert late.status_code == 409
-    assert "the kiln is broken" in late.text
+    assert "the unicycle of ann is red" in await pages.read(f"/recall?q=unicycle&user={ANN}")
     assert await queries(db) == before
 
 
-@pytest.mark.parametrize(
-    ("form", "says"),
-    [
-        ({"asked": ""}, "nothing to judge"),
-        ({"asked": "q=x"}, "an agent or a user"),
-        ({"asked": "q=x&agent=a", "side": "other_"}, "nothing to judge"),
-        ({"asked": "q=x&agent=a", "do": "drop"}, "nothing to judge"),
-        ({"asked": "q=%00&agent=a"}, "NUL"),
-        ({"asked": "q=x&agent=a&count=1e9"}, "count is from 1"),
-    ],
-)
-async def test_a_form_that_was_not_on_the_page_stores_nothing(
-    pages: Reader, db: asyncpg.Connection, form: dict[str, str], says: str
-) -> None:
-    before = await queries(db)
-    answer = await pages.send("/recall", {"do": "useful", "seen": "x"} | form, on="/recall?q=x&agent=a")
-    assert answer.status_code == 400
-    assert says in text_of(answer.text)
-    assert await queries(db) == before
-
-
-@pytest.mark.parametrize(
-    ("query", "says"),
-    [
-        ("user=ann", "user is no id"),
-        ("user=00000000", "user is no id"),
-        ("count=0", "count is from 1"),
-        ("count=2.5", "whole number"),
-        ("count=nan", "count is from 1"),
-        ("min_score=2", "min_score is from 0"),
-        ("around=11", "around is from 0"),
-        ("since=soon", "since is no time"),
-        ("source=secrets", "unknown source secrets"),
-        ("source=%00", "0x00"),
-        ("role=root", "unknown role root"),
-        ("compare=yes&other_until=never", "other_until is no time"),
-        ("agent=a%00b", "NUL"),
-        ("q=" + "x" * 8001, "8001 characters"),
-    ],
-)
-async def test_what_cannot_be_asked_is_refused(pages: Reader, query: str, says: str) -> None:
-    path = f"/recall?{query}" if query.startswith("q=") else f"/recall?q=x&{query}"
-    assert says in await pages.read(path, status=400)
-
-
-async def test_an_end_user_finds_and_judges_their_own_only(
-    url: str, db: asyncpg.Connection, tmp_path: Path
-) -> None:
-    own = await remembered(db, "the boat of bob is red", agent_id="helper", user_id=BOB)
+async def test_an_end_user_finds_their_own_only(url: str, db: asyncpg.Connection, tmp_path: Path) -> None:
+    await remembered(db, "the boat of bob is red", agent_id="helper", user_id=BOB)
     await remembered(db, "the boat of ann is blue", agent_id="helper", user_id=ANN)
     await remembered(db, "the boat of the agents is grey", agent_id="helper")
     async with served(url, tmp_path, "--edit", "--as-user", str(BOB)) as bob:
@@ -247,15 +149,6 @@ async def test_an_end_user_finds_and_judges_their_own_only(
         assert found_on(await bob.get("/recall?q=boat&agent=helper")) == [["the boat of bob is red"]]
         missing = await bob.read(f"/recall?q=boat&user={uuid.uuid4()}", status=404)
         assert await bob.read(f"/recall?q=boat&user={ANN}", status=404) == missing
-        form = hidden(page) | {"do": "useful"}
-        others = await bob.http.post("/recall", data=form | {"asked": f"q=boat&user={ANN}"})
-        assert others.status_code == 404
-        assert (await bob.http.post("/recall", data=form)).status_code == 303
-        assert "Judged useful." in await bob.read("/recall?q=boat")
-    logged = await db.fetch(
-        "select retrieved_memory_ids from memory_queries where user_id = $1 and useful", BOB
-    )
-    assert [row["retrieved_memory_ids"] for row in logged] == [[own]]
 
 
 async def test_support_is_on_record_for_those_who_are_shown_alone(
@@ -298,7 +191,6 @@ async def test_a_remote_embedder_is_asked_and_without_it_words_are_enough(
             assert found_on(page) == [["the tram stops at the mill"]]
             assert "by words only" not in page
             assert server.texts == ["tram"]
-            assert 'name="was"' not in page, "without --edit nothing is judged"
             server.always = Fault.status(400)
             page = await reader.get("/recall?q=mill&agent=rider")
             assert found_on(page) == [["the tram stops at the mill"]]

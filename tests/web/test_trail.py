@@ -55,7 +55,7 @@ async def test_an_anchor_waits_then_is_signed_then_holds(
     path = f"/trail/{anchor}"
     assert "no proof yet" in text_of((await pages.send(path, {})).text)
     await sign(url)
-    listed = await pages.get("/trail?category=decision&agent=keeper")
+    listed = await pages.get("/trail")
     assert f'href="{path}"' in listed
     assert "<img" not in listed
     assert "signed" in text_of(listed)
@@ -65,7 +65,6 @@ async def test_an_anchor_waits_then_is_signed_then_holds(
     assert HOSTILE in text_of(answer.text)
     assert "<img" not in answer.text
     assert "All is as it was anchored" in await verdict(pages)
-    assert "Nothing is anchored" in await pages.read("/trail?category=incident")
 
 
 async def test_what_was_altered_is_named(pages: Reader, url: str, db: asyncpg.Connection) -> None:
@@ -89,21 +88,21 @@ async def test_who_else_keeps_it_is_told(pages: Reader, url: str, db: asyncpg.Co
     await sign(url)
     size = await db.fetchval("select max(size) from memoryd.trail_checkpoints")
     await db.execute(
-        "insert into memoryd.trail_ledgers (name, from_position, next_position, from_size) values ('witness', 0, 0, 0)"
+        "insert into memoryd.trail_ledgers (name, from_position, next_position, from_size) values ('rfc3161', 0, 0, 0)"
     )
     await db.execute(
         "insert into memoryd.trail_receipts (ledger, key, size, anchor_id, reference, final, last_error) values "
-        "('witness', 'checkpoint/' || $1::bigint, $1, null, 'cosigned-1', true, null), "
-        "('witness', $2::uuid::text, null, $2, null, false, 'no answer <b>yet</b>')",
+        "('rfc3161', 'checkpoint/' || $1::bigint, $1, null, 'stamped-1', true, null), "
+        "('rfc3161', $2::uuid::text, null, $2, null, false, 'no answer <b>yet</b>')",
         size,
         anchor,
     )
     page = await pages.get("/trail")
-    assert "witness: 1 kept , 1 waiting no answer <b>yet</b>" in text_of(page).replace("kept,", "kept ,")
+    assert "rfc3161: 1 kept , 1 waiting no answer <b>yet</b>" in text_of(page).replace("kept,", "kept ,")
     assert "<b>" not in page
     said = await pages.read(f"/trail/{anchor}")
-    assert f"kept witness : the checkpoint over {size} leaves cosigned-1" in said.replace(
-        "witness:", "witness :"
+    assert f"kept rfc3161 : the checkpoint over {size} leaves stamped-1" in said.replace(
+        "rfc3161:", "rfc3161 :"
     )
     assert "ask the ledgers" in page
     await db.execute("delete from memoryd.trail_ledgers")
@@ -122,11 +121,6 @@ async def test_an_erased_anchor_shows_nothing_and_breaks_nothing(
     assert "All is as it was anchored" in await verdict(pages)
 
 
-@pytest.mark.parametrize("path", ["/trail?before=x", "/trail?before=9999999999999999999", "/trail?agent=%00"])
-async def test_what_cannot_be_asked_is_a_sentence(pages: Reader, path: str) -> None:
-    await pages.read(path, status=400)
-
-
 async def test_the_list_goes_on(pages: Reader, db: asyncpg.Connection) -> None:
     for n in range(60):
         await anchored(db, f"decided {n:02}")
@@ -143,25 +137,12 @@ async def test_an_end_user_sees_the_anchors_of_their_memories_only(
     hers = await anchored(db, "ann keeps the bicycle", user=ANN)
     his = await anchored(db, "bob sells the boat", user=BOB)
     async with served(url, tmp_path, "--edit", "--as-user", str(ANN)) as ann:
-        for path in ("/trail", "/trail?agent=keeper"):
-            said = await ann.read(path)
-            assert "bicycle" in said
-            assert "boat" not in said
-            assert "decided" not in said
+        said = await ann.read("/trail")
+        assert "bicycle" in said
+        assert "boat" not in said
+        assert "decided" not in said
         assert "bicycle" in await ann.read(f"/trail/{hers}")
         missing = await ann.read(f"/trail/{uuid.uuid4()}", status=404)
         assert await ann.read(f"/trail/{his}", status=404) == missing
         for path in ("/trail/verify", f"/trail/{hers}", f"/trail/{his}"):
             assert (await ann.send(path, {}, on="/trail")).status_code == 400
-
-
-async def test_a_read_of_a_users_anchor_is_on_record(pages: Reader, db: asyncpg.Connection) -> None:
-    looked, other = uuid.uuid4(), uuid.uuid4()
-    anchor = await anchored(db, "the vault is empty", user=looked)
-    await anchored(db, "the vault is full", user=other)
-    await pages.send(f"/trail/{anchor}", {}, on="/trail/" + str(anchor))
-    on_record = await db.fetch(
-        "select distinct user_id from agent_execution_logs where action_type = 'admin_read' and user_id = any($1)",
-        [looked, other],
-    )
-    assert [row["user_id"] for row in on_record] == [looked]

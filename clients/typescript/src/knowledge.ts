@@ -87,7 +87,7 @@ export interface Knowledge {
   /** Searches what the team knows, decisions and outcomes too. Best first. */
   recall(
     query: string,
-    options?: Pick<RecallOptions, "count" | "filter" | "minScore" | "relevantOnly" | "since" | "until" | "asOf" | "signal">,
+    options?: Omit<RecallOptions, "sources" | "excludeSession" | "excludeLast">,
   ): Promise<Recalled[]>;
   /** The team's decisions, those that need a look first. */
   decisions(options?: DecisionOptions): Promise<Decision[]>;

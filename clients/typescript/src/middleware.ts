@@ -11,7 +11,7 @@ import type { ContextOptions } from "./options.js";
 import type { Supabase } from "./supabase.js";
 import { Answer, storable, textOf, within, withContext, type Params, type Piece } from "./turns.js";
 
-export interface MemoryMiddlewareOptions extends AgentMemoryOptions, Pick<ContextOptions, "project" | "words"> {
+export interface MemoryMiddlewareOptions extends AgentMemoryOptions, Pick<ContextOptions, "project" | "words" | "profile"> {
   /** The conversation: a UUID or a name (see `idOf`). Without one nothing is kept. */
   session?: string;
   /** How long a call of the model waits for its memory, at its beginning and at its end; 1 second unless given. */
@@ -38,14 +38,14 @@ const OPEN_TURNS = 16;
  */
 export function memoryMiddleware(
   supabase: Supabase,
-  { session, project, words, timeoutSeconds = 1, onError = (error) => console.warn(error.message), ...who }: MemoryMiddlewareOptions = {},
+  { session, project, words, profile, timeoutSeconds = 1, onError = (error) => console.warn(error.message), ...who }: MemoryMiddlewareOptions = {},
 ): LanguageModelMiddleware {
   const memory = agentMemory(supabase, who);
   const chat = chatMemory(supabase, who);
   const turns = new Map<string, Turn>();
   const options: ContextOptions = {
     ...(session !== undefined && { excludeSession: session }), ...(project !== undefined && { project }),
-    ...(words !== undefined && { words }),
+    ...(words !== undefined && { words }), ...(profile !== undefined && { profile }),
   };
 
   /** What the memory answers; null if it failed or was late, which is reported. */

@@ -106,13 +106,11 @@ test("nothing is added or found while a user's memory is off", async () => {
 });
 
 test("what users say of themselves is known", async () => {
-  const chat = chatMemory(service(), { user: "uma" });
-  await chat.addUserMessage("uma:1", "I live in Ghent");
-  let facts = await chat.facts();
-  while (facts.length === 0) {
-    await new Promise((later) => setTimeout(later, 20));
-    facts = await chat.facts();
-  }
+  const supabase = service();
+  const chat = chatMemory(supabase, { user: "uma" });
+  const fact = { kind: "fact", content: "The user lives in Ghent.", metadata: { from: "conversation" } };
+  await supabase.from("agent_memory").insert({ agent_id: "a", user_id: await idOf("uma"), ...fact } as never);
+  const facts = await chat.facts();
   assert.match(facts[0]!.content, /The user lives in Ghent/);
   assert.deepEqual(await chatMemory(service(), { user: "vic" }).facts(), []);
 });

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from daemon.db.pool import Database
     from daemon.settings import Settings
 
-audit = typer.Typer()
+audit = typer.Typer(name="audit")
 audit.command("derived")(derived)
 
 # What holds a credential is not shown. Only the beginning is read.

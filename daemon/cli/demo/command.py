@@ -1,7 +1,8 @@
 """memoryd demo: two days of three agents' work in under a minute, from the first task to the last one's context.
 
-Promise: nothing is staged. The daemon runs, remembers, links and dreams about real commands, and the demo ends with exit code
-0 only if all of it happened. However it ends, short of kill -9, the daemon and its Postgres are stopped, the folder is gone.
+Promise: nothing is staged but the times. The daemon remembers, links and dreams about real commands, and the demo ends with
+exit code 0 only if all of it happened. However it ends, short of kill -9, the daemon and its Postgres are stopped, and the
+folder is gone.
 """
 
 from __future__ import annotations
@@ -15,16 +16,15 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
 
 import typer
 
-from daemon.cli.demo.script import AGENTS, EXECUTOR, NEXT, STEPS, Step, make_workspace
+from daemon.cli.demo.script import AGENTS, NEXT, STEPS, Step, make_workspace
 from daemon.cli.failure import Failure, sentences
 from daemon.cli.output import age, number, say, table
 from memory.text import one_line
@@ -41,24 +41,9 @@ SHOWN_OF_TYPE = {"causal": 4, "similar": 3, "sequential": 2, "related": 2}
 
 INTRODUCE = "insert into agents (agent_id, identity) select * from unnest($1::text[], $2::text[])"
 GIVE = "insert into agent_commands (agent_id, message) values ($1, $2) returning id"
-ENDED = "select exit_code, output from agent_commands where id = $1 and status in ('completed', 'failed')"
 READY = "select context from agent_commands where id = $1 and status not in ('pending', 'cancelled')"
 IDLE = "select true where not exists (select from memoryd.jobs)"
 
-# The same outcomes, at the times that they are played at: everything is captured, embedded and linked again.
-READ_HISTORY = """
-select c.agent_id, c.message, c.output, c.exit_code, c.status
-from unnest($1::uuid[]) with ordinality as h(id, nth)
-join agent_commands c using (id)
-order by h.nth
-"""
-FORGET = """
--- Whoever gives positions to leaves locks this row first, too.
-update memoryd.trail set size = 0;
-truncate agent_commands, agent_memory, memory_associations, memory_anchors, memory_queries, memoryd.facts,
-    memoryd.fact_sources, memoryd.memory_uses, memoryd.trail_leaves, memoryd.trail_tiles, memoryd.trail_agents,
-    memoryd.trail_checkpoints, memoryd.quotes
-"""
 PLAY = """
 insert into agent_commands (agent_id, message, output, exit_code, status, created_at, started_at, finished_at)
 select n.agent_id, n.message, n.output, n.exit_code, n.status, t.at, t.at, t.at
@@ -66,6 +51,9 @@ from unnest($1::text[], $2::text[], $3::text[], $4::integer[], $5::text[], $6::f
      as n(agent_id, message, output, exit_code, status, hours_ago)
 cross join lateral (select now() - make_interval(secs => 3600 * n.hours_ago) as at) t
 """
+
+CLAIM = "select id from claim_command($1)"
+COMPLETE = "select complete_command($1, $2, $3)"
 
 MEMORIES = """
 select agent_id, kind, content, created_at from agent_memory where source is distinct from 'anchor' order by created_at, id
@@ -100,7 +88,7 @@ def demo() -> None:
             _step(1, f"Starting a daemon and its Postgres in {folder}, only for this demo")
             with _daemon(folder) as (url, log):
                 try:
-                    asyncio.run(_play(url))
+                    asyncio.run(_play(url, folder / "work"))
                 except TimeoutError:
                     raise Failure(f"The daemon did not get it done. Its log ends: {_tail(log)}") from None
                 _step(7, "Stopping both and removing the folder")
@@ -164,15 +152,9 @@ def _environment(folder: Path, data: Path) -> dict[str, str]:
     package = str(Path(__file__).resolve().parents[3])
     return clean | {
         "MEMORYD_DATA_DIR": str(data),
-        "MEMORYD_EXECUTOR_COMMAND": EXECUTOR,
-        "MEMORYD_EXECUTOR_PARALLEL": "1",
-        "MEMORYD_EXECUTOR_DIR": str(folder / "work"),
-        "MEMORYD_EXECUTOR_ENVIRONMENT": "PYTHONDONTWRITEBYTECODE,GIT_CEILING_DIRECTORIES",
-        # The demo's own commands are all that it runs.
-        **({"MEMORYD_EXECUTOR_USER": "root"} if os.geteuid() == 0 else {}),
         "MEMORYD_LOG_FORMAT": "json",
         # No fact about an anchor comes between what is shown.
-        "MEMORYD_TRAIL_SECONDS": "3600",
+        "MEMORYD_TRAIL_CHECKPOINT_MINUTES": "1200",
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
         "PYTHONPATH": os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH")))),
         "PYTHONDONTWRITEBYTECODE": "1",
@@ -182,56 +164,54 @@ def _environment(folder: Path, data: Path) -> dict[str, str]:
     }
 
 
-async def _play(url: str) -> None:
+async def _play(url: str, work: Path) -> None:
     import asyncpg
 
     connection = await asyncpg.connect(url)
     try:
         _step(2, f"{len(AGENTS)} agents do {len(STEPS)} tasks: real shell commands, some of which fail")
-        # Each agent does its tasks, one after the other; the agents work at the same time.
-        done = await asyncio.gather(*(_work(url, [one for one in STEPS if one.agent == a]) for a in AGENTS))
-        await _as_a_past(connection, [one for agents in done for one in agents])
+        outcomes = [_run(step, work) for step in STEPS]
+        await _as_a_past(connection, outcomes)
         await _dream(connection)
-        await _next_task(connection)
+        await _next_task(connection, work)
     finally:
         await connection.close()
 
 
-async def _work(url: str, steps: Sequence[Step]) -> list[tuple[Step, UUID]]:
-    import asyncpg
-
-    connection = await asyncpg.connect(url)
-    try:
-        agent = steps[0].agent
-        await connection.execute(INTRODUCE, [agent], [AGENTS[agent]])
-        done = []
-        for step in steps:
-            command: UUID = await connection.fetchval(GIVE, step.agent, step.message)
-            row = await _until(connection, ENDED, command)
-            if (row["exit_code"] == 0) != step.succeeds:
-                raise Failure(f"`{step.command}` ended with exit code {row['exit_code']}: {row['output']}")
-            _show_command(step, row)
-            done.append((step, command))
-        return done
-    finally:
-        await connection.close()
+def _run(step: Step, work: Path) -> tuple[str, int]:
+    """Does a task: what its command has said, and its exit code."""
+    done = subprocess.run(
+        ["/bin/sh", "-c", step.command],
+        cwd=work,
+        env=_environment(work.parent, work.parent / "data"),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
+    output = done.stdout.decode(errors="replace")
+    _show_command(step, output, done.returncode)
+    _require((done.returncode == 0) == step.succeeds, f"`{step.command}` ended otherwise than it should.")
+    return output, done.returncode
 
 
-async def _as_a_past(connection: asyncpg.Connection, history: list[tuple[Step, UUID]]) -> None:
-    """Plays the outcomes as if they had come over the last two days; shows what is remembered and linked."""
-    _step(3, "The same work, played as the last two days")
-    await _until(connection, IDLE)
-    rows = await connection.fetch(READ_HISTORY, [command for _, command in history])
-    columns = [
-        [row[name] for row in rows] for name in ("agent_id", "message", "output", "exit_code", "status")
-    ]
-    async with connection.transaction():
-        await connection.execute(FORGET)
-        await connection.execute(PLAY, *columns, [step.hours_ago for step, _ in history])
+async def _as_a_past(connection: asyncpg.Connection, outcomes: list[tuple[str, int]]) -> None:
+    """Loads the outcomes as if they had come over the last two days; shows what is remembered and linked."""
+    _step(3, "The same work, remembered as the last two days")
+    await connection.execute(INTRODUCE, list(AGENTS), list(AGENTS.values()))
+    await connection.execute(
+        PLAY,
+        [step.agent for step in STEPS],
+        [step.message for step in STEPS],
+        [output for output, _ in outcomes],
+        [code for _, code in outcomes],
+        ["completed" if code == 0 else "failed" for _, code in outcomes],
+        [step.hours_ago for step in STEPS],
+    )
     await _until(connection, IDLE)
     memories = await connection.fetch(MEMORIES)
     links = await connection.fetch(LINKS)
-    _require(len(memories) == len(history), f"{len(history)} tasks left {len(memories)} memories.")
+    _require(len(memories) == len(STEPS), f"{len(STEPS)} tasks left {len(memories)} memories.")
     _require(
         any(link["association_type"] == "causal" for link in links), "No success was linked to its failure."
     )
@@ -276,16 +256,16 @@ async def _dream(connection: asyncpg.Connection) -> None:
         say(f"  {one_line(one['insight'], 1000)}")
 
 
-async def _next_task(connection: asyncpg.Connection) -> None:
+async def _next_task(connection: asyncpg.Connection, work: Path) -> None:
     _step(6, f"The next task for {NEXT.agent}, and what it is told before it starts")
     command = await connection.fetchval(GIVE, NEXT.agent, NEXT.message)
     context = (await _until(connection, READY, command))["context"]
     _require("Insights:" in context and "★" in context, "The context has neither insight nor memory.")
     for line in context.splitlines():
         say(one_line(line, 1000))
-    row = await _until(connection, ENDED, command)
-    _show_command(NEXT, row)
-    _require(row["exit_code"] == 0, "The last task failed.")
+    claimed = await connection.fetchval(CLAIM, NEXT.agent)
+    output, code = _run(NEXT, work)
+    await connection.execute(COMPLETE, claimed, output, code)
 
 
 def _step(nth: int, title: str) -> None:
@@ -293,15 +273,15 @@ def _step(nth: int, title: str) -> None:
     sys.stdout.flush()
 
 
-def _show_command(step: Step, row: Any) -> None:
+def _show_command(step: Step, output: str, code: int) -> None:
     """A task that has ended, with the last line of its output."""
-    good, output = row["exit_code"] == 0, row["output"] or ""
+    good = code == 0
     said = one_line(
         next((line for line in reversed(output.splitlines()) if line.strip()), "(no output)"), 200
     )
     typer.secho(f"{'✓' if good else '✗'} {step.agent:<8}{step.task}", fg="green" if good else "red")
     say(f"          $ {step.command}")
-    say(f"          {said}" if good else f"          exit {row['exit_code']}: {said}")
+    say(f"          {said}" if good else f"          exit {code}: {said}")
 
 
 def _told(content: str) -> str:

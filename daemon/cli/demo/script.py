@@ -11,9 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-EXECUTOR = """sh -c 'eval "$(tail -n 1)"'"""
-"""Runs the last line of what it is given, context and message, as a shell command: the smallest of agents."""
-
 AGENTS: Mapping[str, str] = MappingProxyType(
     {
         "builder": "builder, who tests and builds the invoice service",

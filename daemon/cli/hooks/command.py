@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from daemon.hooks.hosts import Host
 
 hooks = typer.Typer(
+    name="hooks",
     help="Give coding agents memory: Claude Code, Codex, Cursor. See docs/coding-agents.md",
     no_args_is_help=True,
 )

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from json import dumps
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import typer
 
-from daemon.cli.common import TIMES, embedder_of_database, id_option, in_utc, with_database
-from daemon.cli.failure import Failure, Misuse, sentences
+from daemon.cli.common import embedder_of_database, id_option, with_database
+from daemon.cli.failure import Failure
+from daemon.cli.memories.search_options import given_in, with_options
 from daemon.cli.output import as_json, remark, say, table
 
 if TYPE_CHECKING:
@@ -31,51 +31,24 @@ MESSAGE_LENGTH = 32_768
 """Characters of a message that are embedded, as in the daemon."""
 
 
-def context(  # noqa: PLR0913, PLR0917 - the options of a command
+@with_options("context")
+def context(
     agent: str = typer.Argument(help="The agent's id."),
     message: str = typer.Argument(help="The task, in the words it would be given in."),
     user: UUID | None = id_option(says="For whom it is: also what this user may read."),
-    project: str | None = typer.Option(
-        None, help="Where the task is given (project, channel, group chat): nothing of another one."
-    ),
-    exclude_session: UUID | None = id_option(
-        says="Leave out this conversation, such as the one that is going on."
-    ),
-    exclude_last: int | None = typer.Option(
-        None, min=1, help="Of --exclude-session leave out only this many of the newest messages."
-    ),
-    asked_at: datetime | None = typer.Option(
-        None, formats=TIMES, help='When it is asked: "last week" is the week before. Now, unless given.'
-    ),
-    words: int | None = typer.Option(
-        None, min=100, max=10_000, help="How long it may be. 500, unless set otherwise."
-    ),
     explain: bool = typer.Option(
         False,
         "--explain",
         help="Show instead which patterns the message shows, what was searched, and what was found or left out.",
     ),
     json: bool = typer.Option(False, "--json", help="With --explain: print JSON."),
+    **given: Any,
 ) -> None:
     """Print the context that this task would get now.
 
     Small talk gets none. With --explain nothing is logged as a retrieval.
     """
-
-    with sentences():
-        if exclude_last is not None and exclude_session is None:
-            raise Misuse(
-                "--exclude-last needs --exclude-session: the conversation whose newest messages to leave out."
-            )
-        if project is not None and not project.strip():
-            raise Misuse("--project is blank: name one, or leave it out.")
-    options = {
-        "project": project,
-        "exclude_session": None if exclude_session is None else str(exclude_session),
-        "exclude_last": exclude_last,
-        "asked_at": in_utc(asked_at),
-        "words": words,
-    }
+    options = given_in("context", given)
 
     async def ask(settings: Settings, database: Database) -> tuple[list[Any], bool]:
         from handlers.shared.embedding import Embedding

@@ -1,4 +1,4 @@
-"""memoryd decisions: which decisions are open, and which of them need a look; how often they came out well."""
+"""memoryd know decisions: which decisions are open, and which of them need a look; how often they came out well."""
 
 from __future__ import annotations
 

@@ -55,6 +55,7 @@ SHOWN = 20
 """Refused notes that a person is shown."""
 
 know = typer.Typer(
+    name="know",
     help="Note what the team of agents should know; list it and show it.",
     no_args_is_help=True,
     rich_markup_mode="markdown",

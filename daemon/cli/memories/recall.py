@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json as json_module
-from datetime import datetime
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import typer
 
-from daemon.cli.common import TIMES, embedder_of_database, id_option, in_utc, with_database
-from daemon.cli.failure import Misuse, sentences
+from daemon.cli.common import embedder_of_database, id_option, with_database
+from daemon.cli.memories.search_options import given_in, with_options
 from daemon.cli.output import age, as_json, remark, say, table
 
 if TYPE_CHECKING:
@@ -23,16 +21,8 @@ RELEVANCE_PARTS = ("lexical", "dense", "prior", "named", "timed", "session")
 SCORE_PARTS = ("relevance", "weight", "recency", "association")
 
 
-class Role(StrEnum):
-    """The roles of messages."""
-
-    USER = "user"
-    ASSISTANT = "assistant"
-    SYSTEM = "system"
-    TOOL = "tool"
-
-
-def recall(  # noqa: PLR0913, PLR0917 - the options of a command
+@with_options("recall")
+def recall(
     query: str = typer.Argument(help="What to look for, in any words."),
     agent: str | None = typer.Option(None, help="Only what this agent can see: its own and what is shared."),
     user: UUID | None = id_option(says="Only what is this user's."),
@@ -41,48 +31,13 @@ def recall(  # noqa: PLR0913, PLR0917 - the options of a command
         None,
         help="memory, conversation, document, knowledge, insight; give it more than once for several.",
     ),
-    project: str | None = typer.Option(
-        None, help="Where the question is asked (project, channel, group chat): nothing of another one."
-    ),
-    min_score: float = typer.Option(
-        0.0, min=0.0, max=1.0, help="Leave out what fits worse; 0.35 cuts most of what does not belong."
-    ),
-    relevant_only: bool = typer.Option(
-        False, "--relevant-only", help="Leave out what does not belong to the question, as contexts do."
-    ),
-    exclude_session: UUID | None = id_option(
-        says="Leave out this conversation, such as the one that is going on."
-    ),
-    exclude_last: int | None = typer.Option(
-        None, min=1, help="Of --exclude-session leave out only this many of the newest messages."
-    ),
-    since: datetime | None = typer.Option(
-        None, formats=TIMES, help="Only what was written since this time (UTC, if it names no offset)."
-    ),
-    until: datetime | None = typer.Option(
-        None, formats=TIMES, help="Only what was written before this time."
-    ),
-    as_of: datetime | None = typer.Option(
-        None, formats=TIMES, help="What stood at this time, also if it was replaced since."
-    ),
-    asked_at: datetime | None = typer.Option(
-        None, formats=TIMES, help='When it is asked: "last week" is the week before. Now, unless given.'
-    ),
-    role: list[Role] | None = typer.Option(
-        None, help="Of conversations only messages of this role; several are possible."
-    ),
-    speaker: list[str] | None = typer.Option(
-        None, help="Of conversations only messages of this speaker; several are possible."
-    ),
-    around: int = typer.Option(
-        0, min=0, max=10, help="Show messages with this many of those before and after them."
-    ),
     explain: bool = typer.Option(
         False,
         "--explain",
-        help="Show what each part of the search contributed to each result, and what --relevant-only leaves out.",
+        help="Show what each part of the search contributed to each result, and what would be left out.",
     ),
     json: bool = typer.Option(False, "--json", help="Print JSON, contents in full."),
+    **given: Any,
 ) -> None:
     """Search what is remembered, by words and by meaning.
 
@@ -90,25 +45,7 @@ def recall(  # noqa: PLR0913, PLR0917 - the options of a command
     result's sum. Relevance compares it with the best sum, and says how well the best fits at all; score = min(1, relevance x
     weight + recency + association). "left out" says why a result does not belong to the question.
     """
-    with sentences():
-        if exclude_last is not None and exclude_session is None:
-            raise Misuse(
-                "--exclude-last needs --exclude-session: the conversation whose newest messages to leave out."
-            )
-    given = {
-        "project": project,
-        "min_score": min_score,
-        "relevant_only": relevant_only,
-        "exclude_session": None if exclude_session is None else str(exclude_session),
-        "exclude_last": exclude_last,
-        "since": in_utc(since),
-        "until": in_utc(until),
-        "as_of": in_utc(as_of),
-        "asked_at": in_utc(asked_at),
-        "roles": [r.value for r in role or ()] or None,
-        "speakers": speaker or None,
-        "around": around,
-    }
+    options = given_in("recall", given)
 
     async def ask(settings: Settings, database: Database) -> list[Any]:
         from handlers.shared.embedding import Embedding
@@ -133,7 +70,7 @@ def recall(  # noqa: PLR0913, PLR0917 - the options of a command
             user=user,
             count=count,
             sources=source or None,
-            options=given,
+            options=options,
             explained=explain,
         )
 

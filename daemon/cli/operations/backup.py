@@ -13,7 +13,6 @@ from daemon.cli.common import for_each_database, postgres, settings_or_exit
 from daemon.cli.failure import Failure, Misuse, sentences
 from daemon.cli.operations.restore import checked, restored
 from daemon.cli.output import megabytes, number, remark, say
-from daemon.cli.progress import bytes_done
 
 if TYPE_CHECKING:
     from daemon.backup.archive import Manifest
@@ -52,7 +51,7 @@ def backup(
 
 
 def _write(settings: Settings, path: Path, *, with_keys: bool) -> None:
-    from daemon.backup.dump import Keys, make_backup
+    from daemon.backup.dump import make_backup
     from daemon.backup.folder import name_in
     from daemon.backup.keys import keys_of
 
@@ -60,17 +59,17 @@ def _write(settings: Settings, path: Path, *, with_keys: bool) -> None:
         path = path / settings.database
         path.mkdir(exist_ok=True)
     target = name_in(path) if path.is_dir() else path
-    keys = Keys(keys_of(settings), included=with_keys)
-    with postgres(settings, existing=True) as (url, _server), bytes_done("backup", None) as tell:
+    keys = keys_of(settings)
+    with postgres(settings, existing=True) as (url, _server):
         try:
-            manifest = asyncio.run(make_backup(url, target, keys=keys, tell=tell))
+            manifest = asyncio.run(make_backup(url, target, keys=keys, with_keys=with_keys))
         except OSError as error:
             raise Failure(f"{target} cannot be written: {error.strerror or error}.") from None
     say(f"{target}: {_described(manifest)}")
     if manifest.keys_left_out:
         remark(
             "Private keys are not in it, keep them elsewhere (or use --with-keys): "
-            + ", ".join(str(keys.files[name]) for name in manifest.keys_left_out)
+            + ", ".join(str(keys[name]) for name in manifest.keys_left_out)
         )
     remark(f"A backup counts once it was restored: memoryd backup --verify {target}")
 

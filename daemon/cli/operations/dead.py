@@ -26,6 +26,7 @@ limit $2
 COUNT = "select count(*) from memoryd.dead_letters where $1::text is null or topic = $1"
 
 dead = typer.Typer(
+    name="dead",
     help="List the dead letters (discarded jobs); `dead requeue` makes jobs of them again.",
     invoke_without_command=True,
     rich_markup_mode="markdown",

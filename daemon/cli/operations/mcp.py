@@ -72,7 +72,7 @@ def _door(settings: Settings, port: int) -> tuple[str, socket.socket]:
     from daemon.asgi import listen
     from daemon.mcp.token import read_token
 
-    token = read_token(settings.mcp_token, settings.mcp_token_file)
+    token = read_token(settings.mcp_token)
     try:
         return token, listen(port)
     except OSError as error:

@@ -28,7 +28,7 @@ LINE_SECONDS = 10.0
 
 def reembed(
     model: str | None = typer.Argument(
-        None, help="As MEMORYD_EMBEDDER: local/wordllama-256 or openai/<model>."
+        None, help="As MEMORYD_EMBEDDER: local/wordllama-256, or openai/ and the name of a model."
     ),
     dimensions: int | None = typer.Option(
         None, min=1, max=16000, help="Of its vectors. Needed where they are not known."
@@ -95,6 +95,8 @@ def _change(name: str, dimensions: int | None) -> None:
         finally:
             await embedder.close()
 
+    from daemon.db.generations import PREVIOUS_DAYS
+
     changed, model = with_database(change)
     say(f"Recall uses {model} now: {number(changed.passages, 'passage')} embedded.")
     if changed.queued:
@@ -105,7 +107,7 @@ def _change(name: str, dimensions: int | None) -> None:
             "One without the key or the address logs embedder_missing, and its rows are found by their words only."
         )
     say(
-        f"The embeddings of {changed.was} are kept, up to date, for MEMORYD_PREVIOUS_EMBEDDINGS_DAYS, "
+        f"The embeddings of {changed.was} are kept, up to date, for {PREVIOUS_DAYS:g} days, "
         "or until: memoryd reembed --drop-previous"
     )
     say("To go back to them: memoryd reembed --undo")
@@ -116,7 +118,7 @@ async def _running(settings: Settings, database: Database) -> int:
 
     count: int = await database.fetchval(
         f"select count(*) from memoryd.daemons d where {ALIVE}",  # noqa: S608 - a constant of ours
-        silence(settings.heartbeat_seconds),
+        silence(),
     )
     return count
 

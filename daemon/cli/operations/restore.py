@@ -12,7 +12,6 @@ from daemon.cli.common import postgres, settings_or_exit
 from daemon.cli.failure import Failure, Misuse, sentences
 from daemon.cli.operations.migrate import migrate_database
 from daemon.cli.output import number, remark, say
-from daemon.cli.progress import bytes_done
 
 if TYPE_CHECKING:
     from daemon.backup.archive import Manifest
@@ -32,11 +31,7 @@ def restore(
     settings = settings_or_exit(quiet=True)
     with sentences():
         manifest = checked(settings, path)
-        with postgres(settings) as (url, server):
-            if server is not None:
-                from daemon.backup.empty import empty_database
-
-                asyncio.run(empty_database(url))
+        with postgres(settings) as (url, _server):
             made = restored(settings, url, path, manifest)
         _restore_keys(settings, manifest)
         say(f"Restored: {number(sum(manifest.contents.rows.values()), 'row')}, as of {manifest.made_at}.")
@@ -51,13 +46,11 @@ def restore(
 
 def checked(settings: Settings, path: Path) -> Manifest:
     """What the file says of itself, which is whole and suits the settings. Raises Misuse, BackupError."""
-    from daemon.backup.archive import BackupError, check_archive, read_manifest
+    from daemon.backup.archive import BackupError, read_manifest
     from daemon.db.plan import is_newer
 
     try:
         manifest = read_manifest(path)
-        with bytes_done("check", manifest.bytes) as tell:
-            check_archive(path, manifest, tell=tell)
     except OSError as error:
         raise Misuse(f"{path} cannot be read: {error.strerror}.") from None
     from importlib.metadata import version
@@ -79,8 +72,7 @@ def restored(settings: Settings, url: str, path: Path, manifest: Manifest) -> li
     """Restores, compares and migrates; returns the roles that could log in and now cannot. Raises Failure, BackupError."""
     from daemon.backup.restore import compare, finish, restore_backup
 
-    with bytes_done("restore", manifest.bytes) as tell:
-        made = asyncio.run(restore_backup(url, path, manifest, tell=tell))
+    made = asyncio.run(restore_backup(url, path, manifest.contents))
     unlike = asyncio.run(compare(url, manifest.contents))
     if unlike:
         more = f"; and {len(unlike) - SHOWN:,} more" if len(unlike) > SHOWN else ""

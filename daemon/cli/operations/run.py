@@ -11,18 +11,15 @@ import typer
 
 from daemon.cli.common import (
     check_facts,
-    embedder_of,
-    language_model_of,
     postgres,
     settings_or_exit,
 )
 from daemon.cli.failure import Failure, Misuse, sentences, show_sentence
-from daemon.cli.operations.migrate import migrate_database, tell_upgrade
+from daemon.cli.operations.serve import serve_many, serve_one
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from daemon.embedded.server import EmbeddedPostgres
     from daemon.settings import Settings
 
 
@@ -53,8 +50,6 @@ def run(
             _check_programs(settings)
             _seal(settings)
         if settings.database_urls is not None:
-            from daemon.cli.operations.run_many import serve_many
-
             with sentences(tell):
                 _check_once(once)
                 _until_stopped(serve_many(settings, migrate=migrate))
@@ -62,7 +57,7 @@ def run(
         with sentences(tell), postgres(settings) as (url, server):
             if server is not None:
                 typer.echo(_welcome(server.socket_url))
-            _until_stopped(_serve(settings, url, server, migrate=migrate, once=once))
+            _until_stopped(serve_one(settings, url, server, migrate=migrate, once=once))
     except StoppedAtOnce as told:
         os._exit(told.code)  # no waiting for threads
     except PartFailed:
@@ -90,42 +85,6 @@ def _until_stopped(main: Coroutine[Any, Any, None]) -> None:
         except StoppedAtOnce:
             stack.pop_all()
             raise
-
-
-async def _serve(
-    settings: Settings, url: str, server: EmbeddedPostgres | None, *, migrate: bool, once: bool
-) -> None:
-    from daemon.db.pool import patiently
-    from daemon.embedded.supervisor import Supervisor
-    from daemon.embedder import FollowingEmbedder
-    from daemon.lifecycle import Daemon
-    from daemon.logs import get_logger
-    from daemon.promotion import is_writable
-
-    log = get_logger()
-    if once:
-        # It ends before anybody could watch it, and the daemon beside it may have the port.
-        settings = settings.model_copy(update={"http": None})
-    # Again when its primary has become a standby. False: a signal came while it was one.
-    while await is_writable(settings, url, once=once, logger=log):
-        if migrate:
-            upgrade = await patiently(
-                lambda: migrate_database(settings, url), seconds=settings.start_seconds, logger=log
-            )
-            tell_upgrade(upgrade, embedder=settings.embedder, logger=log)
-        daemon = Daemon(
-            settings,
-            url,
-            embedder=FollowingEmbedder(
-                embedder_of(settings), build=lambda model: embedder_of(settings, model), logger=log
-            ),
-            language_model=language_model_of(settings),
-            logger=log,
-            supervisor=None if server is None else Supervisor(server, logger=log),
-        )
-        await daemon.run(once=once)
-        if not daemon.demoted:
-            return
 
 
 def _load_libraries(settings: Settings) -> None:

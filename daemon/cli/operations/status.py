@@ -1,18 +1,13 @@
-"""memoryd status: daemons, queue, memories, dreams and sizes, at a glance; with --plot their history as a picture."""
+"""memoryd status: daemons, queue, memories, dreams and sizes, at a glance."""
 
 from __future__ import annotations
 
-import os
-import sys
-from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
 from daemon.cli.common import for_each_database, settings_or_exit, with_database
-from daemon.cli.failure import Failure, Misuse, sentences
-from daemon.cli.output import age, as_json, megabytes, number, remark, say, table
+from daemon.cli.output import age, as_json, megabytes, number, say, table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,27 +17,11 @@ if TYPE_CHECKING:
     from daemon.settings import Settings
 
 
-GROWTH_DAYS = 90
-
-
 def status(
     json: bool = typer.Option(False, "--json", help="Print JSON."),
-    plot: Path | None = typer.Option(
-        None,
-        "--plot",
-        metavar="FILE.svg",
-        help="Write a picture instead: growth, the queue and latency of the last day, recall quality. - is stdout; "
-        "a FILE that is there is replaced.",
-    ),
 ) -> None:
     """Show daemons, queue, memories, the last dream, what waits and sizes. Exit code 1: no daemon is alive."""
     settings = settings_or_exit(quiet=True)
-    if plot is not None:
-        with sentences():
-            if json:
-                raise Misuse("--plot writes a picture, and --json prints JSON: leave one of them away.")
-            _plot(settings, plot)
-        return
     for_each_database(settings, lambda one: _tell(one, json=json), heading=not json)
 
 
@@ -56,58 +35,13 @@ def _tell(settings: Settings, *, json: bool) -> None:
         raise typer.Exit(1)
 
 
-def _plot(settings: Settings, file: Path) -> None:
-    to_stdout = file == Path("-")
-    if not to_stdout:
-        _check(file)
-    picture = with_database(_draw, settings)
-    if to_stdout:
-        sys.stdout.write(picture)
-        return
-    # Beside it first: a file that was there stays whole until the new one is.
-    target = file.resolve()
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        part.write_text(picture, encoding="utf-8")
-        part.replace(target)
-    except OSError as error:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
-        raise Failure(f"{file} cannot be written: {error.strerror or error}.") from None
-    remark(f"{file} has the picture.")
-
-
-def _check(file: Path) -> None:
-    """Raises Misuse for what is there and no file: a folder, a pipe, a device."""
-    try:
-        if file.is_dir():
-            raise Misuse(f"{file} is a folder: name a file in it, such as {file / 'memoryd.svg'}.")
-        if file.exists() and not file.is_file():
-            raise Misuse(f"{file} is no file that could be replaced: name another one, or - for stdout.")
-        if not file.parent.is_dir():
-            raise Misuse(f"{file.parent} is no folder: make it first, or name a file elsewhere.")
-    except (OSError, ValueError) as error:
-        raise Misuse(
-            f"{str(file)!r} cannot be written: {getattr(error, 'strerror', None) or error}."
-        ) from None
-
-
-async def _draw(settings: Settings, database: Database) -> str:
-    from daemon.activity.reading import read_activity, read_growth
-    from daemon.plots.picture import draw_picture
-
-    name = settings.database or await database.fetchval("select current_database()")
-    day = await read_activity(database, minutes=1440, step_minutes=15)
-    return draw_picture(name, day, await read_growth(database, days=GROWTH_DAYS))
-
-
 async def _read(settings: Settings, database: Database) -> Status:
     from dataclasses import replace
 
     from daemon.health.status import read_status
     from daemon.settings.databases import address_of
 
-    found = await read_status(database, heartbeat_seconds=settings.heartbeat_seconds)
+    found = await read_status(database)
     return replace(found, address=address_of(database.url))
 
 

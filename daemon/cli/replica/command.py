@@ -74,7 +74,12 @@ class _Lists:
     left_out: list[Any]
 
 
-def replica(
+replica = typer.Typer(name="replica", invoke_without_command=True, rich_markup_mode="markdown")
+
+
+@replica.callback()
+def show_replica(
+    call: typer.Context,
     confirm_deletions: bool = typer.Option(
         False, "--confirm-deletions", help="Many files or sections are gone at once: yes, delete them."
     ),
@@ -87,6 +92,8 @@ def replica(
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Show the replica: files, conflicts, what people deleted, deletions that wait for a yes, and files left as they are."""
+    if call.invoked_subcommand is not None:
+        return
     with sentences():
         if confirm_deletions and rewrite:
             raise Misuse(
@@ -117,7 +124,7 @@ def replica(
         )
     elif confirm_deletions:
         both = f"{number(confirmed['documents'], 'document')} and {_entries(confirmed['entries'])}"
-        say(f"{both} will be deleted. memoryd undelete brings one back, for 30 days.")
+        say(f"{both} will be deleted. memoryd replica undelete brings one back, for 30 days.")
     elif rewrite:
         say(
             "The daemon compares all files with their documents and entries again, and writes what is missing."
@@ -134,7 +141,10 @@ def _show(status: dict[str, Any], lists: _Lists) -> None:
     say(f"folder     {status['folder'] or 'none: MEMORYD_REPLICA is not set here'}")
     say(f"kept       {'by a daemon' if status['kept'] else 'by no daemon now'}, {_synced(status)}")
     say(f"files      {status['files']:,}, and {status['collections']:,} with {_entries(status['entries'])}")
-    say(f"conflicts  {status['conflicts']:,}" + ("  -> memoryd conflicts" if status["conflicts"] else ""))
+    say(
+        f"conflicts  {status['conflicts']:,}"
+        + ("  -> memoryd replica conflicts" if status["conflicts"] else "")
+    )
     say(f"deleted    {status['deleted']:,}, and {_entries(status['deleted_sections'])}")
     if status["waiting"]:
         say(

@@ -1,4 +1,4 @@
-"""memoryd conflicts: lists the texts that lost against another change, and resolves them."""
+"""memoryd replica conflicts: lists the texts that lost against another change, and resolves them."""
 
 from __future__ import annotations
 
@@ -59,12 +59,14 @@ def conflicts(
     """List documents and entries that an agent and a person changed at once. With `--keep` and an id: resolve one."""
     with sentences():
         if (conflict is None) != (keep is None):
-            raise Misuse("To resolve a conflict: memoryd conflicts --keep mine ID, or --keep theirs ID")
+            raise Misuse(
+                "To resolve a conflict: memoryd replica conflicts --keep mine ID, or --keep theirs ID"
+            )
 
     async def resolve(_settings: Settings, database: Database) -> None:
         assert keep is not None
         if not await database.fetchval(KEEP[keep.value], conflict):
-            raise Failure("There is no conflict with this id. To see them: memoryd conflicts")
+            raise Failure("There is no conflict with this id. To see them: memoryd replica conflicts")
 
     async def read(_settings: Settings, database: Database) -> list[Any]:
         return [*await database.fetch(LIST), *await database.fetch(LIST_ENTRIES)]

@@ -1,4 +1,4 @@
-"""memoryd undelete: brings a document, a memory, an insight or knowledge back that a person deleted in the replica."""
+"""memoryd replica undelete: brings a document, a memory, an insight or knowledge back that a person deleted in the replica."""
 
 from __future__ import annotations
 

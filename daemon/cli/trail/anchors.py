@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from daemon.db.pool import Database
     from daemon.settings import Settings
 
-anchors = typer.Typer(invoke_without_command=True)
+anchors = typer.Typer(name="anchors", invoke_without_command=True)
 anchors.command()(deploy)
 
 LIST = """
@@ -36,10 +36,10 @@ from memoryd.trail t
 left join lateral (select c.size, c.signed_at from memoryd.trail_checkpoints c order by c.size desc limit 1) c on true
 """
 KEYS = """
-select k.verifier, k.first_used,
-       k.key_id = (select c.key_id from memoryd.trail_checkpoints c order by c.size desc limit 1) as in_use
-from memoryd.trail_keys k
-order by k.first_used, k.key_id
+select c.verifier, min(c.signed_at) as first_used, bool_or(c.size = l.size) as in_use
+from memoryd.trail_checkpoints c cross join (select max(c.size) as size from memoryd.trail_checkpoints c) l
+group by c.verifier
+order by min(c.size)
 """
 """In use is the one that signed the last checkpoint."""
 LEDGERS = """
@@ -82,7 +82,7 @@ def show(
 def new_key(
     file: Path = typer.Argument(..., help="A file that is not there yet; only its owner may read it."),
 ) -> None:
-    """Make a key that signs checkpoints. Name its file in MEMORYD_TRAIL_KEY_FILE."""
+    """Make a key that signs checkpoints. Name its file in MEMORYD_TRAIL_KEY."""
     from daemon.trail.keys import make_key
 
     with sentences():
@@ -95,7 +95,7 @@ def new_key(
         except OSError as error:
             raise Failure(f"{file} cannot be written: {error.strerror}.") from None
     say(
-        f"Made. Set MEMORYD_TRAIL_KEY_FILE={file} and start the daemon. Keep a copy where the database is not."
+        f"Made. Set MEMORYD_TRAIL_KEY=file:{file} and start the daemon. Keep a copy where the database is not."
     )
 
 

@@ -20,7 +20,7 @@ def deploy(
 ) -> None:
     """Put the contract AgentMemoryAnchor on a chain. The key of the settings becomes its owner, and may write.
 
-    It reads MEMORYD_EVM_RPC_URL, MEMORYD_EVM_CHAIN_ID, MEMORYD_EVM_KEY or MEMORYD_EVM_KEY_FILE, and the limits for fees, and
+    It reads MEMORYD_EVM_RPC_URL, MEMORYD_EVM_CHAIN_ID, MEMORYD_EVM_KEY, and the limits for fees, and
     prints the line for MEMORYD_EVM_CONTRACT. Needs the extra ledgers: see docs/ledgers.md
     """
     with sentences():

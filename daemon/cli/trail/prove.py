@@ -59,12 +59,12 @@ async def _sign(settings: Settings, database: Database) -> bool:
     """Signs a checkpoint now, where the key is here. Whether it is."""
     from daemon.logs import get_logger
     from daemon.trail.keys import key_file, signing_key
-    from daemon.trail.log import Pace, Trail, TrailBroken
+    from daemon.trail.log import LEAVES, Pace, Trail, TrailBroken
 
     key = signing_key(settings)
     if key is None:
         return False
-    pace = Pace(settings.trail_checkpoint_leaves, settings.trail_checkpoint_minutes * 60)
+    pace = Pace(LEAVES, settings.trail_checkpoint_minutes * 60)
     trail = Trail(
         database, key=key, pace=pace, ledgers=None, logger=get_logger(), key_file=key_file(settings)
     )

@@ -26,7 +26,18 @@ if TYPE_CHECKING:
     from daemon.settings import Settings
     from handlers.shared.ports import AnyConnection
 
-SYSTEMS = ("mem0", "letta", "graphiti", "zep", "langmem", "claude-mem", "chatgpt", "claude", "markdown")
+SYSTEMS = (
+    "mem0",
+    "letta",
+    "graphiti",
+    "zep",
+    "langmem",
+    "claude-mem",
+    "chatgpt",
+    "claude",
+    "markdown",
+    "commands",
+)
 """As in daemon/elsewhere/sources.py, which is loaded only when one is named."""
 BATCH_ROWS = 500
 BATCH_LENGTH = 4_000_000
@@ -64,7 +75,7 @@ class Export:
 
 def import_(
     file: str = typer.Argument(
-        help="A file that `memoryd export` wrote; - is stdin. With --from: a file, a folder, or the URL of a Postgres."
+        help="A file that `memoryd export` wrote; - is stdin. With --from: a file or a folder."
     ),
     system: str | None = typer.Option(
         None, "--from", metavar="SYSTEM", help=f"Whose export it is: {', '.join(SYSTEMS)}."

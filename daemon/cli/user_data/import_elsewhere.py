@@ -36,7 +36,7 @@ def import_elsewhere(
 
     async def take(_settings: Settings, database: Database) -> dict[str, Taken]:
         try:
-            async for items in read(system, source):
+            for items in read(system, source):
                 spool.add(items)
         except OSError as error:
             raise Failure(f"{source} cannot be read: {error.strerror}.") from None

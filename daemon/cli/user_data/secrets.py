@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import typer
@@ -19,11 +19,10 @@ from daemon.cli.output import as_json, number, remark, say, table
 
 if TYPE_CHECKING:
     from daemon.db.pool import Database
-    from daemon.db.secrets import Reencrypted
     from daemon.settings import Settings
     from providers.secret_keys import PublicKey, SecretKeys
 
-secrets = typer.Typer(invoke_without_command=True)
+secrets = typer.Typer(name="secrets", invoke_without_command=True)
 
 SHOWN = 20
 """Rows that are named of those that were not encrypted."""
@@ -38,16 +37,16 @@ def show(context: typer.Context, json: bool = typer.Option(False, "--json", help
     if context.invoked_subcommand is not None:
         return
 
-    async def read(_settings: Settings, database: Database) -> dict[str, object]:
+    async def read(_settings: Settings, database: Database) -> dict[str, Any]:
         from daemon.db.secrets import count, fields_of, public_key
-        from memory.secrets import base64url
+        from providers.secret_keys import base64url
 
         key = await public_key(database)
         return {
             "fields": await fields_of(database),
             "key_id": None if key is None else key.id,
             "public_key": None if key is None else base64url(key.raw),
-            "values": {name: dict(counts) for name, counts in (await count(database)).items() if counts},
+            "values": await count(database),
         }
 
     found = with_database(read)
@@ -77,7 +76,7 @@ def new_key() -> None:
         await publish(database, keys.newest)
         return keys
 
-    from memory.secrets import base64url
+    from providers.secret_keys import base64url
 
     keys = with_database(make)
     say(
@@ -99,8 +98,7 @@ def encrypt(
     """
     import json
 
-    from daemon.db.secrets import encrypted
-    from memory.secrets import MAX_BYTES
+    from providers.secret_keys import MAX_BYTES
 
     field = _field(field)
     value = _stdin(MAX_BYTES)
@@ -119,7 +117,7 @@ def encrypt(
             return found
 
         key = with_database(read)
-    say(json.dumps(encrypted(key, value, field=field, user=user)))
+    say(json.dumps(key.encrypt(value, field=field, user=user)))
 
 
 @secrets.command()
@@ -128,20 +126,11 @@ def decrypt(
     user: UUID | None = id_option(says="The user_id of the row; none: a row without one."),
 ) -> None:
     """Decrypt the JSON object on stdin, and print the value. Needs MEMORYD_SECRETS_KEY_FILE, and no database."""
-    from daemon.db.secrets import decrypted
-    from memory.secrets import read_encrypted
-
     field = _field(field)
     given = _stdin(2_000_000)
     settings = settings_or_exit(quiet=True)
     with sentences():
-        keys = _keys(settings)
-        value = read_encrypted(given.decode())
-        if value is None:
-            raise Failure(
-                'On stdin is no encrypted value. It looks like {"encrypted": "1.<key>.<base64url>"}.'
-            )
-        secret = decrypted(keys, value, field=field, user=user)
+        secret = _keys(settings).decrypt(given.decode(), field=field, user=user)
     sys.stdout.buffer.write(secret + (b"\n" if sys.stdout.isatty() else b""))
     sys.stdout.buffer.flush()
 
@@ -153,34 +142,25 @@ def reencrypt(json: bool = typer.Option(False, "--json", help="Print JSON.")) ->
     In batches: it may be ended and run again at any time. Values that cannot be decrypted stay as they are, and are named.
     """
 
-    async def work(settings: Settings, database: Database) -> Reencrypted:
+    async def work(settings: Settings, database: Database) -> tuple[Counter[str], dict[str, list[str]]]:
         from daemon.db.secrets import reencrypt
 
         return await reencrypt(database, _keys(settings))
 
-    done = with_database(work)
+    done, failed = with_database(work)
     if json:
-        as_json(
-            {
-                "from_plain": done.from_plain,
-                "from_older_keys": done.from_former,
-                "failed": {why: sorted(rows) for why, rows in done.failed.items()},
-            }
-        )
+        found = {name: sorted(rows) for name, rows in failed.items()}
+        as_json({"from_plain": done["plain"], "from_older_keys": done["older"], "failed": found})
     else:
         say(
-            f"Encrypted with the newest key: {number(done.from_plain, 'plain value')}, "
-            f"{number(done.from_former, 'value')} of older keys."
+            f"Encrypted with the newest key: {number(done['plain'], 'plain value')}, "
+            f"{number(done['older'], 'value')} of older keys."
         )
-        for why, rows in done.failed.items():
-            remark(
-                f"{number(len(rows), 'value')} left as it was. {why}"
-                if len(rows) == 1
-                else f"{number(len(rows), 'value')} left as they were. {why}"
-            )
+        for why, rows in failed.items():
+            remark(f"Left as they were: {number(len(rows), 'value')}. {why}")
             for row in sorted(rows)[:SHOWN]:
                 remark(f"  {row}")
-    if done.failed:
+    if failed:
         raise typer.Exit(1)
 
 
@@ -209,7 +189,7 @@ def _keys(settings: Settings) -> SecretKeys:
 
 
 def _field(name: str) -> str:
-    from memory.secrets import FIELD
+    from daemon.settings.values import FIELD
 
     field = name.lower()
     if not FIELD.fullmatch(field):
@@ -241,33 +221,20 @@ def _stdin(maximum: int) -> bytes:
     return value
 
 
-def _show(found: dict[str, object]) -> None:
-    from daemon.db.secrets import PLAIN
-
-    fields, values = found["fields"], found["values"]
-    assert isinstance(fields, list)
-    assert isinstance(values, dict)
-    say(f"Secret fields: {', '.join(fields) or 'none (MEMORYD_SECRET_FIELDS is empty)'}.")
+def _show(found: dict[str, Any]) -> None:
+    say(f"Secret fields: {', '.join(found['fields']) or 'none (MEMORYD_SECRET_FIELDS is empty)'}.")
     if found["key_id"] is None:
         say("There is no public key. To make one: memoryd secrets new-key")
     else:
         say(f"Public key {found['key_id']}: {found['public_key']}")
-    totals = Counter[str]()
-    for counts in values.values():
-        totals.update(counts)
     rows = [
-        [f"{amount:,}", "not encrypted" if state == PLAIN else state, name]
-        for name, counts in sorted(values.items())
-        for state, amount in sorted(counts.items())
+        [f"{amount:,}", "not encrypted" if key == "plain" else key, name]
+        for name, counts in found["values"].items()
+        for key, amount in counts.items()
     ]
     if rows:
         table(["values>", "key", "column"], rows)
     else:
         say("No row has a value of a secret field.")
-    if totals[PLAIN]:
-        remark(f"{number(totals[PLAIN], 'value')} not encrypted. To encrypt them: memoryd secrets reencrypt")
-    former = sum(totals.values()) - totals[PLAIN] - totals[str(found["key_id"])]
-    if former:
-        remark(
-            f"{number(former, 'value')} of other keys. To encrypt them with the newest one: memoryd secrets reencrypt"
-        )
+    if any(counts.keys() - {found["key_id"]} for counts in found["values"].values()):
+        remark("To encrypt what is plain or of an older key with the newest one: memoryd secrets reencrypt")

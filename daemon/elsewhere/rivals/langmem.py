@@ -1,4 +1,4 @@
-"""LangMem: the items of a LangGraph store, as JSON or JSON lines of Item.dict(), or its table `store` in Postgres."""
+"""LangMem: the items of a LangGraph store, as JSON or JSON lines of Item.dict()."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 from daemon.elsewhere.items import UNKNOWN, Items, LeftOut, Memory, first, mapping
 
-POSTGRES = {"store": "store prefix"}
 TEXTS = ("content", "text", "memory", "data", "fact")
 
 

@@ -1,4 +1,4 @@
-"""Letta: an agent file (.af), or the tables of its Postgres: blocks of core memory, archival passages, messages."""
+"""Letta: an agent file (.af), or the rows of its tables: blocks of core memory, archival passages, messages."""
 
 from __future__ import annotations
 
@@ -17,11 +17,6 @@ from daemon.elsewhere.items import (
     mapping,
 )
 
-POSTGRES = {
-    "blocks": "block label",
-    "passages": "(archival_passages|agent_passages) text",
-    "messages": "messages tool_call_id",
-}
 ROLES = {"user", "assistant", "system", "tool"}
 EVENTS = {"heartbeat", "login", "system_alert"}
 

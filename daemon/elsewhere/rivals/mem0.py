@@ -1,4 +1,4 @@
-"""mem0: what get_all() answers, an export of its platform, the SQLite of its history, or a collection of pgvector."""
+"""mem0: what get_all() answers, an export of its platform, the SQLite of its history, or rows of pgvector."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ from history h
 order by h.rowid
 """
 }
-POSTGRES = {"collection": "(?!.*(_entities|migrations)$).* payload"}
 FIELDS = {"id", "memory", "data", "user_id", "agent_id", "created_at", "updated_at", "expiration_date", "score", "hash",
           "text_lemmatized", "metadata", "vector"}  # fmt: skip
 
 
 def items(section: str, record: Any) -> Items:
     """A memory."""
-    if not isinstance(record, dict) or section not in {"", "results", "memories", "history", "collection"}:
+    if not isinstance(record, dict) or section not in {"", "results", "memories", "history"}:
         yield LeftOut(section or "record", UNKNOWN)
         return
     if section == "history":

@@ -20,7 +20,7 @@ from memory.replica.paths import conflict_path, key, path_for
 
 ADVICE = (
     "An agent changed this document while you did. Your text is in the file without (conflict) in its name; this is the "
-    "agent's. Delete this file to keep yours. To take this one instead: memoryd conflicts --keep theirs"
+    "agent's. Delete this file to keep yours. To take this one instead: memoryd replica conflicts --keep theirs"
 )
 
 

@@ -1,14 +1,8 @@
-"""The service account that memoryd is to Google Drive, from its key file.
-
-The official google-auth signs in; the few calls of Drive v3 that memoryd needs are plain HTTP (api.py). It is imported only
-when a setting asks for Drive.
-"""
+"""The service account that memoryd is to Google Drive, from its key file. google-auth signs in."""
 
 from __future__ import annotations
 
 import json
-import threading
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,36 +13,27 @@ SETTING = "MEMORYD_GDRIVE_KEY_FILE"
 
 
 class Account:
-    """A service account. `email` is the address that folders are shared with."""
+    """A service account, as the credentials of an AuthorizedHttp. `email` is the address that folders are shared with."""
 
     def __init__(self, credentials: Any) -> None:
         self._credentials = credentials
-        self._lock = threading.Lock()
         self.email: str = credentials.service_account_email
 
-    def sign(self, request: Any, *, session: Any, timeout_seconds: float) -> Any:
-        """Signs a request that is about to be sent. Raises what google-auth raises.
+    def before_request(self, request: Any, _method: str, _url: str, headers: dict[str, str]) -> None:
+        """Signs a call. That of google-auth would also ask another service of Google's for locations."""
+        if not self._credentials.valid:
+            self.refresh(request)
+        self._credentials.apply(headers)
 
-        google-auth's own session is not used: it also asks another service of Google's for locations.
-        """
-        from google.auth.transport.requests import Request
-
-        with self._lock:
-            if not self._credentials.valid:
-                self._credentials.refresh(partial(Request(session), timeout=timeout_seconds))
-            request.headers["Authorization"] = f"Bearer {self._credentials.token}"
-        return request
-
-    def forget_sign_in(self) -> None:
-        """Signs in again before the next request: Drive did not know the last one."""
-        with self._lock:
-            self._credentials.token = None
+    def refresh(self, request: Any) -> None:
+        """Signs in again."""
+        self._credentials.refresh(request)
 
 
 def open_account(key_file: Path | None) -> Account:
     """The account of this key. Raises ValueError with what to do."""
     try:
-        from google.auth.transport import requests as _requests  # noqa: F401 - it needs a package of its own
+        import google_auth_httplib2 as _transport  # noqa: F401 - it comes with the same extra
         from google.oauth2 import service_account
     except ImportError:
         raise ValueError(missing("Google Drive", "gdrive")) from None

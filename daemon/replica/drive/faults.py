@@ -8,6 +8,7 @@ import errno
 import json
 import time
 from collections.abc import Mapping
+from http.client import HTTPException, RemoteDisconnected
 
 from providers.retry_after import retry_after
 
@@ -46,14 +47,12 @@ class DriveError(OSError):
         reason: str,
         *,
         passes: bool = False,
-        refused: bool = False,
         retry_after: float = 0.0,
     ) -> None:
-        """`passes`: the same call may succeed later. `refused`: it does, and Drive has surely done nothing."""
+        """`passes`: the same call may succeed later."""
         super().__init__(number, reason)
         self.reason = reason
         self.passes = passes
-        self.refused = refused
         self.retry_after = retry_after
 
     @property
@@ -76,7 +75,7 @@ def of_answer(status: int, headers: Mapping[str, str], body: bytes) -> DriveErro
     if status in (403, 429):
         if status == 429 or reasons & LIMITS:
             reason = "Google Drive limits the calls."
-            return DriveError(errno.EAGAIN, reason, passes=True, refused=True, retry_after=after)
+            return DriveError(errno.EAGAIN, reason, passes=True, retry_after=after)
         if reasons & FULL:
             return DriveError(errno.EDQUOT, ADVICE["full"])
         kind = "not enabled" if reasons & NOT_ENABLED else "member" if reasons & NOT_MEMBER else "rights"
@@ -100,6 +99,40 @@ def misunderstood() -> DriveError:
         "The answer is not one of Google Drive. If this lasts, check MEMORYD_GDRIVE_URL.",
         passes=True,
     )
+
+
+def of_exception(error: Exception) -> DriveError:
+    """The error that a failure of Google's client means."""
+    import httplib2
+    from google.auth.exceptions import GoogleAuthError, TransportError
+    from googleapiclient.errors import HttpError
+
+    if isinstance(error, DriveError):
+        return error
+    if isinstance(error, HttpError):
+        return of_answer(error.resp.status, error.resp, error.content)
+    if isinstance(error, TimeoutError) or isinstance(error.__context__, TimeoutError):
+        return DriveError(errno.ETIMEDOUT, "Google Drive does not answer.", passes=True)
+    if isinstance(error, OSError | TransportError | httplib2.ServerNotFoundError | RemoteDisconnected):
+        reason = "There is no connection to Google Drive. If this lasts, check MEMORYD_GDRIVE_URL."
+        return DriveError(errno.ENOTCONN, reason, passes=True)
+    if isinstance(error, ValueError | HTTPException | httplib2.HttpLib2Error):
+        return misunderstood()
+    if isinstance(error, GoogleAuthError):
+        if error.retryable:
+            return DriveError(errno.EIO, "Google's sign-in does not answer.", passes=True)
+        return DriveError(errno.EACCES, ADVICE["key"])
+    return DriveError(errno.EIO, f"Google Drive could not be asked: {type(error).__name__}.", passes=True)
+
+
+def stopped() -> DriveError:
+    """The daemon ends while a call runs."""
+    return DriveError(errno.ECANCELED, "memoryd stops.")
+
+
+def lost_upload() -> DriveError:
+    """Not the file is gone, but this attempt to send it."""
+    return DriveError(errno.EIO, "Google Drive has lost an upload.", passes=True)
 
 
 def _reasons(body: bytes) -> set[str]:

@@ -23,7 +23,9 @@ select c.id, c.source, c.user_id, c.agent_id, c.org_id, c.tier, c.part, c.path, 
 from memoryd.replica_collections c cross join memoryd.replica r
 """
 COMPARE = "select memoryd.compare_entries($1)"
-CHANGES = "select c.id, c.source, c.row_id from memoryd.replica_changes c order by c.id limit $1"
+CHANGES = """
+select c.id, c.source, c.row_id from memoryd.replica_changes c where c.source <> 'document' order by c.id limit $1
+"""
 NOTE_USERS = "select memoryd.note_users_entries($1, $2, $3)"
 PLACED = """
 select s.row_id, s.collection_id, s.row_version from memoryd.replica_sections s
@@ -87,15 +89,19 @@ select u.id,
               where r.user_id = u.id) f
         where starts_with(f.path, 'users/') and starts_with(split_part(f.path, '/', 2) || ' ', u.id || ' ')
         limit 1) as folder,
-       (select case when strpos(lower(m.content), f.value) > 0
-                    then substr(m.content, strpos(lower(m.content), f.value), length(f.value)) else f.value end
-        from memoryd.facts f
-        join public.agent_memory m on m.id = f.memory_id
-        where f.user_id = u.id and f.family = 'name' and f.value <> '' and m.superseded_by is null
-          and coalesce(m.valid_to, 'infinity') > now() and coalesce(m.expires_at, 'infinity') > now()
-          and coalesce(lower(m.metadata ->> 'speaker'), f.value) = f.value
-        order by m.created_at desc
-        limit 1) as name
+       coalesce(
+           (select n.name from memoryd.names n join public.conversation_messages c on c.id = n.message_id
+            where n.user_id = u.id and n.kind = 'user' and coalesce(lower(c.speaker), n.key) = n.key
+            order by c.created_at desc limit 1),
+           -- Of a fact that a rule found before there was a model; its value is in small letters.
+           (select case when strpos(lower(m.content), f.value) > 0
+                        then substr(m.content, strpos(lower(m.content), f.value), length(f.value)) else f.value end
+            from public.agent_memory m
+            cross join lateral (select m.metadata ->> 'value' as value) f
+            where m.user_id = u.id and m.metadata ->> 'slot' = 'name' and f.value <> '' and m.superseded_by is null
+              and coalesce(m.valid_to, 'infinity') > now() and coalesce(m.expires_at, 'infinity') > now()
+              and coalesce(lower(m.metadata ->> 'speaker'), f.value) = f.value
+            order by m.created_at desc limit 1)) as name
 from unnest($1::uuid[]) as u(id)
 """
 CONTENTS = """

@@ -51,10 +51,6 @@ class Report:
     """By rule."""
 
 
-class _RolledBackError(Exception):
-    """The end of a try: nothing of it stays."""
-
-
 async def overview(request: Request) -> Response:
     """The form, how far the audit is, and what it found, rule by rule."""
     work = _work(request)
@@ -107,11 +103,11 @@ def _as_service(web: Web, viewer: Viewer) -> Any:
 async def rule(request: Request) -> Response:
     """What one rule found."""
     one, found = _found(request)
-    return await _shown(request, one, found.findings, found=found, tried=None)
+    return await _shown(request, one, found)
 
 
 async def mend(request: Request) -> Response:
-    """Tries the repair of the chosen findings and undoes it, or does it."""
+    """Repairs the chosen findings."""
     web, viewer, form = web_of(request), viewer_of(request), request.state.form
     one, found = _found(request)
     work = _work(request)
@@ -125,10 +121,7 @@ async def mend(request: Request) -> Response:
         raise BadValueError("Some of these findings are repaired already. Look at what is left first.")
     if not picked:
         raise BadValueError("Choose at least one finding.")
-    apply = form.get("do") == "apply"
-    done = await _mended(web, viewer, one, picked, apply=apply)
-    if not apply:
-        return await _shown(request, one, picked, found=found, tried=done)
+    done = await _mended(web, viewer, one, picked)
     assert work.result is not None
     # As it is now: another tab may have repaired others meanwhile.
     _, found = _found(request)
@@ -143,38 +136,25 @@ async def mend(request: Request) -> Response:
     return RedirectResponse(f"/audit/rules/{one.name}", status_code=303)
 
 
-async def _mended(web: Web, viewer: Viewer, one: Rule, picked: Sequence[Finding], *, apply: bool) -> Repaired:
-    """All of it in one transaction; without `apply` it is rolled back."""
+async def _mended(web: Web, viewer: Viewer, one: Rule, picked: Sequence[Finding]) -> Repaired:
+    """All of it in one transaction."""
     users = sorted({finding.user_id for finding in picked if finding.user_id is not None})
     verb = VERBS.get(picked[0].repair, "update")
-    done = Repaired(0, 0)
-    try:
-        async with on_behalf(
-            web.database,
-            viewer,
-            picked[0].table,
-            verb,
-            user=users[0] if users else None,
-            others=users[1:],
-            seconds=SECONDS,
-        ) as connection:
-            done = await repair(connection, one, picked)
-            _keep(apply=apply)
-    except _RolledBackError:
-        pass
-    return done
+    async with on_behalf(
+        web.database,
+        viewer,
+        picked[0].table,
+        verb,
+        user=users[0] if users else None,
+        others=users[1:],
+        seconds=SECONDS,
+    ) as connection:
+        return await repair(connection, one, picked)
 
 
-def _keep(*, apply: bool) -> None:
-    if not apply:
-        raise _RolledBackError
-
-
-async def _shown(
-    request: Request, one: Rule, findings: Sequence[Finding], *, found: Found, tried: Repaired | None
-) -> Response:
+async def _shown(request: Request, one: Rule, found: Found) -> Response:
     web, viewer, work = web_of(request), viewer_of(request), _work(request)
-    ids = [i for f in findings if not f.spans for i in (*f.ids[:1], f.kept) if i is not None]
+    ids = [i for f in found.findings if not f.spans for i in (*f.ids[:1], f.kept) if i is not None]
     if viewer.user is None:
         async with _as_service(web, viewer) as connection:
             ids = [row["id"] for row in await connection.fetch(MAY_BE_SHOWN, ids)]
@@ -185,9 +165,8 @@ async def _shown(
         "audit/rule.html",
         rule=one,
         found=found,
-        rows=[(_name(finding), finding, intended(finding)) for finding in findings],
+        rows=[(_name(finding), finding, intended(finding)) for finding in found.findings],
         said=said,
-        tried=tried,
         repaired=None if work.result is None else work.result.repaired.get(one.name),
         began=_version(work),
     )

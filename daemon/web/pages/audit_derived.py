@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
@@ -19,7 +18,7 @@ from daemon.web.errors import NotThereError
 from daemon.web.forms import BadValueError, text_in, uuid_in
 from daemon.web.render import page
 from daemon.web.viewer import Viewer, on_behalf
-from daemon.web.web import Web, must_edit, viewer_of, web_of
+from daemon.web.web import Web, viewer_of, web_of
 from handlers.shared.ports import AnyConnection
 
 SHOWN = 300
@@ -39,18 +38,9 @@ WITH_USERS = ("command", "message", "conversation", "memory", "insight", "docume
 
 
 async def listing(request: Request) -> Response:
-    """What came from it, by steps."""
+    """What came from it, by steps, and how many rows go where all of it is forgotten."""
     kind, what = _asked(request.query_params)
-    lineage = await _lineage(request, kind, what)
-    return page(request, "audit/derived.html", **_values(lineage))
-
-
-async def confirm(request: Request) -> Response:
-    """How many rows of what would go."""
-    kind, what = _asked(request.query_params)
-    must_edit(web_of(request))
-    _may_be_forgotten(kind)
-    return _confirmation(request, await _lineage(request, kind, what), status=200)
+    return _shown(request, await _lineage(request, kind, what), status=200)
 
 
 async def forget_all(request: Request) -> Response:
@@ -61,7 +51,7 @@ async def forget_all(request: Request) -> Response:
     influenced = form.get("influenced") == "yes"
     lineage = await _lineage(request, kind, what)
     if form.get("version") != _version(lineage):
-        return _confirmation(request, lineage, status=409)
+        return _shown(request, lineage, status=409)
     users = await _users(web, viewer, to_forget(lineage, influenced=influenced))
     try:
         async with on_behalf(
@@ -114,31 +104,23 @@ def _as_service(web: Web, viewer: Viewer) -> Any:
     return on_behalf(web.database, viewer, "agent_memory", "select", user=None, seconds=SECONDS)
 
 
-def _confirmation(request: Request, lineage: Lineage, *, status: int) -> Response:
+def _shown(request: Request, lineage: Lineage, *, status: int) -> Response:
     return page(
         request,
-        "audit/forget.html",
+        "audit/derived.html",
         status=status,
+        lineage=lineage,
+        rows=lineage.rows[:SHOWN],
+        left_out=max(0, len(lineage.rows) - SHOWN),
         going=_counts(to_forget(lineage, influenced=False)),
         more=_counts(to_forget(lineage, influenced=True)),
         version=_version(lineage),
-        **_values(lineage),
+        pages=PAGES,
     )
 
 
 def _counts(ids: Mapping[str, Sequence[UUID]]) -> dict[str, int]:
     return {kind: len(found) for kind, found in ids.items()}
-
-
-def _values(lineage: Lineage) -> dict[str, Any]:
-    return {
-        "lineage": lineage,
-        "rows": lineage.rows[:SHOWN],
-        "left_out": max(0, len(lineage.rows) - SHOWN),
-        "sure": Counter(row.kind for row in lineage.certain),
-        "maybe": Counter(row.kind for row in lineage.influenced),
-        "pages": PAGES,
-    }
 
 
 def _version(lineage: Lineage) -> str:
@@ -164,6 +146,5 @@ async def _users_of(connection: AnyConnection, table: str, ids: Sequence[UUID]) 
 
 routes: list[Route] = [
     Route("/audit/derived", listing),
-    Route("/audit/derived/forget", confirm),
-    Route("/audit/derived/forget", forget_all, methods=["POST"]),
+    Route("/audit/derived", forget_all, methods=["POST"]),
 ]

@@ -16,7 +16,6 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from daemon.web.forms import choice_in, number_in, text_in, uuid_in
-from daemon.web.languages import language_of, translated
 from daemon.web.lists import Conditions
 from daemon.web.render import page, short
 from daemon.web.viewer import Viewer, ids_found, reading, row_of, rows_found
@@ -26,7 +25,7 @@ from handlers.shared.ports import AnyConnection
 MOST_MEMORIES = 2000
 MOST_LINKS = 6000
 LISTED = 100
-"""Links of a page of the list."""
+"""Links in the list: the strongest."""
 LOOKED_AT = 5000
 """Memories of a user or an agent whose links are looked at: the newest."""
 TYPES = ("similar", "related", "sequential", "causal")
@@ -34,16 +33,10 @@ TYPES = ("similar", "related", "sequential", "causal")
 THE_MEMORY = "select m.id, m.kind, left(m.content, 600) as content from public.agent_memory m where m.id = $1"
 OF_AGENT = f"""
 select m.id from public.agent_memory m
-where m.agent_id = {{}} and m.user_id is null
+where m.agent_id = {{}} and m.user_id {{whose}}
 order by m.created_at desc, m.id desc
 limit {LOOKED_AT}
 """  # noqa: S608 - a number of ours
-OF_BOTH = f"""
-select m.id from public.agent_memory m
-where m.agent_id = {{}} and m.user_id = {{}}
-order by m.created_at desc, m.id desc
-limit {LOOKED_AT}
-"""  # noqa: S608
 # No index has a user's memories by time: of a user with very many these are not quite the newest.
 OF_USER = f"""
 select n.id
@@ -55,7 +48,7 @@ STRONGEST = """
 select a.id from public.memory_associations a
 where {conditions}
 order by a.strength desc, a.id
-limit {limit} offset {skipped}
+limit {limit}
 """
 # The links of the memory come first, then those of the memories that they lead to.
 TWO_STEPS = """
@@ -80,7 +73,7 @@ with own as materialized (
 select f.id from found f
 group by f.id, f.strength
 order by min(f.steps), f.strength desc, f.id
-limit {limit} offset {skipped}
+limit {limit}
 """
 LINKS = """
 select a.id, a.memory_id, a.related_memory_id, a.association_type, a.strength
@@ -123,26 +116,22 @@ def asked_for(viewer: Viewer, query: Mapping[str, str]) -> Asked:
     return Asked(uuid_in(query, "memory"), user, text_in(query, "agent", longest=200), filters)
 
 
-async def ids_of_links(
-    connection: AnyConnection, viewer: Viewer, asked: Asked, *, limit: int, skipped: int = 0
-) -> list[UUID]:
+async def ids_of_links(connection: AnyConnection, viewer: Viewer, asked: Asked, *, limit: int) -> list[UUID]:
     """The ids of the links, those of the memory itself first, then the strongest. Raises NotThereError."""
     found = asked.filters
     if asked.memory is not None:
         await row_of(connection, THE_MEMORY, asked.memory)
-        sql = TWO_STEPS.format(
-            conditions=found, wanted=f"${len(found.values) + 1}", limit=limit, skipped=skipped
-        )
+        sql = TWO_STEPS.format(conditions=found, wanted=f"${len(found.values) + 1}", limit=limit)
         return await ids_found(connection, viewer, sql, *found.values, asked.memory)
     if asked.is_nothing:
         return []
     if asked.agent is None:
         found.where(f"a.memory_id in ({OF_USER})", asked.user)
     elif asked.user is None:
-        found.where(f"a.memory_id in ({OF_AGENT})", asked.agent)
+        found.where(f"a.memory_id in ({OF_AGENT.format('{0}', whose='is null')})", asked.agent)
     else:
-        found.where(f"a.memory_id in ({OF_BOTH})", asked.agent, asked.user)
-    sql = STRONGEST.format(conditions=found, limit=limit, skipped=skipped)
+        found.where(f"a.memory_id in ({OF_AGENT.format('{0}', whose='= {1}')})", asked.agent, asked.user)
+    sql = STRONGEST.format(conditions=found, limit=limit)
     return await ids_found(connection, viewer, sql, *found.values)
 
 
@@ -150,13 +139,11 @@ async def graph(request: Request) -> Response:
     """The page: the picture, which a script draws, and the list."""
     web, viewer, query = web_of(request), viewer_of(request), request.query_params
     asked = asked_for(viewer, query)
-    skipped = int(number_in(query, "skip", 0, least=0, most=MOST_LINKS))
     async with reading(web.database, viewer) as connection:
-        ids = await ids_of_links(connection, viewer, asked, limit=LISTED + 1, skipped=skipped)
+        ids = await ids_of_links(connection, viewer, asked, limit=LISTED + 1)
         links = await connection.fetch(LINKS, ids[:LISTED])
         memories = await _memories_of(connection, links)
         memory = None if asked.memory is None else await connection.fetchrow(THE_MEMORY, asked.memory)
-    more = len(ids) > LISTED and skipped + LISTED < MOST_LINKS
     return page(
         request,
         "graph/graph.html",
@@ -166,9 +153,7 @@ async def graph(request: Request) -> Response:
         memory=memory,
         memories=memories,
         links=[row for row in links if {row["memory_id"], row["related_memory_id"]} <= memories.keys()],
-        skipped=skipped,
-        next_links=skipped + LISTED if more else None,
-        previous_links=max(0, skipped - LISTED) if skipped else None,
+        has_more=len(ids) > LISTED,
         looked_at=LOOKED_AT,
     )
 
@@ -189,14 +174,13 @@ async def data(request: Request) -> Response:
         memories = {row["id"]: row for row in await connection.fetch(MEMORIES, ends)}
         if viewer.user is None:
             await connection.execute(ON_RECORD, list({row["user_id"] for row in memories.values()}))
-    in_words, _ = translated(language_of(request))
     numbers = {row: number for number, row in enumerate(memories)}
     return JSONResponse(
         {
             "memories": [
                 {
                     "id": str(row["id"]),
-                    "kind": in_words(row["kind"]),
+                    "kind": row["kind"],
                     "text": str(short(row["content"]).unescape()),
                     "written": row["created_at"].isoformat(timespec="seconds"),
                     "ended": row["has_ended"],

@@ -1,60 +1,137 @@
 """Now: how memoryd does, again every five seconds while somebody looks.
 
-The page is the operator's: an end user sees how much of their own there is.
+The page is the operator's: an end user begins with their memories.
+
+Promise: a few milliseconds, also with a million memories and a million jobs: no table that grows is read whole. Rows of sources
+are the estimates of the server's statistics.
 """
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
-from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from daemon.activity.reading import Activity, Day, TopicActivity, read_activity, read_growth
-from daemon.plots.picture import plot_judged, plot_useful
-from daemon.plots.plot import Frame, Series, draw_lines, round_up
-from daemon.plots.svg import text_of
+from daemon.activity import BYTES_A_DAY
+from daemon.db.depth import DEPTH, ESTIMATED_ROWS, EXACT
+from daemon.db.lag import LAG
+from daemon.db.presence import ALIVE, silence
 from daemon.queue.queue import requeue
 from daemon.web.forms import BadValueError, text_in
-from daemon.web.languages import language_of, translated
 from daemon.web.pages.now_doctor import PAUSE_SECONDS, STALE_SECONDS, doctor_of, let_look
-from daemon.web.pages.now_reading import MOST_COUNTED, OWN, read_now
-from daemon.web.render import number, page
-from daemon.web.viewer import reading
-from daemon.web.web import Web, viewer_of, web_of
+from daemon.web.render import page
+from daemon.web.web import Web, web_of
 
-HOUR, DAY = 60, 1440
-DAY_STEP = 15
-JUDGED_DAYS = 90
-PLOT_WIDTH, PLOT_HEIGHT = 300.0, 120.0
+STEPS, STEP_MINUTES = 96, 15
+"""Of the plot: a day."""
+LARGEST = 6
+LETTERS = 8
+# From one topic to the next by the two indexes of the queue.
+_NEXT = """least(
+    (select j.topic from memoryd.jobs j where j.lane is null and j.topic > {0} order by j.topic limit 1),
+    (select j.topic from memoryd.jobs j where j.lane is not null and j.topic > {0} order by j.topic limit 1))"""
+TOPICS = f"""
+with recursive named(topic) as (
+    select {_NEXT.format("''")}
+    union all
+    select {_NEXT.format("n.topic")} from named n where n.topic is not null
+), dead(topic) as (
+    (select d.topic from memoryd.dead_letters d order by d.topic limit 1)
+    union all
+    select (select d.topic from memoryd.dead_letters d where d.topic > n.topic order by d.topic limit 1)
+    from dead n
+    where n.topic is not null
+)
+select topic from named where topic is not null
+union
+select topic from dead where topic is not null
+"""  # noqa: S608 - a constant of ours
+READ = f"""
+select json_build_object(
+    'name', current_database(),
+    'postgres', current_setting('server_version'),
+    'connections', (select sum(numbackends) from pg_stat_database),
+    'connections_most', current_setting('max_connections')::integer,
+    'daemons', (
+        select coalesce(json_agg(json_build_object(
+            'host', d.host, 'pid', d.pid, 'version', d.version, 'wake_up', d.wake_up,
+            'started_at', d.started_at, 'seen_at', d.seen_at, 'failing', d.failing, 'alive', {ALIVE})
+            order by d.started_at, d.id), '[]')
+        from memoryd.daemons d),
+    'jobs', (select coalesce(json_agg(json_build_array(d.topic, d.state, d.jobs)), '[]')
+             from ({DEPTH.replace("$1", "$2")}) d),
+    'lag', (select coalesce(json_object_agg(l.topic, l.seconds), '{{}}') from ({LAG.replace("$1", "$2")}) l),
+    'dead', (select coalesce(json_object_agg(t.topic, d.letters), '{{}}')
+             from unnest($2::text[]) as t(topic)
+             cross join lateral (
+                 select count(*) as letters
+                 from (select from memoryd.dead_letters d where d.topic = t.topic limit {EXACT}) d) d
+             where d.letters > 0),
+    'dream', (
+        select json_build_object('id', d.id, 'status', d.status, 'started_by', d.started_by, 'started_at', d.started_at,
+                                 'memories_scanned', d.memories_scanned, 'insights_generated', d.insights_generated)
+        from (select * from public.dream_sessions r where r.status = 'running'
+              union all
+              (select * from public.dream_sessions c where c.status = 'completed' order by c.finished_at desc limit 1)) d
+        order by d.started_at desc limit 1),
+    'bytes', pg_database_size(current_database()),
+    'bytes_a_day', ({BYTES_A_DAY}),
+    'largest', (
+        select json_agg(json_build_array(t.name, t.bytes) order by t.bytes desc)
+        from (select c.relname as name, pg_total_relation_size(c.oid) as bytes from pg_class c
+              where c.relkind = 'r' and c.relnamespace in ('public'::regnamespace, 'memoryd'::regnamespace)
+              order by 2 desc limit {LARGEST}) t),
+    'rows', (select json_agg(json_build_array(s.name, {ESTIMATED_ROWS}) order by s.name)
+             from memoryd.sources() s
+             join pg_class c on c.oid = to_regclass('public.' || quote_ident(s.table_name))),
+    'anchors', (select t.size from memoryd.trail t),
+    'letters', (
+        select coalesce(json_agg(json_build_object(
+            'id', l.id, 'topic', l.topic, 'attempts', l.attempts, 'died_at', l.died_at, 'error', left(l.error, 600))), '[]')
+        from (select * from unnest($2::text[]) as t(topic)
+              cross join lateral (
+                  select d.id, d.attempts, d.died_at, d.error from memoryd.dead_letters d
+                  where d.topic = t.topic order by d.died_at desc limit {LETTERS}) d
+              order by d.died_at desc, d.id limit {LETTERS}) l)
+)
+"""  # noqa: S608 - a constant of ours
+# The last day. Steps are whole quarters of an hour; of what waits the maximum in each.
+ACTIVITY = f"""
+select coalesce(json_agg(json_build_array(s.step, s.done, s.failed, s.waiting)), '[]')
+from (
+    select floor(extract(epoch from m.began_at - $1) / 60 / {STEP_MINUTES})::integer as step,
+           sum(m.done) as done, sum(m.failed) as failed, max(m.waiting) as waiting
+    from (select a.began_at, sum(a.done) as done, sum(a.failed) as failed, sum(a.waiting) as waiting
+          from memoryd.activity a where a.began_at >= $1 and a.began_at < now() group by a.began_at) m
+    group by 1) s
+"""  # noqa: S608 - a constant of ours
+SINCE = f"""
+select date_bin('{STEP_MINUTES} minutes', now(), 'epoch') - interval '{STEP_MINUTES} minutes' * {STEPS - 1}
+"""
+JUDGED_AT_MOST = 10_000
+JUDGED = f"""
+select count(*) as asked, count(q.useful) as judged, count(*) filter (where q.useful) as useful
+from (select r.useful from public.memory_queries r where r.reason is null
+      order by r.query_time desc limit {JUDGED_AT_MOST}) q
+"""  # noqa: S608
 
 
 async def whole(request: Request) -> Response:
     """The page."""
-    web, viewer = web_of(request), viewer_of(request)
-    if viewer.user is not None:
-        async with reading(web.database, viewer) as connection:
-            rows = await connection.fetch(OWN, viewer.user, MOST_COUNTED + 1)
-        return page(request, "now/own.html", rows=rows, most=MOST_COUNTED)
-    let_look(web, older_than=STALE_SECONDS)
-    return page(request, "now/page.html", **await _live(web), **await _history(request, web))
+    web = web_of(request)
+    if web.user is not None:
+        return RedirectResponse("/memories", status_code=303)
+    return await _shown(request, web, "now/page.html")
 
 
 async def live(request: Request) -> Response:
     """The part that changes from moment to moment."""
-    web = _of_support(request)
-    let_look(web, older_than=STALE_SECONDS)
-    return page(request, "now/live.html", **await _live(web))
-
-
-async def history(request: Request) -> Response:
-    """The last hour and day, and how recall was judged."""
-    return page(request, "now/history.html", **await _history(request, _of_support(request)))
+    return await _shown(request, _of_support(request), "now/live.html")
 
 
 async def look(request: Request) -> Response:
@@ -83,15 +160,18 @@ def _of_support(request: Request) -> Web:
     return web
 
 
-async def _live(web: Web) -> dict[str, Any]:
-    now = await read_now(web.database, web.settings.heartbeat_seconds)
+async def _shown(request: Request, web: Web, template: str) -> Response:
+    let_look(web, older_than=STALE_SECONDS)
+    now = await _read(web)
     for one in now["daemons"]:
         one["started_at"], one["seen_at"] = _time(one["started_at"]), _time(one["seen_at"])
     for one in now["letters"]:
         one["died_at"] = _time(one["died_at"])
     if now["dream"] is not None:
         now["dream"]["started_at"] = _time(now["dream"]["started_at"])
-    return {"here": now, "doctor": doctor_of(web), "free": _free(web), "pause": PAUSE_SECONDS}
+    return page(
+        request, template, here=now, doctor=doctor_of(web), free=_free(web), minutes=STEP_MINUTES, steps=STEPS
+    )
 
 
 def _time(text: str) -> datetime:
@@ -108,62 +188,28 @@ def _free(web: Web) -> int | None:
         return None
 
 
-async def _history(request: Request, web: Web) -> dict[str, Any]:
+async def _read(web: Web) -> dict[str, Any]:
+    """This moment, and the day before it; `queue`: the states of topics with jobs or dead letters, by name."""
     async with web.database.connection() as connection:
-        hour = await read_activity(connection, minutes=HOUR)
-        day = await read_activity(connection, minutes=DAY, step_minutes=DAY_STEP)
-        growth = await read_growth(connection, days=JUDGED_DAYS)
-    say, _ = translated(language_of(request))
-    by_name = {one.topic: one for one in hour.topics}
-    topics = [
-        {
-            "topic": one.topic,
-            "day": one.whole,
-            "hour": by_name[one.topic].whole if one.topic in by_name else None,
-            "plots": [
-                _plot(each, part, say(title), [say("waiting"), say("failed")])
-                for each, part, title in ((hour, by_name.get(one.topic), "Last hour"), (day, one, "Last day"))
-            ],
-        }
-        for one in sorted(day.topics, key=lambda one: -one.whole.done)
-    ]
-    return {"topics": topics, "recall": _judged(growth, say)}
-
-
-def _judged(growth: Sequence[Day], say: Callable[[str], str]) -> dict[str, Any]:
-    """How many retrievals there were, how they were judged, and the pictures of it that have something to show."""
-    asked, useful = sum(day.asked for day in growth), sum(day.useful for day in growth)
-    judged = useful + sum(day.not_useful for day in growth)
-    plots = [
-        plot(growth, PLOT_WIDTH, say)
-        for plot, shown in ((plot_judged, asked), (plot_useful, judged))
-        if shown
-    ]
-    return {
-        "days": JUDGED_DAYS,
-        "asked": asked,
-        "judged": judged,
-        "useful": useful,
-        "plots": [Markup(text_of(plot)) for plot in plots],  # noqa: S704 - as below
-    }
-
-
-def _plot(activity: Activity, one: TopicActivity | None, title: str, names: Sequence[str]) -> Markup:
-    """How many jobs waited, and how many attempts failed, as SVG."""
-    start, end = (time.strftime("%H:%M") for time in (activity.since, activity.until))
-    frame = Frame(title, start, end, number, PLOT_WIDTH, PLOT_HEIGHT, lambda value: max(2.0, round_up(value)))
-    steps = () if one is None else one.steps
-    series = [Series(names[0], [step.waiting for step in steps] or [0] * activity.steps)]
-    if any(step.failed for step in steps):
-        series.append(Series(names[1], [step.failed for step in steps]))
-    # Of ours: the drawing escapes what it is given, and has no script and no style.
-    return Markup(text_of(draw_lines(frame, series)))  # noqa: S704
+        topics = sorted(row["topic"] for row in await connection.fetch(TOPICS))
+        said: dict[str, Any] = json.loads(await connection.fetchval(READ, silence(), topics))
+        since = await connection.fetchval(SINCE)
+        steps = json.loads(await connection.fetchval(ACTIVITY, since))
+        said["judged"] = await connection.fetchrow(JUDGED)
+    states: dict[str, dict[str, int]] = {topic: {} for topic in topics}
+    for topic, state, jobs in said.pop("jobs"):
+        states[topic][state] = int(jobs)
+    by_step = {step: counts for step, *counts in steps}
+    day = [by_step.get(step, (0, 0, 0)) for step in range(STEPS)]
+    series = zip(("jobs done", "attempts failed", "jobs waiting"), zip(*day, strict=True), strict=True)
+    said["day"] = {"since": since, "series": [(name, [n or 0 for n in counts]) for name, counts in series]}
+    said["queue"] = states
+    return said
 
 
 routes: list[Route] = [
     Route("/", whole),
     Route("/now/live", live),
-    Route("/now/history", history),
     Route("/now/doctor", look, methods=["POST"]),
     Route("/now/dead", put_back, methods=["POST"]),
 ]

@@ -8,16 +8,17 @@ from uuid import UUID
 
 from starlette.datastructures import QueryParams
 
+from daemon.db.search_options import Option, options_of
 from daemon.web.errors import NotThereError
 from daemon.web.forms import BadValueError, number_in, text_in, time_in, uuid_in
 from daemon.web.viewer import Viewer
 
-ROLES = ("user", "assistant", "system", "tool")
 OTHER = "other_"
 """What the fields of the second setting begin with."""
 COUNT, MOST = 10, 100
 LONGEST = 8000
 """Characters of a question: it stands in the address of the page."""
+OPTIONS = tuple(options_of("recall"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +30,9 @@ class Options:
     given: dict[str, object] = field(default_factory=dict)
 
     @property
-    def relevant_only(self) -> bool:
-        """Whether what does not belong to the question is left out."""
-        return bool(self.given.get("relevant_only"))
+    def leave_out(self) -> bool:
+        """Whether what is found with a reason to leave it out is left out: a flag asks for it."""
+        return any(self.given.get(option.name) for option in OPTIONS if option.kind == "flag")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,25 +80,39 @@ def question_in(asked: QueryParams, viewer: Viewer) -> Question | None:
 
 def options_in(asked: QueryParams, side: str) -> Options:
     """The options whose fields begin with `side`; those that are left empty are not given. Raises BadValueError."""
-    given: dict[str, object] = {}
-    if (project := text_in(asked, f"{side}project", longest=200)) is not None:
-        given["project"] = project
-    if least := number_in(asked, f"{side}min_score", 0, least=0, most=1):
-        given["min_score"] = least
-    if asked.get(f"{side}relevant_only") == "yes":
-        given["relevant_only"] = True
-    for name in ("since", "until", "as_of"):
-        if (time := time_in(asked, side + name)) is not None:
-            given[name] = time.isoformat()
-    if roles := [role for role in asked.getlist(f"{side}role") if role]:
-        given["roles"] = roles
-    if (speakers := text_in(asked, f"{side}speakers", longest=2000)) is not None:
-        given["speakers"] = [name.strip() for name in speakers.split(",") if name.strip()]
-    if around := _whole(asked, f"{side}around", 0, least=0, most=10):
-        given["around"] = around
+    given = {}
+    for option in OPTIONS:
+        if (value := _value(asked, side + option.name, option)) is not None:
+            given[option.name] = value
     count = _whole(asked, f"{side}count", COUNT, least=1, most=MOST)
     sources = [source for source in asked.getlist(f"{side}source") if source]
     return Options(count, sources or None, given)
+
+
+def _value(asked: QueryParams, name: str, option: Option) -> object:
+    """The value of an option's field; None where it is left empty."""
+    match option.kind:
+        case "flag":
+            return True if asked.get(name) == "yes" else None
+        case "roles":
+            return [role for role in asked.getlist(name.removesuffix("s")) if role] or None
+    if not asked.get(name, "").strip():
+        return None
+    least, most = option.lowest or 0, option.highest or 1
+    match option.kind:
+        case "whole":
+            return _whole(asked, name, 0, least=least, most=most)
+        case "number":
+            return number_in(asked, name, 0, least=least, most=most)
+        case "time":
+            return None if (time := time_in(asked, name)) is None else time.isoformat()
+        case "uuid":
+            return str(uuid_in(asked, name))
+        case "names":
+            names = (text_in(asked, name, longest=2000) or "").split(",")
+            return [each.strip() for each in names if each.strip()] or None
+        case _:
+            return text_in(asked, name, longest=200)
 
 
 def _whole(asked: QueryParams, name: str, default: int, *, least: int, most: int) -> int:

@@ -41,23 +41,18 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What one setting finds. `seen`: names this answer to this question; see judging."""
+    """What one setting finds."""
 
-    side: str
     results: list[Result]
     left_out: list[Result]
-    seen: str = ""
-    judged: bool | None = None
 
 
-def found_of(
-    side: str, rows: Sequence[Any], options: Options, parents: Mapping[UUID, UUID], most: float
-) -> Found:
+def found_of(rows: Sequence[Any], options: Options, parents: Mapping[UUID, UUID], most: float) -> Found:
     """`most`: the highest sum that a bar has to show, see highest()."""
     results: list[Result] = []
     left_out: list[Result] = []
     for row in rows:
-        is_out = options.relevant_only and row["left_out"] is not None
+        is_out = options.leave_out and row["left_out"] is not None
         made = Result(
             None if is_out else len(results) + 1,
             row,
@@ -67,7 +62,7 @@ def found_of(
             score_of(row),
         )
         (left_out if is_out else results).append(made)
-    return Found(side, results, left_out)
+    return Found(results, left_out)
 
 
 def highest(rows: Sequence[Any]) -> float:

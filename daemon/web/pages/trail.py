@@ -18,7 +18,7 @@ from daemon.trail.ledgers import ask_ledgers
 from daemon.trail.proving import NoProof, prove
 from daemon.trail.reading import Found, read_keys, verify_all
 from daemon.web.background import Background
-from daemon.web.forms import BadValueError, text_in
+from daemon.web.forms import BadValueError
 from daemon.web.lists import AT_ONCE, WRONG_PAGE
 from daemon.web.render import page
 from daemon.web.viewer import ids_found, reading, seen
@@ -26,39 +26,24 @@ from daemon.web.web import Web, viewer_of, web_of
 from memory.trail.note import BadNote
 from memory.trail.proof import check
 
-CATEGORIES = ("incident", "decision", "milestone")
-LOOKED_AT = 5000
-"""Anchors that a page looks through for a category or an agent: leaves have neither, so each one's row is read."""
 MOST_SHOWN = 200
 """Breaks that the page lists."""
 # The log is the daemon's own, and says no content; the rows are read with the viewer's rights.
 LEAVES = f"""
-with looked as (
-    select * from memoryd.trail_leaves l where $1::bigint is null or l.id < $1 order by l.id desc limit {LOOKED_AT}
-)
 select l.id, l.anchor_id, l.position, l.salt is null as erased, c.size, c.signed_at,
        (select count(*) from memoryd.trail_receipts r where r.anchor_id = l.anchor_id and r.final) as kept
-from looked l
-join public.memory_anchors a on a.id = l.anchor_id
+from memoryd.trail_leaves l
 left join lateral (
     select c.size, c.signed_at from memoryd.trail_checkpoints c where c.size > l.position order by c.size limit 1) c on true
-where ($2::text is null or a.category = $2)
-  and ($3::text is null or a.agent_id = $3)
+where $1::bigint is null or l.id < $1
 order by l.id desc
 limit {AT_ONCE + 1}
 """  # noqa: S608 - a constant of ours
-# To which leaf that looks; no row where there are no more.
-LAST_LOOKED_AT = f"""
-select l.id from memoryd.trail_leaves l
-where ($1::bigint is null or l.id < $1)
-  and exists (select from memoryd.trail_leaves o where o.id < l.id)
-order by l.id desc limit 1 offset {LOOKED_AT - 1}
-"""  # noqa: S608
 OWN = f"""
 select a.id
 from public.agent_memory m
 join public.memory_anchors a on a.memory_id = m.id
-where m.user_id = $3 and ($1::text is null or a.category = $1) and ($2::text is null or a.agent_id = $2)
+where m.user_id = $1
 order by a.created_at desc nulls last, a.id desc
 limit {AT_ONCE}
 """  # noqa: S608 - a constant of ours
@@ -109,10 +94,10 @@ from memoryd.trail t
 left join lateral (select c.size, c.signed_at from memoryd.trail_checkpoints c order by c.size desc limit 1) c on true
 """
 KEYS = """
-select k.verifier, k.first_used,
-       k.key_id = (select c.key_id from memoryd.trail_checkpoints c order by c.size desc limit 1) as in_use
-from memoryd.trail_keys k
-order by k.first_used desc, k.key_id
+select c.verifier, min(c.signed_at) as first_used, bool_or(c.size = l.size) as in_use
+from memoryd.trail_checkpoints c cross join (select max(c.size) as size from memoryd.trail_checkpoints c) l
+group by c.verifier
+order by min(c.size) desc
 """
 MOST_COUNTED = 10_000
 LEDGERS = f"""
@@ -130,54 +115,29 @@ order by g.name
 
 
 async def listing(request: Request) -> Response:
-    """The newest anchors, and how the log stands."""
-    web, viewer, asked = web_of(request), viewer_of(request), request.query_params
-    category, agent = text_in(asked, "category"), text_in(asked, "agent", longest=200)
-    if viewer.user is not None:
-        async with reading(web.database, viewer) as connection:
-            ids = await ids_found(connection, viewer, OWN, category, agent, viewer.user)
-            rows = await connection.fetch(ROWS, ids)
-        return page(
-            request,
-            "trail/list.html",
-            rows=rows,
-            leaves={},
-            asked=asked,
-            categories=CATEGORIES,
-            next_page=None,
-            looked=None,
-            **NO_LOG,
-        )
-    before = _position(asked)
-    leaves = await web.database.fetch(LEAVES, before, category, agent)
-    shown = leaves[:AT_ONCE]
-    next_page = str(shown[-1]["id"]) if len(leaves) > AT_ONCE else None
-    looked = None
-    if next_page is None and (category or agent):
-        last = await web.database.fetchval(LAST_LOOKED_AT, before)
-        next_page, looked = (None, None) if last is None else (str(last), LOOKED_AT)
+    """The newest anchors, and how the log stands, which an end user does not see."""
+    web, viewer = web_of(request), viewer_of(request)
+    log: dict[str, Any] = {"state": None, "leaves": {}, "next_page": None}
+    ids: list[UUID] = []
+    if viewer.user is None:
+        leaves = await web.database.fetch(LEAVES, _position(request.query_params))
+        shown = leaves[:AT_ONCE]
+        ids = [leaf["anchor_id"] for leaf in shown]
+        log = {
+            "leaves": {leaf["anchor_id"]: leaf for leaf in shown},
+            "next_page": str(shown[-1]["id"]) if len(leaves) > AT_ONCE else None,
+            "state": await web.database.fetchrow(STATE),
+            "keys": await web.database.fetch(KEYS),
+            "ledgers": await web.database.fetch(LEDGERS),
+            "check": _check(web),
+            "most": MOST_SHOWN,
+            "most_counted": MOST_COUNTED,
+        }
     async with reading(web.database, viewer) as connection:
-        rows = await connection.fetch(ROWS, [leaf["anchor_id"] for leaf in shown])
-    return page(
-        request,
-        "trail/list.html",
-        rows=rows,
-        leaves={leaf["anchor_id"]: leaf for leaf in shown},
-        asked=asked,
-        categories=CATEGORIES,
-        next_page=next_page,
-        looked=looked,
-        state=await web.database.fetchrow(STATE),
-        keys=await web.database.fetch(KEYS),
-        ledgers=await web.database.fetch(LEDGERS),
-        check=_check(web),
-        most=MOST_SHOWN,
-        most_counted=MOST_COUNTED,
-    )
-
-
-NO_LOG: Mapping[str, Any] = {"state": None, "keys": (), "ledgers": (), "check": None, "most": MOST_SHOWN}
-"""What the page of an end user has instead of the log."""
+        if viewer.user is not None:
+            ids = await ids_found(connection, viewer, OWN, viewer.user)
+        rows = await connection.fetch(ROWS, ids)
+    return page(request, "trail/list.html", rows=rows, **log)
 
 
 def _position(asked: Mapping[str, str]) -> int | None:

@@ -29,15 +29,20 @@ document.addEventListener("input", (event) => {
 // Times are UTC in the page; the reader's own time is in the hint.
 const localTimes = () => {
   for (const element of document.querySelectorAll("time[datetime]:not([title])"))
-    element.title = new Date(element.dateTime).toLocaleString(document.documentElement.lang, { timeZoneName: "short" });
+    element.title = new Date(element.dateTime).toLocaleString(undefined, { timeZoneName: "short" });
 };
 
 document.addEventListener("DOMContentLoaded", () => {
   refreshing();
   localTimes();
 });
-// What was loaded may be refreshed in its turn, or not any more.
+// What the reader has opened stays open when a part of the page is refreshed; what was loaded may be refreshed in its turn.
+let opened = [];
+document.addEventListener("htmx:beforeSwap", () => {
+  opened = [...document.querySelectorAll("details[open][id]")].map((element) => element.id);
+});
 document.addEventListener("htmx:afterSwap", () => {
+  for (const id of opened) document.getElementById(id)?.setAttribute("open", "");
   refreshing();
   localTimes();
 });

@@ -26,12 +26,10 @@ as $$
     where memoryd.caller_is_service() and s.message_id = any(p_messages)
     union all
     select s.message_id, s.memory_id
-    from memoryd.facts f
-    join memoryd.fact_sources s on s.memory_id = f.memory_id
+    from memoryd.fact_sources s
+    join public.agent_memory m on m.id = s.memory_id
     where not memoryd.caller_is_service()
-      and f.user_id = memoryd.caller_id() and s.message_id = any(p_messages)
-      and exists (select from public.agent_memory m
-                  where m.id = f.memory_id and m.user_id = memoryd.caller_id())
+      and m.user_id = memoryd.caller_id() and s.message_id = any(p_messages)
 $$;
 
 -- Which contexts of commands show these rows. To an end user those of their own commands that show their own

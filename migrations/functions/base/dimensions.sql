@@ -2,7 +2,7 @@
 create or replace function memoryd.dimensions() returns integer
 language sql stable parallel safe security definer
 set search_path = pg_catalog, pg_temp
-as $$ select memoryd.setting_integer('dimensions') $$;
+as $$ select (s.value #>> '{}')::integer from memoryd.settings s where s.key = 'dimensions' $$;
 
 -- dimensions(), read from the table that is searched: so it agrees with what the rest of the statement finds
 -- there, also while the generations change places.

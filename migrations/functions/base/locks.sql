@@ -1,16 +1,17 @@
--- Locks that only memoryd can take: rows of memoryd.locks, and the table memoryd.erased_texts. Each lasts
--- until the end of the transaction. Statements after the call see what the transaction committed that had
--- the lock before.
+-- Locks that only memoryd can take: rows of memoryd.lanes (topic lock), and the table memoryd.erased_texts.
+-- Each lasts until the end of the transaction. Statements after the call see what the transaction committed
+-- that had the lock before.
 
 create or replace function memoryd.lock(p_name text) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    perform from memoryd.locks l where l.name = p_name for update;
+    perform from memoryd.lanes l where l.topic = 'lock' and l.lane = p_name for update;
     if not found then
         raise exception 'no lock %', p_name
-            using errcode = 'undefined_object', hint = 'Names: select name from memoryd.locks.';
+            using errcode = 'undefined_object',
+                  hint = 'Names: select lane from memoryd.lanes where topic = ''lock''.';
     end if;
 end
 $$;
@@ -22,10 +23,11 @@ language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    perform from memoryd.locks l where l.name = p_name for share;
+    perform from memoryd.lanes l where l.topic = 'lock' and l.lane = p_name for share;
     if not found then
         raise exception 'no lock %', p_name
-            using errcode = 'undefined_object', hint = 'Names: select name from memoryd.locks.';
+            using errcode = 'undefined_object',
+                  hint = 'Names: select lane from memoryd.lanes where topic = ''lock''.';
     end if;
 end
 $$;

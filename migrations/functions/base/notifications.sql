@@ -15,13 +15,8 @@ language sql volatile
 set search_path = pg_catalog, pg_temp
 as $$ select pg_notify('memoryd', p_topic) where memoryd.may_notify() $$;
 
--- Tells clients of an event. A setting turns it off, since NOTIFY takes a lock on the whole server at
--- commit.
+-- Tells clients of an event.
 create or replace function memoryd.announce(p_channel text, p_payload text) returns void
 language sql volatile
 set search_path = pg_catalog, pg_temp
-as $$
-    select pg_notify(p_channel, p_payload)
-    where (select value from memoryd.settings where key = 'public_notifications') = 'true'::jsonb
-      and memoryd.may_notify()
-$$;
+as $$ select pg_notify(p_channel, p_payload) where memoryd.may_notify() $$;

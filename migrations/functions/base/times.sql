@@ -1,7 +1,7 @@
 -- The time that a text names: "in January", "last week", "vor zwei Tagen", "la semana pasada", "il y a deux
 -- jours", "2024年3月", "between May and July", "two days before Christmas".
 --
--- A text is read as a line of signs, one a word, which are the same in all languages (memoryd.time_signs):
+-- A text is read as a line of signs, one a word, which are the same in all languages (memoryd.plain_signs):
 --   m3 a month        s6 a season, by its first month   n14 a number in digits       last, this, next, ago,
 --   w1 a weekday      uw a unit: d day, e weekend,      k2 a number in words         before, after, since,
 --   d-1 a day from       w week, m month, y year        y2024 a year                 until, early, mid, late,
@@ -9,11 +9,12 @@
 -- A sign with a `?` is one of a word that means something else, too, as "may" does: it counts only beside
 -- other signs. The grammar of times is then one for all languages (memoryd.times_in).
 
--- The sign of each word: English, German, Spanish, French, Chinese.
-create or replace function memoryd.time_words() returns jsonb
-language sql immutable parallel safe
-set search_path = pg_catalog, pg_temp
-as $$
+-- The sign of each word: English, German, Spanish, French, Chinese (time_words); those without which no text
+-- names a time (core_time_words); and the Chinese ones as a pattern, since they are not set apart by spaces
+-- (time_characters). Computed here, and not in each session.
+do $do$
+declare
+    signs constant jsonb := (
     select jsonb_object_agg(w.word, s.sign)
     from (values
         ('m1', 'january januar jänner enero janvier'), ('m1?', 'jan'),
@@ -71,7 +72,26 @@ as $$
         ('and', 'and und y et 和'), ('to', 'to 到 至'), ('between', 'between from zwischen von entre')
     ) as s(sign, words)
     cross join lateral string_to_table(s.words, ' ') as w(word)
-$$;
+    );
+    core constant jsonb := (
+        select jsonb_object_agg(w.key, null) from jsonb_each_text(signs) w where w.value ~ '^([mwsd]-?\d|u)');
+    characters constant text := (
+        select string_agg(w, '|' order by length(w) desc, w)
+        from jsonb_object_keys(signs) w where w ~ '[一-鿿]');
+begin
+    execute format($s$
+create or replace function memoryd.time_words() returns jsonb
+language sql immutable parallel safe
+return %L::jsonb;
+create or replace function memoryd.core_time_words() returns jsonb
+language sql immutable parallel safe
+return %L::jsonb;
+create or replace function memoryd.time_characters() returns text
+language sql immutable parallel safe
+return %L::text;
+$s$, signs, core, characters);
+end
+$do$;
 
 -- The day of a time, in UTC; null for an infinite one. Inlined.
 create or replace function memoryd.day_of(p_at timestamptz) returns date
@@ -110,43 +130,6 @@ begin
             then 't' || d[3] || lpad(d[1], 2, '0') || lpad(d[2], 2, '0')
                 || ' t' || d[3] || lpad(d[2], 2, '0') || lpad(d[1], 2, '0')
         else '_' end;
-end
-$$;
-
--- The Chinese words for times, as a pattern: they are not set apart by spaces.
-create or replace function memoryd.time_characters() returns text
-language sql immutable parallel safe
-set search_path = pg_catalog, pg_temp
-as $$
-    select string_agg(w, '|' order by length(w) desc, w)
-    from jsonb_object_keys(memoryd.time_words()) w where w ~ '[一-鿿]'
-$$;
-
--- A text as a line of signs, with a space before and after each.
-create or replace function memoryd.time_signs(p_text text) returns text
-language plpgsql stable parallel safe
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    words constant jsonb := memoryd.time_words();
-    ascii constant boolean := octet_length(p_text) = length(p_text);
-    word text := '\d+(?:[./-]\d+){0,2}\.?(?:st|nd|rd|th|er)?|[a-zà-öø-ÿœß]+|[^\s,.''’-]';
-begin
-    if not ascii and p_text ~ '[一-鿿]' then
-        word := '[\d一二三四五六七八九十两]+(?:月份?|[日号年]|)|' || memoryd.time_characters()
-            || '|' || word;
-    end if;
-    return (
-        select ' ' || string_agg(coalesce(
-            words ->> m[1],
-            case when left(m[1], 1) collate "C" between '0' and '9'
-                      or not ascii and m[1] ~ '^[\d一二三四五六七八九十两]'
-                 then memoryd.number_sign(m[1]) else '_' end),
-            ' ' order by nth) || ' '
-        from regexp_matches(
-            replace(replace(replace(lower(p_text), 'il y a', 'hace'), 'avant-hier', 'vorgestern'),
-                    'week-end', 'weekend'),
-            word, 'g') with ordinality as t(m, nth));
 end
 $$;
 
@@ -201,15 +184,6 @@ language sql immutable parallel safe
 return case when isempty(p_days) then p_days
             else daterange((lower(p_days) + p_by)::date, (upper(p_days) + p_by)::date) end;
 
--- The words without which no text names a time.
-create or replace function memoryd.core_time_words() returns jsonb
-language sql immutable parallel safe
-set search_path = pg_catalog, pg_temp
-as $$
-    select jsonb_object_agg(w.key, null) from jsonb_each_text(memoryd.time_words()) w
-    where w.value ~ '^([mwsd]-?\d|u)'
-$$;
-
 -- Whether a text may name a time: others are not read further.
 create or replace function memoryd.may_name_time(p_text text) returns boolean
 language plpgsql immutable parallel safe
@@ -222,35 +196,9 @@ begin
 end
 $$;
 
--- The line with signs decided that are of words which mean something else, too: may, march, fall, a weekday
--- count only beside what says that a time is meant; hier is here in German, morgen and mañana the morning.
-create or replace function memoryd.decide_signs(p_line text, p_text text) returns text
-language plpgsql stable parallel safe
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    line text := p_line;
-begin
-    if line like '% d%?%' then
-        if p_text ~* '\m(ich|ist|wir|was|wo|wer|sind|hat|habe|haben|das|die|der|nicht|gibt|steht)\M' then
-            line := replace(line, ' d-1? ', ' _ ');
-        end if;
-        line := regexp_replace(line, '\m(in|of|this|good|d0|d-1) d1\?', '\1 ud', 'g');
-        line := replace(replace(line, ' d1? ', ' d1 '), ' d-1? ', ' d-1 ');
-    end if;
-    line := regexp_replace(
-        line,
-        '\m((?:in|since|until|before|after|between|early|mid|late|last|this(?! m5)|next|um|n\d+|of(?= w))'
-            '(?: of)*) ([mws]\d+)\?', '\1 \2', 'g');
-    line := regexp_replace(line, '\m([mws]\d+)\?(?= (last|next|[nyY]\d|of [yY]\d))', '\1', 'g');
-    line := regexp_replace(
-        line, '\m([mws]\d+(?: [nyY]\d+)* (?:and|to|until)(?: of)*) ([mws]\d+)\?', '\1 \2', 'g');
-    return regexp_replace(line, '\m[mws]\d+\?', '_', 'g');
-end
-$$;
-
--- A line of signs in which every sign that is left stands for a time: words that mean something else, too,
--- are decided by the signs beside them, and what languages write in different ways is written in one.
+-- A text as a line of signs, with a space before and after each, in which every sign that is left stands for
+-- a time: words that mean something else, too, are decided by the signs beside them, and what languages write
+-- in different ways is written in one.
 -- Postgres keeps 32 compiled patterns: a pattern is applied only where the line has what it is for.
 create or replace function memoryd.plain_signs(p_text text, p_today date) returns text
 language plpgsql stable parallel safe
@@ -258,13 +206,45 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     year constant integer := extract(year from p_today);
-    line text := memoryd.time_signs(p_text);
+    words constant jsonb := memoryd.time_words();
+    ascii constant boolean := octet_length(p_text) = length(p_text);
+    word text := '\d+(?:[./-]\d+){0,2}\.?(?:st|nd|rd|th|er)?|[a-zà-öø-ÿœß]+|[^\s,.''’-]';
+    line text;
 begin
+    if not ascii and p_text ~ '[一-鿿]' then
+        word := '[\d一二三四五六七八九十两]+(?:月份?|[日号年]|)|' || memoryd.time_characters()
+            || '|' || word;
+    end if;
+    line := (
+        select ' ' || string_agg(coalesce(
+            words ->> m[1],
+            case when left(m[1], 1) collate "C" between '0' and '9'
+                      or not ascii and m[1] ~ '^[\d一二三四五六七八九十两]'
+                 then memoryd.number_sign(m[1]) else '_' end),
+            ' ' order by nth) || ' '
+        from regexp_matches(
+            replace(replace(replace(lower(p_text), 'il y a', 'hace'), 'avant-hier', 'vorgestern'),
+                    'week-end', 'weekend'),
+            word, 'g') with ordinality as t(m, nth));
     if line like '%w of m%' then
         line := replace(replace(line, ' last uw of m', ' late m'), ' first uw of m', ' early m');
     end if;
     if line like '%?%' then
-        line := memoryd.decide_signs(line, p_text);
+        if line like '% d%?%' then
+            if p_text ~* '\m(ich|ist|wir|was|wo|wer|sind|hat|habe|haben|das|die|der|nicht|gibt|steht)\M' then
+                line := replace(line, ' d-1? ', ' _ ');
+            end if;
+            line := regexp_replace(line, '\m(in|of|this|good|d0|d-1) d1\?', '\1 ud', 'g');
+            line := replace(replace(line, ' d1? ', ' d1 '), ' d-1? ', ' d-1 ');
+        end if;
+        line := regexp_replace(
+            line,
+            '\m((?:in|since|until|before|after|between|early|mid|late|last|this(?! m5)|next|um|n\d+|of(?= w))'
+                '(?: of)*) ([mws]\d+)\?', '\1 \2', 'g');
+        line := regexp_replace(line, '\m([mws]\d+)\?(?= (last|next|[nyY]\d|of [yY]\d))', '\1', 'g');
+        line := regexp_replace(
+            line, '\m([mws]\d+(?: [nyY]\d+)* (?:and|to|until)(?: of)*) ([mws]\d+)\?', '\1 \2', 'g');
+        line := regexp_replace(line, '\m[mws]\d+\?', '_', 'g');
     end if;
     line := replace(line, ' of ', ' ');
     if line like '% uy %' then
@@ -480,16 +460,6 @@ begin
               select daterange(d.day, d.day, '[]') from memoryd.day_of(p_valid_from) as d(day)
               where d.day is not null) t);
 end
-$$;
-
--- The same days and as much before and after them as a third of each time, two days or more: what is near.
-create or replace function memoryd.near_times(p_times datemultirange) returns datemultirange
-language sql immutable parallel safe
-set search_path = pg_catalog, pg_temp
-as $$
-    select range_agg(daterange(lower(t.days) - w.days, upper(t.days) + w.days))
-    from unnest(p_times) as t(days)
-    cross join lateral (select greatest(2, coalesce(upper(t.days) - lower(t.days), 0) / 3)) as w(days)
 $$;
 
 -- How well a row fits the times that a question names, from 0 to 1. Inlined.

@@ -11,12 +11,6 @@
 -- p_only_user: the block contains only what the user p_user may read. So it has no memories of the agents'
 -- own, and not the agent's identity.
 
--- How many characters a context may have: six for each word of the option, else of the setting context_words.
-create or replace function memoryd.context_space(p_words integer) returns integer
-language sql stable security definer
-set search_path = pg_catalog, pg_temp
-as $$ select 6 * coalesce(p_words, memoryd.setting_integer('context_words'), 500) $$;
-
 -- Whether two texts that have the same words also say the same: the same numbers in the same order, and as
 -- many negations.
 create or replace function memoryd.says_same(p_one text, p_other text) returns boolean
@@ -210,11 +204,13 @@ $$;
 -- All lines that may stand in the context of a message, each with the reason where it does not. For a user:
 -- what the user may read, and (without p_only_user) what belongs to nobody and has no access level.
 -- p_patterns: what of the knowledge is asked for (memoryd.pattern_scopes), beside what says one of p_names.
--- p_conditions: which turns are left out, as those of the conversation that is going on. p_explained: also
--- what does not belong to the message, with the reason.
+-- p_conditions: which turns are left out, as those of the conversation that is going on. p_profile: lines
+-- that stand above: they take room, and nothing says the same again. p_explained: also what does not belong
+-- to the message, with the reason.
 create or replace function memoryd.gather_lines(
     p_agent text, p_message text, p_user uuid, p_only_user boolean, p_embedding vector, p_patterns text[],
-    p_names text[], p_space integer, p_conditions memoryd.conditions, p_explained boolean)
+    p_names text[], p_space integer, p_conditions memoryd.conditions, p_profile memoryd.context_line[],
+    p_explained boolean)
 returns setof memoryd.context_line
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
@@ -257,6 +253,9 @@ begin
     from memoryd.choose_lines(array(
         select (l.source, l.kind, l.id, l.scope, l.score, l.created_at, l.trust, l.content, l.line,
                 coalesce(l.why, case
+                    when l.source = 'memory' and exists (
+                        select from unnest(p_profile) p
+                        where p.id = l.id or lower(p.content) = lower(l.content)) then 'said above'
                     when l.source = 'knowledge' and lower(l.content) !~ coalesce(named, '^\M')
                          and not exists (
                         select from memoryd.pattern_scopes() s
@@ -274,7 +273,7 @@ begin
                     where m.source = 'memory' and m.score >= 0.5
                       and memoryd.kin_of(m.source, m.kind) = 'is known') enough
         order by l.score desc, l.source = 'knowledge' and l.trust = 'own' desc, l.created_at desc, l.id),
-        p_space) c;
+        p_space - coalesce((select sum(length(p.line) + 1)::integer + 40 from unnest(p_profile) p), 0)) c;
 end
 $$;
 
@@ -287,7 +286,8 @@ as $$
     select E'\n' || p_heading || E'\n' || string_agg(
                l.line, E'\n'
                order by case when p_source = 'memory' then l.created_at end,
-                        case when p_source = 'memory' then l.id end, l.score desc, l.line)
+                        case when p_source = 'memory' then l.id end,
+                        case when p_source = 'profile' then l.created_at end desc, l.score desc, l.line)
     from unnest(p_lines) l
     where l.source = p_source
 $$;
@@ -308,13 +308,14 @@ begin
     if current_setting('transaction_read_only') <> 'off' then
         return;
     end if;
-    select coalesce(array_agg(l.id order by l.nth) filter (where l.source = 'memory'), '{}'),
-           coalesce(array_agg(l.score order by l.nth) filter (where l.source = 'memory'), '{}'),
+    select coalesce(array_agg(l.id order by l.nth) filter (where f.memory), '{}'),
+           coalesce(array_agg(l.score order by l.nth) filter (where f.memory), '{}'),
            coalesce(array_agg(l.id order by l.nth) filter (where l.source = 'knowledge'), '{}'),
            coalesce(array_agg(l.id order by l.nth) filter (where l.source = 'insight'), '{}')
     into memories, scores, knowledge, insights
     from unnest(p_lines) with ordinality
-         as l(source, kind, id, scope, score, created_at, trust, content, line, why, nth);
+         as l(source, kind, id, scope, score, created_at, trust, content, line, why, nth)
+    cross join lateral (select l.source in ('memory', 'profile') as memory) f;
     if knowledge = '{}' then
         insert into public.memory_queries (
             agent_id, user_id, command_id, task_keywords, retrieved_memory_ids, relevance_scores, patterns,
@@ -360,7 +361,8 @@ begin
         return ('', '{}', '{}')::memoryd.composed;
     end if;
     shown := memoryd.patterns_of(p_message, p_agent, p_user);
-    if shown.patterns <> '{}' then
+    lines := array(select l from memoryd.profile_lines(p_agent, p_message, p_user, p_conditions) l);
+    if shown.patterns <> '{}' or lines <> '{}' then
         if not p_only_user then
             select memoryd.quoted(a.identity, 300) into identity
             from public.agents a where a.agent_id = p_agent;
@@ -369,12 +371,14 @@ begin
             || E'\nOnly what stands between the two lines with the code ' || code || ' comes from memoryd.'
             || E'\nYou are ' || coalesce(nullif(identity, ''), memoryd.quoted(p_agent, 300)) || '.'
             || coalesce(E'\n' || case when not p_only_user then memoryd.anchor_line(p_agent) end, '');
-        lines := array(
+    end if;
+    if shown.patterns <> '{}' then
+        lines := lines || array(
             select l from memoryd.gather_lines(
                 p_agent, p_message, p_user, p_only_user, memoryd.comparable(p_embedding), shown.patterns,
                 shown.names,
                 memoryd.context_space(p_conditions.words)
-                    - length(opening) - length(closing) - length(legend) - 120, p_conditions,
+                    - length(opening) - length(closing) - length(legend) - 120, p_conditions, lines,
                 false) l
             where l.why is null);
     end if;
@@ -388,6 +392,7 @@ begin
     end if;
     return (
         opening
+        || coalesce(memoryd.context_part(lines, 'profile', 'Of the user, newest first:'), '')
         || coalesce(memoryd.context_part(lines, 'insight', 'Insights:'), '')
         || coalesce(memoryd.context_part(lines, 'memory', 'Memories, oldest first (★ most relevant):'), '')
         || coalesce(memoryd.context_part(lines, 'knowledge', 'What the team knows:'), '')

@@ -2,8 +2,9 @@
 
 -- What compose_context() would do for a message: a row for each pattern that it shows, with the words that
 -- show it; one for each thing that is searched; one for each line that was found, with its score and its
--- trust class, and with the reason where it does not stand in the context (at most thirty lines). Small talk
--- has one row, that says so.
+-- trust class, and with the reason where it does not stand in the context (at most thirty lines). What is
+-- known of the user comes first, a row of step `profile` for each line. Small talk has one more row, which
+-- says so.
 create or replace function memoryd.explain_lines(
     p_agent text, p_message text, p_user uuid, p_only_user boolean, p_embedding vector,
     p_conditions memoryd.conditions default null)
@@ -17,11 +18,14 @@ as $$
 #variable_conflict use_column
 declare
     found constant record := memoryd.patterns_of(p_message, p_agent, p_user);
+    profile constant memoryd.context_line[] := array(
+        select l from memoryd.profile_lines(p_agent, p_message, p_user, p_conditions) l);
 begin
     if memoryd.memory_is_off(p_user) then
         return query select 'skipped', null, null::uuid, null::float8, null, false, 'memory is switched off';
         return;
     end if;
+    return query select 'profile', 'memory', p.id, p.score, p.trust, true, p.line from unnest(profile) p;
     if found.patterns = '{}' then
         return query select 'skipped', null, null::uuid, null::float8, null, false, 'small talk';
         return;
@@ -50,7 +54,7 @@ begin
     from (select g.*, row_number() over (order by g.why is null desc, g.nth) as rank
           from memoryd.gather_lines(
               p_agent, p_message, p_user, p_only_user, memoryd.comparable(p_embedding), found.patterns,
-              found.names, memoryd.context_space(p_conditions.words) - 400, p_conditions, true)
+              found.names, memoryd.context_space(p_conditions.words) - 400, p_conditions, profile, true)
               with ordinality
               as g(source, kind, id, scope, score, created_at, trust, content, line, why, nth)) l
     where l.rank <= 30

@@ -1,6 +1,12 @@
 -- What recall finds for a task, as lines of a context: insights, memories, the team's knowledge, passages of
 -- documents and turns of earlier conversations. compose.sql chooses among them.
 
+-- How many characters a context may have: six for each word of the option, else of the setting context_words.
+create or replace function memoryd.context_space(p_words integer) returns integer
+language sql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$ select 6 * coalesce(p_words, memoryd.setting_integer('context_words'), 500) $$;
+
 -- What recall found as a line: with its date, and of knowledge its tier and category, of a document its
 -- title, of a turn who said it. p_own: a turn of the agent that reads it.
 create or replace function memoryd.passage_line(
@@ -55,8 +61,6 @@ begin
     request.count := 180;
     request.filter := '{}';
     request.conditions := p_conditions;
-    request.min_score := 0;
-    request.relevant_only := true;
     request.explained := p_explained;
     request.by_kind := true;
     return query select r.* from memoryd.best_rows(request) r;
@@ -157,4 +161,22 @@ begin
             else memoryd.trust_of_passage(f.source, f.metadata) end as trust offset 0) t
     order by f.score desc, f.created_at desc, f.id;
 end
+$$;
+
+-- What is known of the user (memoryd.profile_of) as lines, the newest first, as far as the context has room.
+-- Their source is `profile`.
+create or replace function memoryd.profile_lines(
+    p_agent text, p_message text, p_user uuid, p_conditions memoryd.conditions)
+returns setof memoryd.context_line
+language sql stable
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+    select 'profile', l.kind, l.id, l.scope, l.score, l.created_at, l.trust, l.content, l.line, null
+    from (select f.*, sum(length(f.line) + 1) over (order by f.nth) as used
+          from memoryd.lines_of(
+              array(select p from memoryd.profile_of(p_user, p_agent, p_conditions) p),
+              p_agent, p_message, memoryd.scope_of(p_user, null)) with ordinality
+              as f(source, kind, id, scope, score, created_at, trust, content, line, why, nth)) l
+    where l.used <= memoryd.context_space(p_conditions.words) - 400
+    order by l.nth
 $$;

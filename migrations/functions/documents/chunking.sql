@@ -268,7 +268,8 @@ as $$
 declare
     caller constant memoryd.caller := memoryd.current_caller();
     access constant public.user_memory_access :=
-        case when not caller.privileged then memoryd.caller_access() end;
+        case when not caller.privileged
+             then memoryd.access_of(caller.user_id, memoryd.current_project()) end;
 begin
     if caller.privileged and not caller.is_service then
         perform memoryd.audit_admin_read('documents', c.user_id)

@@ -10,34 +10,6 @@
 -- No token has U+2581 behind another character. So a text may be cut before each run of U+2581, into words
 -- that do not depend on each other.
 
--- The words of a text, each with the U+2581 before it, and its control tokens as memoryd.tokens names them.
-create or replace function memoryd.words_to_embed(p_text text) returns text[]
-language plpgsql immutable parallel safe
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    if p_text = '' then
-        return '{}';
-    end if;
-    if strpos(p_text, '<') = 0 or p_text !~ '<(s|/s|unk)>' then
-        -- Where single spaces part the words, no pattern is needed.
-        if strpos(p_text, '  ') = 0 and p_text not like ' %' and strpos(p_text, '▁') = 0 then
-            return array(select '▁' || w from string_to_table(p_text, ' ') w);
-        end if;
-        return array(select w[1] from regexp_matches(
-            '▁' || replace(p_text, ' ', '▁'), '▁*[^▁]+|▁+', 'g') w);
-    end if;
-    return array(
-        select w[1]
-        from regexp_split_to_table(p_text, '<(?:s|/s|unk)>') as part
-        cross join regexp_matches(
-            '▁' || replace(part, ' ', '▁'), '▁*[^▁]+|▁+', 'g') as w
-        where part <> ''
-        union all
-        select ' ' || c[1] from regexp_matches(p_text, '<(?:s|/s|unk)>', 'g') as c);
-end
-$$;
-
 -- The tokens of words that are not tokens themselves.
 --
 -- All tokens that occur in the words are looked up at once. Then each is made, in the order of ranks, if its
@@ -130,7 +102,8 @@ set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 as $$
 declare
-    words constant text[] := memoryd.words_to_embed(left(p_text, 8192));
+    given constant text := left(p_text, 8192);
+    words text[];
     dimensions constant integer := memoryd.dimensions();
     other_words text[];
     more vector;
@@ -138,6 +111,23 @@ declare
 begin
     if not memoryd.embeds_here() then
         return null;
+    end if;
+    -- The words, each with the U+2581 before it, and its control tokens as memoryd.tokens names them.
+    if given = '' then
+        words := '{}';
+    elsif (strpos(given, '<') = 0 or given !~ '<(s|/s|unk)>')
+          and strpos(given, '  ') = 0 and given not like ' %' and strpos(given, '▁') = 0 then
+        -- Where single spaces part the words, no pattern is needed.
+        words := array(select '▁' || w from string_to_table(given, ' ') w);
+    else
+        words := array(
+            select w[1]
+            from regexp_split_to_table(given, '<(?:s|/s|unk)>') as part
+            cross join regexp_matches(
+                '▁' || replace(part, ' ', '▁'), '▁*[^▁]+|▁+', 'g') as w
+            where part <> ''
+            union all
+            select ' ' || c[1] from regexp_matches(given, '<(?:s|/s|unk)>', 'g') as c);
     end if;
     select sum(t.vector::vector), array_agg(w.word) filter (where t.token is null)
     into total, other_words

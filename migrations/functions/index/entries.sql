@@ -84,17 +84,19 @@ language plpgsql volatile
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 begin
-    insert into memoryd.entries (
-        scope, source, id, passage, embedding, language, lexemes, weights, length, row_length, times,
-        asks, owner_id, agent_id, access_level, visibility_tags, grants_metadata, is_current, expires_at,
-        session_id, position, speaker, role, created_at, weight, text_hash, given_outdated, group_scope)
-    select e.group_scope, e.source, e.id, e.passage, e.embedding, e.language, e.lexemes, e.weights, e.length,
-           e.row_length, e.times, e.asks, e.owner_id, e.agent_id, e.access_level, e.visibility_tags,
-           e.grants_metadata, e.is_current, e.expires_at, e.session_id, e.position, e.speaker, e.role,
-           e.created_at, e.weight, e.text_hash, e.given_outdated, e.group_scope
-    from unnest(p_ids, p_scopes) as r(id, scope)
-    join memoryd.entries e on e.scope = r.scope and e.id = r.id and e.source = 'conversation'
-    where e.group_scope is not null;
+    execute (
+        select format(
+            'insert into memoryd.entries (%s) select %s
+             from unnest($1, $2) as r(id, scope)
+             join memoryd.entries e on e.scope = r.scope and e.id = r.id and e.source = ''conversation''
+             where e.group_scope is not null',
+            string_agg(quote_ident(a.attname), ', ' order by a.attnum),
+            string_agg(case a.attname when 'scope' then 'e.group_scope'
+                                      else 'e.' || quote_ident(a.attname) end, ', ' order by a.attnum))
+        from pg_attribute a
+        where a.attrelid = 'memoryd.entries'::regclass and a.attnum > 0 and not a.attisdropped
+          and a.attgenerated = '')
+    using p_ids, p_scopes;
 end
 $$;
 

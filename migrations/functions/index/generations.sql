@@ -78,7 +78,7 @@ begin
     lock table memoryd.entries in share row exclusive mode;
     delete from memoryd.settings s where s.key = 'spare';
     truncate memoryd.spare_entries;
-    delete from memoryd.dense_indexes d where d.source = 'spare_entries';
+    delete from memoryd.settings s where s.key = 'dense_index.spare_entries';
     for name in
         select c.relname from pg_index i join pg_class c on c.oid = i.indexrelid
         where i.indrelid = 'memoryd.spare_entries'::regclass and c.relname like 'spare_entries_lists_%'
@@ -288,13 +288,14 @@ begin
     alter table memoryd.entries rename to swapped_entries;
     alter table memoryd.spare_entries rename to entries;
     alter table memoryd.swapped_entries rename to spare_entries;
-    update memoryd.dense_indexes d
-    set source = case d.source when 'entries' then 'swapped_entries' else 'swapped_spare' end
-    where d.source in ('entries', 'spare_entries');
-    update memoryd.dense_indexes d
-    set source = case d.source when 'swapped_entries' then 'spare_entries' else 'entries' end,
-        index_name = case d.source when 'swapped_entries' then 'spare_' || d.index_name
-                          else replace(d.index_name, 'spare_entries', 'entries') end
-    where d.source in ('swapped_entries', 'swapped_spare');
+    update memoryd.settings s set key = 'swapped ' || s.key
+    where s.key in ('dense_index.entries', 'dense_index.spare_entries');
+    update memoryd.settings s
+    set key = case s.key when 'swapped dense_index.entries' then 'dense_index.spare_entries'
+                         else 'dense_index.entries' end,
+        value = s.value || jsonb_build_object('index_name',
+            case s.key when 'swapped dense_index.entries' then 'spare_' || (s.value ->> 'index_name')
+                       else replace(s.value ->> 'index_name', 'spare_entries', 'entries') end)
+    where s.key like 'swapped dense\_index.%';
 end
 $$;

@@ -142,13 +142,18 @@ as $$
          'कहिले किन के अब गर्छ हुन् उनी धेरै आज हिजो भोलि छु गर्ने बाट सँग')
 $$;
 
--- Languages that Postgres cannot stem: Polish, Czech, Vietnamese, Marathi. Without them, their words would be
--- stemmed as those of a similar language.
-create or replace function memoryd.words_of_unstemmed_languages()
+-- The languages that are known, each with its frequent words.
+create or replace function memoryd.known_languages()
 returns table (letter text, language text, signs text, words text)
 language sql immutable parallel safe
 set search_path = pg_catalog, pg_temp
 as $$
+    select * from memoryd.words_of_big_languages()
+    union all
+    select * from memoryd.words_of_smaller_languages()
+    union all
+    -- Languages that Postgres cannot stem: Polish, Czech, Vietnamese, Marathi. Without them, their words
+    -- would be stemmed as those of a similar language.
     values
         ('x', 'simple', 'ł ą ę ż ś ć ź',
          'i w na z do się nie to że jest jak co po tak ale dla od za czy przez tylko był jego już była '
@@ -166,65 +171,48 @@ as $$
          'होती साठी पण मला त्या त्याच्या कधी कुठे खूप')
 $$;
 
--- The languages that are known, each with its frequent words.
-create or replace function memoryd.known_languages()
-returns table (letter text, language text, signs text, words text)
-language sql immutable parallel safe
-set search_path = pg_catalog, pg_temp
-as $$
-    select * from memoryd.words_of_big_languages()
-    union all
-    select * from memoryd.words_of_smaller_languages()
-    union all
-    select * from memoryd.words_of_unstemmed_languages()
-$$;
-
 -- Each frequent word, and each sign with a dot before it, with the letters of its languages. A letter is
 -- there three times if only one language has the word, twice if two have it: such a word says more. A word
 -- of one letter, which may be anything, counts once. A word is there without its accents too, since many
--- people write so. Computed once in a session, since it has no arguments.
+-- people write so. Computed here, and not in each session.
+do $do$
+declare
+    words constant jsonb := (
+        select jsonb_object_agg(k.word, k.letters)
+        from (
+            select s.word, string_agg(repeat(s.letter, case when length(s.word) = 1 then 1
+                       else 4 - least(s.languages, 3)::integer end), '') as letters
+            from (
+                select w.word, l.letter, count(*) over (partition by w.word) as languages
+                from memoryd.known_languages() l
+                cross join lateral (
+                    select word from string_to_table(l.words, ' ') word
+                    union
+                    -- Not of a single letter, which says nothing without its accent.
+                    select regexp_replace(normalize(word, NFD), '[\u0300-\u036f]', '', 'g')
+                    from string_to_table(l.words, ' ') word
+                    where word ~ '^[a-z\u00df-\u036f\u1e00-\u1eff]{2,}$'
+                    union
+                    select '.' || sign from string_to_table(l.signs, ' ') sign
+                ) w
+            ) s
+            group by s.word
+        ) k
+    );
+begin
+    execute format($s$
 create or replace function memoryd.frequent_words() returns jsonb
 language sql immutable parallel safe
-set search_path = pg_catalog, pg_temp
-as $$
-    select jsonb_object_agg(k.word, k.letters)
-    from (
-        select s.word, string_agg(repeat(s.letter, case when length(s.word) = 1 then 1
-                                                 else 4 - least(s.languages, 3)::integer end), '') as letters
-        from (
-            select w.word, l.letter, count(*) over (partition by w.word) as languages
-            from memoryd.known_languages() l
-            cross join lateral (
-                select word from string_to_table(l.words, ' ') word
-                union
-                -- Not of a single letter, which says nothing without its accent.
-                select regexp_replace(normalize(word, NFD), '[\u0300-\u036f]', '', 'g')
-                from string_to_table(l.words, ' ') word
-                where word ~ '^[a-z\u00df-\u036f\u1e00-\u1eff]{2,}$'
-                union
-                select '.' || sign from string_to_table(l.signs, ' ') sign
-            ) w
-        ) s
-        group by s.word
-    ) k
-$$;
+return %L::jsonb;
+$s$, words);
+end
+$do$;
 
 -- Each language's letter.
 create or replace function memoryd.letters_of_languages() returns jsonb
 language sql immutable parallel safe
 set search_path = pg_catalog, pg_temp
 as $$ select jsonb_object_agg(l.letter, l.language) from memoryd.known_languages() l $$;
-
--- The configuration of Postgres for a language: 'simple' if this server does not have it.
-create or replace function memoryd.text_configuration(p_language text) returns regconfig
-language sql immutable parallel safe
-set search_path = pg_catalog, pg_temp
-as $$
-    select coalesce(
-        (select c.oid::regconfig from pg_ts_config c
-         where c.cfgname = p_language and c.cfgnamespace = 'pg_catalog'::regnamespace),
-        'pg_catalog.simple'::regconfig)
-$$;
 
 -- The language of a text that is mostly in another script than Latin, as far as the script decides; null if
 -- it does not. The first two letters of one script are taken, so that a single sign such as Δ says nothing.
@@ -320,11 +308,6 @@ begin
 end
 $$;
 
--- Whether to_tsvector alone gives the lexemes of a text: nothing in it has to be folded or taken apart.
-create or replace function memoryd.is_ascii(p_text text) returns boolean
-language sql immutable parallel safe
-return octet_length(left(p_text, 32768)) = length(left(p_text, 32768));
-
 -- One form of what can be written in several: full-width letters, ligatures and the like (NFKC), and Arabic
 -- letters with and without vowel marks. Paths, names and addresses are split into their parts, since
 -- questions name the parts; characters that are invisible are deleted. Only the first 32,768 characters.
@@ -405,7 +388,11 @@ language plpgsql immutable parallel safe
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    configuration constant regconfig := memoryd.text_configuration(p_language);
+    configuration constant regconfig := coalesce(
+        -- 'simple' if this server does not have it.
+        (select c.oid::regconfig from pg_ts_config c
+         where c.cfgname = p_language and c.cfgnamespace = 'pg_catalog'::regnamespace),
+        'pg_catalog.simple'::regconfig);
     -- What character_lexemes takes, and the punctuation of Chinese and Japanese.
     unspaced constant text := '[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u31f0-\u31ff'
                               '\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff]+';
@@ -416,7 +403,7 @@ declare
 begin
     if p_text is null then
         return null;
-    elsif memoryd.is_ascii(p_text) then
+    elsif octet_length(left(p_text, 32768)) = length(left(p_text, 32768)) then
         return to_tsvector(configuration, translate(left(p_text, 32768), '/\_.:@=#', '        '));
     end if;
     form := memoryd.one_form(p_text);
@@ -437,7 +424,8 @@ $$;
 -- 32,768 characters count. Of English in ASCII they are those that memoryd.lexemes_of gives.
 create or replace function memoryd.lexemes_in(p_text text, p_language text) returns tsvector
 language sql immutable parallel safe
-return case when p_language = 'english' and memoryd.is_ascii(p_text)
+return case when p_language = 'english'
+                 and octet_length(left(p_text, 32768)) = length(left(p_text, 32768))
             then to_tsvector('pg_catalog.english'::regconfig,
                              translate(left(p_text, 32768), '/\_.:@=#', '        '))
             else memoryd.lexemes_of_any(p_text, p_language) end;

@@ -1,58 +1,123 @@
 -- Facts that people say of themselves in conversations: which messages are read, what goes with a message,
 -- and memories that replace others.
 
--- Queues messages to be read for facts: what a user with a known id says, of at most 2,000 characters (the
--- same limit as in memory/facts/sentences.py). A user's messages are read in order, by one daemon at a time.
--- Messages that an import puts back are not read: their facts are in the export.
-create or replace function memoryd.read_for_facts(p_ids uuid[], p_users uuid[]) returns void
+-- Queues messages of users to be read: for names, and for facts where a language model reads them (the
+-- setting facts is 'off', 'names' or 'model'). Messages that an import puts back are read for names alone:
+-- their facts are in the export.
+create or replace function memoryd.read_for_facts(p_ids uuid[]) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    wanted constant text := (select s.value #>> '{}' from memoryd.settings s where s.key = 'facts');
 begin
-    if p_ids is null or memoryd.importing()
-       or (select s.value #>> '{}' from memoryd.settings s where s.key = 'facts') = 'off' then
+    if p_ids is null or wanted = 'off' then
         return;
     end if;
-    perform memoryd.queue_in_lanes(
-        'facts', array_agg(memoryd.associate_lane('facts', r.user_id) order by r.nth),
-        array_agg(r.id order by r.nth))
-    from unnest(p_ids, p_users) with ordinality as r(id, user_id, nth);
+    insert into memoryd.jobs (topic, ref)
+    select 'names', m.id from public.conversation_messages m
+    where m.id = any(p_ids) and m.user_id is not null and m.role = 'user' and m.content ~ '\S'
+      and length(m.content) <= 2000
+    order by m.created_at, m.message_index;
+    if found then
+        perform memoryd.wake('names');
+    end if;
+    if wanted = 'model' and not memoryd.importing() then
+        insert into memoryd.unread (message_id, session_id, user_id, message_index, said_at)
+        select m.id, m.session_id, m.user_id, m.message_index, m.created_at
+        from public.conversation_messages m
+        where m.id = any(p_ids) and m.user_id is not null and m.role = 'user' and m.content ~ '\S'
+        order by m.id
+        on conflict (message_id) do update
+        set user_id = excluded.user_id, queued_at = excluded.queued_at;
+    end if;
 end
 $$;
 
--- Has the messages of users read for facts.
+-- Has the messages of users read.
 create or replace function memoryd.messages_inserted() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    perform memoryd.read_for_facts(
-        array_agg(n.id order by n.created_at, n.message_index),
-        array_agg(n.user_id order by n.created_at, n.message_index))
-    from new_rows n
-    where n.role = 'user' and n.user_id is not null and length(n.content) <= 2000 and n.content ~ '\S';
+    if not memoryd.importing() then
+        perform memoryd.read_for_facts(array_agg(n.id))
+        from new_rows n where n.role = 'user' and n.user_id is not null;
+    end if;
     return null;
 end
 $$;
 
--- A message that says something else now, or is somebody else's, is read again.
+-- A message that says something else now, or is somebody else's, is read again; what only the message of
+-- before said goes.
 create or replace function memoryd.messages_updated() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    changed constant uuid[] := array(
+        select n.id from new_rows n
+        -- `not in` is looked up by a hash: see memoryd.memories_updated().
+        where (n.id, n.content, n.role, coalesce(n.user_id::text, ''))
+              not in (select o.id, o.content, o.role, coalesce(o.user_id::text, '') from old_rows o));
 begin
-    perform memoryd.read_for_facts(
-        array_agg(n.id order by n.created_at, n.message_index),
-        array_agg(n.user_id order by n.created_at, n.message_index))
+    if changed <> '{}' and not memoryd.importing() then
+        delete from memoryd.names n where n.message_id = any(changed);
+        delete from memoryd.unread u where u.message_id = any(changed);
+        perform memoryd.forget_facts(changed);
+        perform memoryd.read_for_facts(changed);
+    end if;
+    -- One that only moved is read where it is now.
+    update memoryd.unread u
+    set session_id = n.session_id, message_index = n.message_index
     from new_rows n
-    where n.user_id is not null
-      -- `not in` is looked up by a hash: see memoryd.memories_updated().
-      and (n.id, n.content, n.role, n.user_id::text, coalesce(n.speaker, ''),
-           coalesce(n.metadata ->> 'project', ''))
-          not in (select o.id, o.content, o.role, coalesce(o.user_id::text, ''), coalesce(o.speaker, ''),
-                         coalesce(o.metadata ->> 'project', '')
-                  from old_rows o);
+    where u.message_id = n.id and (u.session_id, u.message_index) <> (n.session_id, n.message_index);
     return null;
+end
+$$;
+
+-- Queues stretches of conversations to be read: of those that have paused, or have 20 messages since they
+-- were read, or are long and old (see handlers/facts.py). One at a time of each user, and p_room at most in
+-- the queue: what was said last comes first. p_user: only what this user said. Returns how many users wait.
+create or replace function memoryd.queue_stretches(
+    p_room integer, p_pause interval default '1 minute', p_user uuid default null) returns bigint
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    waiting bigint;
+begin
+    with stretches as materialized (
+        select u.user_id, u.session_id, max(u.said_at) as said_at, count(*) as messages,
+               (array_agg(u.message_id order by u.message_index desc))[1] as newest
+        from memoryd.unread u
+        where p_user is null or u.user_id = p_user
+        group by u.user_id, u.session_id
+        having max(u.queued_at) <= now() - p_pause
+            or max(u.message_index) - min(u.message_index) >= 19
+    ), next as materialized (
+        -- A short backlog in the order in which it was said, a long one (an import) from its end.
+        select distinct on (s.user_id) s.user_id, s.newest, max(s.said_at) over whose as said_at
+        from stretches s
+        window whose as (partition by s.user_id)
+        order by s.user_id,
+                 extract(epoch from s.said_at)
+                     * case when sum(s.messages) over whose <= 100 then 1 else -1 end
+    ), queued as (
+        insert into memoryd.jobs (topic, lane, ref)
+        select 'facts', memoryd.associate_lane('facts', n.user_id), n.newest
+        from next n
+        where not exists (select from memoryd.jobs j where j.topic = 'facts'
+                            and j.lane = memoryd.associate_lane('facts', n.user_id))
+        order by n.said_at desc
+        limit greatest(0, p_room - (select count(*) from memoryd.jobs j where j.topic = 'facts'))
+        returning 1
+    )
+    select count(n.user_id) into waiting from next n, (select count(*) from queued) q;
+    if waiting > 0 then
+        perform memoryd.wake('facts');
+    end if;
+    return waiting;
 end
 $$;
 
@@ -97,9 +162,8 @@ comment on function public.names_said(uuid, integer) is
     'Names of people, animals, organisations, projects, places and things in what a user said, those most '
     'said first; kind null: not known.';
 
--- Deletes what was found in these messages alone, and their ids from facts that others say, too. p_keep:
--- facts that the messages still say (null: none).
-create or replace function memoryd.forget_facts(p_messages uuid[], p_keep uuid[] default null) returns void
+-- Deletes what was found in these messages alone, and their ids from facts that others say, too.
+create or replace function memoryd.forget_facts(p_messages uuid[]) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
@@ -108,9 +172,7 @@ declare
     gone uuid[];
 begin
     with d as (
-        delete from memoryd.fact_sources s
-        where s.message_id = any(p_messages) and (p_keep is null or s.memory_id <> all (p_keep))
-        returning s.memory_id
+        delete from memoryd.fact_sources s where s.message_id = any(p_messages) returning s.memory_id
     )
     select array_agg(distinct d.memory_id order by d.memory_id) into touched from d;
     if touched is null then
@@ -127,16 +189,24 @@ begin
     if gone is not null then
         perform memoryd.forget_sections(gone);
     end if;
+    perform memoryd.tell_sources(touched);
+end
+$$;
+
+-- Writes into the metadata of facts which messages say them: the newest twenty, so that a greeting that is
+-- said each day does not fill them.
+create or replace function memoryd.tell_sources(p_memories uuid[]) returns void
+language sql volatile
+set search_path = pg_catalog, pg_temp
+as $$
     update public.agent_memory m
     set metadata = m.metadata || jsonb_build_object(
             'message_ids', s.ids, 'count', s.number, 'last_said', s.last_said)
     from (select f.memory_id, count(*) as number, max(f.said_at) as last_said,
-                 -- As many as handlers/facts.py writes.
                  to_jsonb((array_agg(f.message_id order by f.said_at desc))[:20]) as ids
-          from memoryd.fact_sources f where f.memory_id = any(touched) group by f.memory_id) s
+          from memoryd.fact_sources f where f.memory_id = any(p_memories) group by f.memory_id) s
     -- Its user may have filled the metadata: then nobody could delete the message.
-    where m.id = s.memory_id and octet_length(m.metadata::text) < 1000000;
-end
+    where m.id = s.memory_id and octet_length(m.metadata::text) < 1000000
 $$;
 
 -- Messages were deleted: facts go with their last message. Not where messages expire (expire_conversations):
@@ -153,24 +223,16 @@ begin
 end
 $$;
 
--- A fact that somebody rewords is theirs: it stays when the messages go, and what is said later replaces it
--- whatever it says.
+-- A fact that somebody rewords is theirs: it stays when the messages go.
 create or replace function memoryd.facts_reworded() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
-declare
-    reworded constant uuid[] := array(
+begin
+    delete from memoryd.fact_sources s where s.memory_id in (
         select n.id from new_rows n
         where (n.id, n.content, coalesce(n.user_id::text, ''))
               not in (select o.id, o.content, coalesce(o.user_id::text, '') from old_rows o));
-begin
-    if reworded <> '{}' then
-        delete from memoryd.fact_sources s where s.memory_id = any(reworded);
-        update memoryd.facts f set value = '', user_id = coalesce(m.user_id, f.user_id)
-        from public.agent_memory m
-        where f.memory_id = any(reworded) and m.id = f.memory_id;
-    end if;
     return null;
 end
 $$;
@@ -267,8 +329,6 @@ begin
     if new_id is null then
         return null; -- memory is switched off for this user
     end if;
-    insert into memoryd.facts (memory_id, user_id, family, slot, value)
-    select new_id, f.user_id, f.family, f.slot, '' from memoryd.facts f where f.memory_id = old.id;
     update public.agent_memory m set superseded_by = new_id where m.id = old.id;
     return new_id;
 end

@@ -65,7 +65,6 @@ as $$
 declare
     setting constant text := (select s.value #>> '{}' from memoryd.settings s where s.key = 'secret_fields');
     fields text[];
-    pattern text;
     given jsonb;
     before jsonb;
     plain text;
@@ -81,17 +80,7 @@ begin
         when 'input_data' then given := new.input_data;
         when 'output_data' then given := new.output_data;
     end case;
-    pattern := '"(' || setting || ')": ';
-    if given::text !~* (pattern collate "C") then
-        return new;
-    end if;
-    -- Most rows have their secrets at the top, and encrypted: then the rest has none.
-    foreach plain in array fields loop
-        if memoryd.is_encrypted(given -> plain) then
-            given := given - plain;
-        end if;
-    end loop;
-    if given::text !~* (pattern collate "C") then
+    if given::text !~* (memoryd.secret_pattern(fields) collate "C") then
         return new;
     end if;
     -- What is nested too deeply is refused first: to walk it would take long.
@@ -122,36 +111,67 @@ as $$
         ('conversation_messages', 'metadata'), ('documents', 'metadata'), ('memory_chunks', 'metadata')) v
 $$;
 
--- A JSON value with other values at these paths, which it has: [{"path": [...], "value": ...}, ...]. In one
--- pass: whoever writes thousands of values into a row keeps nobody waiting.
-create or replace function memoryd.with_values(p_json jsonb, p_values jsonb) returns jsonb
-language plpgsql immutable
+-- All values of secret fields, and all encrypted ones: where, whose, and the key, null of a plain value.
+create or replace function memoryd.secrets_stored()
+returns table (in_column text, id uuid, user_id uuid, path text[], field text, value text, key_id text)
+language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    made jsonb;
+    fields constant text[] := coalesce((
+        select string_to_array(s.value #>> '{}', '|') from memoryd.settings s where s.key = 'secret_fields'),
+        '{}');
+    c record;
 begin
-    if p_values #> '{0,path}' = '[]' then
-        return p_values #> '{0,value}';
+    for c in
+        select format('%s.%s', x.table_name, x.column_name) as shown, x.table_name, x.column_name,
+               exists (select from pg_attribute a
+                       where a.attrelid = format('public.%I', x.table_name)::regclass
+                         and a.attname = 'user_id' and not a.attisdropped) as has_user
+        from memoryd.secret_columns() x
+    loop
+        return query execute format(
+            'select %L, t.id, %s, v.path, v.field, v.value::text, '
+            'case when memoryd.is_encrypted(v.value) '
+            'then split_part(v.value ->> ''encrypted'', ''.'', 2) end '
+            'from public.%I t cross join lateral memoryd.secret_values(t.%I, $1) v '
+            'where t.%I::text ~* (memoryd.secret_pattern($1) collate "C")',
+            c.shown, case when c.has_user then 't.user_id' else 'null::uuid' end,
+            c.table_name, c.column_name, c.column_name)
+        using fields;
+    end loop;
+    -- A memory whose section a person deleted from the replica may come back.
+    return query
+        select 'memoryd.replica_buried.row', b.row_id, b.user_id, array['metadata'] || v.path, v.field,
+               v.value::text,
+               case when memoryd.is_encrypted(v.value) then split_part(v.value ->> 'encrypted', '.', 2) end
+        from memoryd.replica_buried b
+        cross join lateral memoryd.secret_values(b.row -> 'metadata', fields) v
+        where b.source = 'memory';
+end
+$$;
+
+-- Writes one value instead of another; whether that was still there.
+create or replace function memoryd.write_secret(
+    p_column text, p_id uuid, p_path text[], p_value jsonb, p_made jsonb
+) returns boolean
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    written integer;
+begin
+    if p_column = 'memoryd.replica_buried.row' then
+        update memoryd.replica_buried b set row = jsonb_set(b.row, p_path, p_made)
+        where b.source = 'memory' and b.row_id = p_id and b.row #> p_path = p_value;
+    else
+        execute format(
+            'update public.%1$I t set %2$I = jsonb_set(t.%2$I, $2, $4) where t.id = $1 and t.%2$I #> $2 = $3',
+            split_part(p_column, '.', 1), split_part(p_column, '.', 2))
+        using p_id, p_path, p_value, p_made;
     end if;
-    with steps as (
-        select v #>> '{path,0}' as step,
-               jsonb_agg(jsonb_build_object('path', (v -> 'path') - 0, 'value', v -> 'value')) as below
-        from jsonb_array_elements(p_values) v
-        group by 1
-    )
-    select case jsonb_typeof(p_json)
-               when 'object' then (
-                   select p_json || jsonb_object_agg(s.step, memoryd.with_values(p_json -> s.step, s.below))
-                   from steps s)
-               else (
-                   select jsonb_agg(
-                       case when s.step is null then e.value else memoryd.with_values(e.value, s.below) end
-                       order by e.nth)
-                   from jsonb_array_elements(p_json) with ordinality as e(value, nth)
-                   left join steps s on s.step = (e.nth - 1)::text) end
-    into made;
-    return made;
+    get diagnostics written = row_count;
+    return written = 1;
 end
 $$;
 

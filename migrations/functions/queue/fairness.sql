@@ -42,21 +42,20 @@ begin
 end
 $$;
 
--- Ends a statement by which an end user would have more pending than MEMORYD_PENDING_PER_USER; agents have
--- no such limit. Called with how many jobs the statement adds, before they are queued. Statements that run
--- at the same time do not see each other's jobs.
+-- Ends a statement by which an end user would have more than a hundred requests and commands pending;
+-- agents have no such limit. Called with how many jobs the statement adds, before they are queued. Statements
+-- that run at the same time do not see each other's jobs.
 create or replace function memoryd.check_pending(p_added bigint) returns void
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    most integer;
+    most constant integer := 100;
     pending bigint;
 begin
     if memoryd.caller_is_service() then
         return;
     end if;
-    most := memoryd.setting_integer('pending_per_user');
     select count(*) into pending
     from (
         select from memoryd.jobs j

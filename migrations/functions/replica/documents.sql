@@ -24,8 +24,8 @@ begin
                    where r.leased_until > now() or r.synced_at is not null) then
         return null;
     end if;
-    insert into memoryd.replica_chunks (document_id)
-    select d.id from public.documents d
+    insert into memoryd.replica_changes (source, row_id)
+    select 'document', d.id from public.documents d
     where d.id in (select c.document_id from changed_rows c) and d.content is null and d.chunked_at is null;
     if found then
         perform memoryd.wake('replica');
@@ -97,13 +97,14 @@ set search_path = pg_catalog, pg_temp
 as $$
     with free as materialized (
         select d.id from public.documents d
-        where d.id in (select n.document_id from memoryd.replica_chunks n)
+        where d.id in (select n.row_id from memoryd.replica_changes n where n.source = 'document')
         order by d.id
         for no key update skip locked
     ), taken as (
-        delete from memoryd.replica_chunks n
-        where n.document_id in (select f.id from free f)
-           or not exists (select from public.documents d where d.id = n.document_id)
+        delete from memoryd.replica_changes n
+        where n.source = 'document'
+          and (n.row_id in (select f.id from free f)
+               or not exists (select from public.documents d where d.id = n.row_id))
     )
     update public.documents d set last_modified_agent = now()
     from free f where d.id = f.id and d.content is null;

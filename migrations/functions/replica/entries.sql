@@ -320,7 +320,7 @@ begin
     update memoryd.replica r set noting = false
     where r.noting and greatest(r.leased_until, r.synced_at) < now() - interval '1 day';
     if found then
-        delete from memoryd.replica_changes;
+        delete from memoryd.replica_changes c where c.source <> 'document';
     end if;
     return purged;
 end

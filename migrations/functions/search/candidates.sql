@@ -51,24 +51,25 @@ $$;
 -- How many lists of the IVFFlat index to probe: as many as contain about 25,000 passages of these scopes,
 -- beside those of other scopes. Null: compare all codes of the scopes instead. For few passages this costs no
 -- more (a code costs two fifths of a passage in a list) and finds more. The daemon builds the index when
--- there are many passages, and notes it in memoryd.dense_indexes.
+-- there are many passages, and notes it in memoryd.settings.
 create or replace function memoryd.lists_to_probe(p_request memoryd.search_request) returns integer
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    index memoryd.dense_indexes;
+    index constant jsonb := (select s.value from memoryd.settings s where s.key = 'dense_index.entries');
+    lists constant integer := index ->> 'lists';
+    all_rows constant bigint := index ->> 'rows';
     rows bigint;
 begin
-    select * into index from memoryd.dense_indexes d where d.source = 'entries';
-    if not found then
+    if index is null then
         return null;
     end if;
-    rows := case when p_request.scopes is null then index.rows
-                 else memoryd.count_all_rows(
-                     memoryd.counted_scopes(p_request.reader, p_request.scopes)) end;
-    return case when rows > 250 * sqrt(index.rows)
-                then least(index.lists, ceil(index.lists * 25000.0 / rows))::integer end;
+    rows := case when p_request.scopes is null then all_rows
+                 else memoryd.count_all_rows(case when (p_request.reader).privileged then p_request.scopes
+                                                  else array_remove(p_request.scopes, 0) end) end;
+    return case when rows > 250 * sqrt(all_rows)
+                then least(lists, ceil(lists * 25000.0 / rows))::integer end;
 end
 $$;
 
@@ -246,9 +247,19 @@ declare
     sources constant text[] := p_request.sources;
     conditions constant memoryd.conditions := p_request.conditions;
     reach constant integer := p_request.reach;
-    terms constant bigint[] := memoryd.keys_of((p_question).words, (p_question).word_scopes, scopes);
-    together constant bigint[] := memoryd.keys_of(
-        (p_question).combinations, (p_question).combination_scopes, scopes);
+    -- Keys of the inverted index, only of scopes that are open (null: all are). Callers give words, never
+    -- keys: with a key of another user's scope, the time that the search takes would show which words are
+    -- there.
+    terms constant bigint[] := array(
+        select hashtextextended(k.lexeme, k.scope)
+        from unnest((p_question).words, (p_question).word_scopes) as k(lexeme, scope)
+        where k.lexeme is not null and (scopes is null or k.scope = any(scopes)));
+    together constant bigint[] := array(
+        select hashtextextended(k.lexeme, k.scope)
+        from unnest((p_question).combinations, (p_question).combination_scopes) with ordinality
+             as k(lexeme, scope, nth)
+        where k.lexeme is not null and (scopes is null or k.scope = any(scopes))
+        order by k.nth);
     sought constant sparsevec := (p_question).weights;
     average constant double precision := (p_question).average_length;
 begin
@@ -359,44 +370,38 @@ begin
 end
 $$;
 
--- All passages of the rows that alone are asked for (ids), where the caller may find them. Of a row that was
--- changed a moment ago none: its new text is weighed by memoryd.fresh_passages().
-create or replace function memoryd.passages_of(p_request memoryd.search_request) returns tid[]
-language plpgsql stable
-set search_path = pg_catalog, public, :vector_schema, pg_temp
-as $$
-declare
-    scopes constant bigint[] := p_request.scopes;
-    sources constant text[] := p_request.sources;
-begin
-    return array(
-        select e.tid
-        from unnest(p_request.ids) as i(id)
-        cross join unnest(scopes) as s(scope)
-        cross join lateral (
-            select t.ctid as tid, t.* from memoryd.entries t
-            where t.scope = s.scope and t.id = i.id
-            offset 0) e
-        where e.source = any(sources) and memoryd.is_found_here(e.scope, e.group_scope, scopes)
-          and memoryd.may_find(p_request, e.scope, e.owner_id, e.access_level, e.visibility_tags,
-                               e.grants_metadata)
-          and not exists (select from memoryd.unindexed u
-                          where u.scope = e.scope and u.id = e.id and u.source = e.source and u.changed));
-end
-$$;
-
--- All passages that may answer the question, each once or more.
+-- All passages that may answer the question, each once or more; where rows are asked for by their ids, all
+-- passages of these. Of a row that was changed a moment ago none: its new text is weighed by
+-- memoryd.fresh_passages().
 create or replace function memoryd.candidates(p_request memoryd.search_request, p_question memoryd.question)
 returns tid[]
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 declare
-    worded tid[] := memoryd.worded_passages(p_request, p_question);
+    worded tid[];
     others memoryd.conditions := p_request.conditions;
     asked memoryd.search_request := p_request;
     nearest tid[] := '{}';
+    scopes constant bigint[] := p_request.scopes;
+    sources constant text[] := p_request.sources;
 begin
+    if p_request.ids is not null then
+        return array(
+            select e.tid
+            from unnest(p_request.ids) as i(id)
+            cross join unnest(scopes) as s(scope)
+            cross join lateral (
+                select t.ctid as tid, t.* from memoryd.entries t
+                where t.scope = s.scope and t.id = i.id
+                offset 0) e
+            where e.source = any(sources) and memoryd.is_found_here(e.scope, e.group_scope, scopes)
+              and memoryd.may_find(p_request, e.scope, e.owner_id, e.access_level, e.visibility_tags,
+                                   e.grants_metadata)
+              and not exists (select from memoryd.unindexed u
+                              where u.scope = e.scope and u.id = e.id and u.source = e.source and u.changed));
+    end if;
+    worded := memoryd.worded_passages(p_request, p_question);
     if others.roles is not null or others.speakers is not null then
         -- Messages of others, too: what is sought may be beside them.
         others.roles := null;

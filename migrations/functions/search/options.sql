@@ -1,93 +1,73 @@
 -- The options of recall and of contexts: declared once, checked, and made into what a search is asked for.
 
--- Which of the known names a name is most like: the one with which it has the most pairs of letters in
--- common; null if it is like none.
-create or replace function memoryd.nearest_name(p_name text, p_known text[]) returns text
-language sql immutable parallel safe
-set search_path = pg_catalog, pg_temp
-as $$
-    with pairs as (
-        select n.name, substr(n.name, start, 2) as pair
-        from unnest(left(lower(p_name), 60) || p_known) as n(name)
-        cross join lateral generate_series(1, length(n.name) - 1) start
-    ), alike as (
-        select k.name,
-               (select count(distinct a.pair) from pairs a join pairs b using (pair)
-                where a.name = left(lower(p_name), 60) and b.name = k.name)
-                   * 2.0 / greatest(1, length(left(p_name, 60)) + length(k.name) - 2) as part
-        from unnest(p_known) as k(name)
-    )
-    select a.name from alike a where a.part >= 0.4 order by a.part desc, a.name limit 1
-$$;
-
--- The options, one a row. What SQL accepts comes from here, and the commands, the tools of MCP, both clients
--- and the documents are tested against it.
---   kind      what a value is: see option_fits(). lowest, highest: the bounds of a number
---   recall    of recall(), explain_recall() and requests of kind recall
---   context   of build_context(), explain_context() and requests of kind context
---   argument  the functions have an argument of this name: so it is an option of a request alone
+-- The options, one a row: the only place where they are declared. The commands, the tools of MCP and the page
+-- of recall read this table (daemon/search_options.py); the options of both clients are written from it
+-- (`python -m docs.write_options`). A condition or a part of a request has the name of its option.
+--   kind       what a value is: see fault_of_options(). A flag leaves out what explain_recall() shows.
+--   lowest, highest   the bounds of a number
+--   recall     of recall(), explain_recall() and requests of kind recall
+--   context    of build_context(), explain_context() and requests of kind context
+--   argument   the functions have an argument of this name: so it is an option of a request alone
+--   in_prompt  what the clients' prompt() gives, unless it is told otherwise
+--   hint       of the error where a value does not fit
+--   help       what it does
 create or replace function memoryd.options()
 returns table (name text, kind text, lowest integer, highest integer, recall boolean, context boolean,
-               argument boolean, hint text)
+               argument boolean, in_prompt jsonb, hint text, help text)
 language sql immutable parallel safe
 set search_path = pg_catalog, pg_temp
 as $$
     values
-        ('match_count', 'whole', 0, 2147483647, true, false, true,
-         'Give how many results you want, a whole number, 0 or more.'),
-        ('sources', 'names', null, null, true, false, true,
-         'Give an array of names, such as ["memory", "insight"].'),
-        ('filter', 'object', null, null, true, false, true,
-         'Give an object that the metadata contain, such as {"kind": "fact"}.'),
-        ('project', 'text', null, null, true, true, false,
-         'Name the current project as the metadata of rows do, or leave it out.'),
-        ('min_score', 'number', 0, 1, true, false, false, 'Give a score from 0 to 1, such as 0.35.'),
-        ('relevant_only', 'flag', null, null, true, false, false,
-         'Give true, to leave out what does not belong to the question, or false.'),
-        ('exclude_session', 'uuid', null, null, true, true, false,
-         'Give the id of a conversation (session_id).'),
-        ('exclude_last', 'whole', 1, 2147483647, true, true, false,
-         'Give how many of the newest messages of exclude_session to leave out, 1 or more.'),
-        ('since', 'time', null, null, true, false, false,
-         'Give a time, such as "2026-03-01" or "2026-03-01T09:30:00Z".'),
-        ('until', 'time', null, null, true, false, false,
-         'Give a time, such as "2026-03-01" or "2026-03-01T09:30:00Z".'),
-        ('as_of', 'time', null, null, true, false, false,
-         'Give a time, such as "2026-03-01" or "2026-03-01T09:30:00Z".'),
-        ('asked_at', 'time', null, null, true, true, false,
-         'Give a time, such as "2026-03-01" or "2026-03-01T09:30:00Z".'),
-        ('words', 'whole', 100, 10000, false, true, false,
-         'Give how many words the context may have, a whole number from 100 to 10000.'),
-        ('roles', 'names', null, null, true, false, false,
-         'Give an array of roles: user, assistant, system, tool.'),
-        ('speakers', 'names', null, null, true, false, false, 'Give an array of at most 100 names.'),
-        ('around', 'whole', 0, 10, true, false, false,
-         'Give how many messages before and after to show, a whole number from 0 to 10.')
-$$;
-
--- Whether a value is of this kind. A value of null is not asked about.
-create or replace function memoryd.option_fits(
-    p_kind text, p_lowest integer, p_highest integer, p_value jsonb) returns boolean
-language plpgsql stable
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    type constant text := jsonb_typeof(p_value);
-    given constant text := p_value #>> '{}';
-begin
-    return case p_kind
-        when 'whole' then type in ('number', 'string') and given ~ '^\d{1,10}$'
-                          and given::bigint between p_lowest and p_highest
-        when 'number' then type = 'number' and given::numeric between p_lowest and p_highest
-        when 'flag' then type = 'boolean'
-        when 'names' then type = 'array'
-                          and not jsonb_path_exists(p_value, 'strict $[*] ? (@.type() != "string")')
-                          and jsonb_array_length(p_value) <= 100
-        when 'object' then type = 'object'
-        when 'text' then type = 'string' and given ~ '\S'
-        when 'uuid' then type = 'string' and pg_input_is_valid(given, 'uuid')
-        when 'time' then type = 'string' and pg_input_is_valid(given, 'timestamptz') end;
-end
+        ('match_count', 'whole', 0, 2147483647, true, false, true, null::jsonb,
+         'Give how many results you want, a whole number, 0 or more.',
+         'How many results at most, the best first.'),
+        ('sources', 'sources', null, null, true, false, true, null,
+         'Give an array of names, such as ["memory", "insight"].',
+         'What is searched; everything unless given.'),
+        ('filter', 'object', null, null, true, false, true, null,
+         'Give an object that the metadata contain, such as {"kind": "fact"}.',
+         'What the metadata must contain.'),
+        ('project', 'text', null, null, true, true, false, null,
+         'Name the current project as the metadata of rows do, or leave it out.',
+         'Where it is asked (project, channel, group chat): nothing of another one.'),
+        ('min_score', 'number', 0, 1, true, false, false, null,
+         'Give a score from 0 to 1, such as 0.35.',
+         'Leave out what fits worse, 0 to 1; 0.35 cuts most of what does not belong.'),
+        ('relevant_only', 'flag', null, null, true, false, false, 'true',
+         'Give true, to leave out what does not belong to the question, or false.',
+         'Leave out what does not belong to the question: then there may be nothing.'),
+        ('exclude_session', 'uuid', null, null, true, true, false, null,
+         'Give the id of a conversation (session_id).',
+         'Leave out this conversation, such as the one that is going on.'),
+        ('exclude_last', 'whole', 1, 2147483647, true, true, false, null,
+         'Give how many of the newest messages of exclude_session to leave out, 1 or more.',
+         'Of the conversation that is left out only this many of the newest messages.'),
+        ('since', 'time', null, null, true, false, false, null,
+         'Give a time, such as "2026-03-01" or "2026-03-01T09:30:00Z".',
+         'Only what was written since this time.'),
+        ('until', 'time', null, null, true, false, false, null,
+         'Give a time, such as "2026-03-01" or "2026-03-01T09:30:00Z".',
+         'Only what was written before this time.'),
+        ('as_of', 'time', null, null, true, false, false, null,
+         'Give a time, such as "2026-03-01" or "2026-03-01T09:30:00Z".',
+         'What stood at this time, also if it was replaced since.'),
+        ('asked_at', 'time', null, null, true, true, false, null,
+         'Give a time, such as "2026-03-01" or "2026-03-01T09:30:00Z".',
+         'When it is asked: "last week" is the week before. Now, unless given.'),
+        ('words', 'whole', 100, 10000, false, true, false, null,
+         'Give how many words the context may have, a whole number from 100 to 10000.',
+         'How many words at most, 100 to 10,000; 500, unless memoryd is set otherwise.'),
+        ('roles', 'roles', null, null, true, false, false, null,
+         'Give an array of roles: user, assistant, system, tool.',
+         'Of conversations only messages of these roles.'),
+        ('speakers', 'names', null, null, true, false, false, null, 'Give an array of at most 100 names.',
+         'Of conversations only messages of these speakers.'),
+        ('around', 'whole', 0, 10, true, false, false, '2',
+         'Give how many messages before and after to show, a whole number from 0 to 10.',
+         'Show messages with this many of those before and after them, 0 to 10.'),
+        ('profile', 'whole', 0, 10000, true, true, false, null,
+         'Give how many words of facts about the user to show first, a whole number from 0 to 10000.',
+         'First what is known of the user, newest first, in at most this many words: facts and preferences.')
 $$;
 
 -- What is wrong with options, and what is allowed; null where nothing is. An option that is null is not
@@ -114,7 +94,16 @@ begin
     if found then
         fault := 'unknown option '
             || coalesce(nullif(memoryd.one_line(left(wrong.name, 60)), ''), '""');
-        hint := coalesce('Did you mean ' || memoryd.nearest_name(wrong.name, known) || '? ', '')
+        -- The known name with which it has the most pairs of letters in common.
+        hint := coalesce('Did you mean ' || (
+            select k.name
+            from (select n.name, (
+                      select count(distinct substr(n.name, at, 2))
+                      from generate_series(1, length(n.name) - 1) at
+                      where strpos(lower(left(wrong.name, 60)), substr(n.name, at, 2)) > 0) * 2.0
+                      / greatest(1, length(left(wrong.name, 60)) + length(n.name) - 2) as part
+                  from unnest(known) as n(name)) k
+            where k.part >= 0.4 order by k.part desc, k.name limit 1) || '? ', '')
             || case when known = '{}' then 'A request of kind ' || p_kind || ' takes no options.'
                     else 'Options of ' || coalesce(p_call || '()', 'a ' || p_kind) || ': '
                         || array_to_string(known, ', ') || '.' end;
@@ -123,7 +112,20 @@ begin
     select o.name, g.value, o.hint into wrong
     from memoryd.options() o
     join jsonb_each(p_options) as g(name, value) using (name)
-    where g.value <> 'null' and not memoryd.option_fits(o.kind, o.lowest, o.highest, g.value)
+    cross join lateral (select jsonb_typeof(g.value) as type, g.value #>> '{}' as text) v
+    where v.type <> 'null' and not case o.kind
+        when 'whole' then v.type in ('number', 'string') and case when v.text ~ '^\d{1,10}$'
+            then v.text::bigint between o.lowest and o.highest else false end
+        when 'number' then case when v.type = 'number'
+            then v.text::numeric between o.lowest and o.highest else false end
+        when 'flag' then v.type = 'boolean'
+        when 'object' then v.type = 'object'
+        when 'text' then v.type = 'string' and v.text ~ '\S'
+        when 'uuid' then v.type = 'string' and pg_input_is_valid(v.text, 'uuid')
+        when 'time' then v.type = 'string' and pg_input_is_valid(v.text, 'timestamptz')
+        else case when v.type = 'array' then jsonb_array_length(g.value) <= 100
+                 and not jsonb_path_exists(g.value, 'strict $[*] ? (@.type() != "string")')
+             else false end end
     order by array_position(known, o.name)
     limit 1;
     if found then
@@ -186,16 +188,10 @@ begin
     if p_options = '{}' then
         return made;
     end if;
-    made.since := (p_options ->> 'since')::timestamptz;
-    made.until := (p_options ->> 'until')::timestamptz;
-    made.as_of := (p_options ->> 'as_of')::timestamptz;
-    made.asked_at := (p_options ->> 'asked_at')::timestamptz;
-    made.words := (p_options ->> 'words')::integer;
-    if jsonb_typeof(p_options -> 'roles') = 'array' then
-        made.roles := array(select jsonb_array_elements_text(p_options -> 'roles'));
-    end if;
-    if jsonb_typeof(p_options -> 'speakers') = 'array' then
-        made.speakers := array(select lower(s) from jsonb_array_elements_text(p_options -> 'speakers') s);
+    made := jsonb_populate_record(made, p_options);
+    made.project := coalesce(made.project, here);
+    if made.speakers is not null then
+        made.speakers := array(select lower(s) from unnest(made.speakers) s);
     end if;
     made.left_out_session := (p_options ->> 'exclude_session')::uuid;
     if made.left_out_session is not null then

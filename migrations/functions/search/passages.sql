@@ -85,23 +85,6 @@ begin
 end
 $$;
 
--- For each of these messages the share of its facts that another fact has replaced since, from 0 to 1. Such a
--- message is still found, but below what is true now.
--- Messages without facts have no row.
-create or replace function memoryd.replaced_parts(p_messages uuid[])
-returns table (id uuid, part double precision)
-language plpgsql stable
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    return query
-    select f.message_id, avg((m.superseded_by is not null)::integer)::double precision
-    from memoryd.fact_sources f join public.agent_memory m on m.id = f.memory_id
-    where f.message_id = any(p_messages)
-    group by f.message_id;
-end
-$$;
-
 -- The candidates: what ranking asks of them, numbered. Only those that are asked for: of this user (null: of
 -- any), of these groups, or shared with this user; for this agent, with these metadata, in this project; and
 -- of what others say in groups or share nothing of users who have switched memory off. meets: whether it

@@ -52,16 +52,6 @@ begin
 end
 $$;
 
--- A message in a piece: who says it, then what. A message of several lines is indented from the second line
--- on, so that no message can imitate the beginning of another one.
-create or replace function memoryd.line_of_message(p_speaker text, p_role text, p_content text) returns text
-language sql immutable parallel safe
-set search_path = pg_catalog, pg_temp
-as $$
-    select coalesce(nullif(memoryd.one_line(left(p_speaker, 200)), ''), p_role) || ': '
-        || regexp_replace(p_content, '[\x0a-\x0d\x85\u2028\u2029]+', E'\n    ', 'g')
-$$;
-
 -- Whether a message in a group of the caller's is of a member who has switched memory off. End users do not
 -- read others' settings; that recall finds nothing of a member they may see.
 create or replace function memoryd.is_withheld(p_message uuid) returns boolean
@@ -105,8 +95,12 @@ begin
     return query
     select p.number,
            to_char(min(m.created_at) at time zone 'utc', '[YYYY-MM-DD HH24:MI]')
-               || string_agg(E'\n' || memoryd.line_of_message(m.speaker, m.role, m.said), ''
-                             order by m.message_index),
+               -- Who says it, then what. A message of several lines is indented from the second line on, so
+               -- that none can imitate the beginning of another one.
+               || string_agg(
+                   E'\n' || coalesce(nullif(memoryd.one_line(left(m.speaker, 200)), ''), m.role) || ': '
+                   || regexp_replace(m.said, '[\x0a-\x0d\x85\u2028\u2029]+', E'\n    ', 'g'), ''
+                   order by m.message_index),
            array_agg(m.id order by m.message_index)
     from memoryd.pieces_of(p_ids, p_request.around) p
     join public.conversation_messages best on best.id = p_ids[p.number]

@@ -65,22 +65,6 @@ begin
 end
 $$;
 
--- What is asked for: the lexemes of a question in these languages, without those of the speakers' names.
-create or replace function memoryd.asked_lexemes(p_query text, p_languages text[], p_speakers text[])
-returns text[]
-language plpgsql immutable
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    return (
-        select array(
-            select a.lexeme
-            from unnest((memoryd.question_lexemes(p_query, p_languages))[1:200]) as a(lexeme)
-            where p_speakers is null
-               or a.lexeme <> all (memoryd.question_lexemes(array_to_string(p_speakers, ' '), p_languages))));
-end
-$$;
-
 -- The question without the names of these speakers: with a name, the nearest messages are those that address
 -- this speaker.
 create or replace function memoryd.without_names(p_query text, p_speakers text[]) returns text
@@ -255,31 +239,6 @@ begin
 end
 $$;
 
--- The lexemes asked for that may be missing in the statistics, each with its scope: these do not count the
--- words of rows that were indexed a moment ago.
-create or replace function memoryd.uncounted_lexemes(
-    p_asked text[], p_counted bigint[], p_everywhere boolean, out lexemes text[], out scopes bigint[])
-language plpgsql stable
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    if p_everywhere then
-        select array_agg(u.a), array_agg(u.scope) into lexemes, scopes
-        from (select distinct a, c.scope
-              from (select l.scope, l.lexemes from memoryd.lexeme_changes l order by l.id desc limit 5000) c
-              cross join lateral unnest(tsvector_to_array(c.lexemes)) a
-              where a = any(p_asked)) u;
-    else
-        select array_agg(a), array_agg(s) into lexemes, scopes
-        from unnest(p_asked) a, unnest(p_counted) s
-        -- Because of the offset, each is looked up by itself. What a join reads would depend on the words
-        -- of other users.
-        where not exists (select from memoryd.lexeme_statistics c
-                          where c.scope = s and c.lexeme = a offset 0);
-    end if;
-end
-$$;
-
 -- The lexemes to look for, each with its weight and with each counted scope in which it occurs. The weight
 -- is BM25's inverse document frequency, times the square of the similarity to the lexeme asked for (`asked`).
 -- `upto`: how many rows this lexeme and those with more weight lead to.
@@ -365,39 +324,6 @@ begin
                     || '}/1000000000')::sparsevec
         from unnest(p_lexemes, p_asked, p_rows) as k(lexeme, asked, rows)
         where k.lexeme = k.asked and coalesce(k.rows, 0) <= 3);
-end
-$$;
-
--- The average length of the passages in these scopes, in words. Where none is counted yet, that of a message.
-create or replace function memoryd.average_length(p_counted bigint[], p_all_rows double precision)
-returns double precision
-language plpgsql stable
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    return case when p_all_rows > 0
-                then greatest(1, (
-                    select coalesce(sum(w.words), 0)
-                    from unnest(p_counted) as c(scope)
-                    -- Each scope by itself: what others have must not cost anything.
-                    cross join lateral (
-                        select s.words from memoryd.scope_statistics s where s.scope = c.scope
-                        offset 0) w) / p_all_rows)
-                else 20 end;
-end
-$$;
-
--- The thousand scopes with the most rows: the words of a question to all scopes are looked for in these.
-create or replace function memoryd.biggest_scopes() returns bigint[]
-language plpgsql stable
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    return array(
-        select s.scope from memoryd.scope_statistics s
-        group by s.scope
-        order by sum(s.passages) desc
-        limit 1000);
 end
 $$;
 
@@ -513,13 +439,21 @@ begin
                 from (select k.lexeme, k.asked, k.weight, sum(k.rows) as rows from keys k
                       group by k.lexeme, k.asked, k.weight) d) c
     cross join lateral memoryd.question_parts(c.lexemes, c.asked, c.weights, c.rows) p;
-    made.average_length := memoryd.average_length(p_counted, all_rows);
+    -- Where none is counted yet, the average length is that of a message. Each scope is read by itself: what
+    -- others have must not cost anything.
+    made.average_length := case when all_rows > 0 then greatest(1, (
+        select coalesce(sum(w.words), 0)
+        from unnest(p_counted) as c(scope)
+        cross join lateral (
+            select s.words from memoryd.scope_statistics s where s.scope = c.scope offset 0) w) / all_rows)
+        else 20 end;
     made.rows := all_rows;
     return made;
 end
 $$;
 
--- The lexemes asked for in these scopes, of which the first is the asker's own. A name that only speakers in
+-- What is asked for: the lexemes of a question in these languages, without those of the speakers' names. Of
+-- the scopes the the first is the asker's own. A name that only speakers in
 -- the others have (members of a group chat) takes no word out of the question that rows of the first have:
 -- otherwise who is called "Lantern" there would keep others from finding their own rows about lanterns.
 create or replace function memoryd.asked_in_scopes(
@@ -528,17 +462,21 @@ language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    asked constant text[] := memoryd.asked_lexemes(p_query, p_languages, p_speakers);
+    words constant text[] := (memoryd.question_lexemes(p_query, p_languages))[1:200];
+    names constant text[] := memoryd.question_lexemes(array_to_string(p_speakers, ' '), p_languages);
+    own_names text[];
+    asked constant text[] := array(
+        select w from unnest(words) w where p_speakers is null or w <> all (names));
 begin
     -- Scope 0 is one of an agent's.
     if p_speakers is null or coalesce(cardinality(p_counted), 0) < 2 or 0 = any(p_counted) then
         return asked;
     end if;
+    own_names := memoryd.question_lexemes(
+        array_to_string(memoryd.speakers_named(p_names, p_counted[1:1]), ' '), p_languages);
     return array(
-        select a
-        from unnest(memoryd.asked_lexemes(
-            p_query, p_languages, memoryd.speakers_named(p_names, p_counted[1:1]))) a
-        where a = any(asked) or memoryd.is_counted(a, p_counted[1:1]));
+        select w from unnest(words) w
+        where w <> all (own_names) and (w = any(asked) or memoryd.is_counted(w, p_counted[1:1])));
 end
 $$;
 
@@ -572,23 +510,48 @@ set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 declare
     text constant text := left(p_query, 8192);
-    scopes constant bigint[] := coalesce(p_scopes, memoryd.biggest_scopes());
-    counted constant bigint[] := memoryd.counted_scopes(p_caller, scopes);
+    scopes constant bigint[] := coalesce(p_scopes, array(
+        -- The words of a question to all scopes are looked for in the thousand with the most rows.
+        select s.scope from memoryd.scope_statistics s
+        group by s.scope order by sum(s.passages) desc limit 1000));
+    -- How common a word is in what others share would tell what they share: so for an end user only their own
+    -- rows and those of their groups count, all of which they may read.
+    counted constant bigint[] := case when p_caller.privileged then scopes else array_remove(scopes, 0) end;
     names constant text[] := (memoryd.name_lexemes(text))[1:200];
     speakers constant text[] := memoryd.speakers_named(names, counted);
     languages constant text[] := memoryd.languages_asked(text, counted);
     in_scopes constant bigint[] := case when p_scopes is not null then counted end;
     asked constant text[] := memoryd.asked_in_scopes(text, languages, speakers, names, in_scopes);
-    uncounted constant record := memoryd.uncounted_lexemes(asked, counted, p_scopes is null);
+    uncounted text[];
+    uncounted_scopes bigint[];
     made memoryd.question;
 begin
+    -- The words that the statistics may lack: they do not count rows that were indexed a moment ago.
+    if p_scopes is null then
+        select array_agg(u.a), array_agg(u.scope) into uncounted, uncounted_scopes
+        from (select distinct a, c.scope
+              from (select l.scope, l.lexemes from memoryd.lexeme_changes l order by l.id desc limit 5000) c
+              cross join lateral unnest(tsvector_to_array(c.lexemes)) a
+              where a = any(asked)) u;
+    else
+        -- Because of the offset each is looked up by itself: what a join reads would depend on the words of
+        -- other users.
+        select array_agg(a), array_agg(s) into uncounted, uncounted_scopes
+        from unnest(asked) a, unnest(counted) s
+        where not exists (select from memoryd.lexeme_statistics c
+                          where c.scope = s and c.lexeme = a offset 0);
+    end if;
     made := memoryd.weigh_question(
         p_caller, asked, memoryd.asked_in_scopes(text, languages[1:1], speakers, names, in_scopes), scopes,
-        counted, p_near, uncounted.lexemes, uncounted.scopes);
+        counted, p_near, uncounted, uncounted_scopes);
     made.asked := asked;
     made.speakers := speakers;
     made.times := memoryd.times_in(text, coalesce(memoryd.day_of(p_asked_at), memoryd.day_of(now())), false);
-    made.near_times := memoryd.near_times(made.times);
+    made.near_times := (
+        -- As much before and after each time as a third of it, two days or more.
+        select range_agg(daterange(lower(t.days) - w.days, upper(t.days) + w.days))
+        from unnest(made.times) as t(days)
+        cross join lateral (select greatest(2, coalesce(upper(t.days) - lower(t.days), 0) / 3)) as w(days));
     made.role := case when speakers is not null then null
                       when lower(p_query) like any ('{%you%,%你%,%您%}')
                            and p_query ~* '\m(you|your|yours)\M|你|您' then 'assistant'

@@ -22,13 +22,13 @@
 -- lower it (memoryd.read_passages), and where more is missing, memoryd.search() adds it to the weight.
 -- left_out   Why a row does not belong to the question, though it is one of the best. For a question about
 --            something that was never said there is a best row, too, which fits by chance: better, the more
---            rows there are (memoryd.fit_by_chance). So nothing belongs where the best fit and a twentieth of
---            the best sum are no more. (The sum is high where one row is the best by words, by its embedding
---            and by who said it.) Else what counts is where a row's sum lies between the lowest and the best,
---            and how much better than by chance the row itself fits: together 0.4. The time that the question
---            names counts as part of the fit.
--- Without an embedding the relevance of a memory or an insight is the part of the question's keywords that it
--- has, and recency and association are added as they are.
+--            rows there are (by_chance, measured with questions about other conversations). So nothing
+--            belongs where the best fit and a twentieth of the best sum are no more. (The sum is high where
+--            one row is the best by words, by its embedding and by who said it.) Else what counts
+--            is where a row's sum lies between the lowest and the best, and how much better than by chance
+--            the row itself fits: together 0.4. The time that the question names counts as part of the fit.
+-- Without an embedding the relevance of a memory or an insight is the part of the question's keywords that
+-- it has, and recency and association are added as they are.
 
 -- The lexical scores of the candidates, by number. Candidates as columns: weights (null: none of the words),
 -- length, length of the whole row, session and index in it.
@@ -99,7 +99,8 @@ set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 declare
     reader constant memoryd.caller := p_request.reader;
-    counted constant bigint[] := memoryd.counted_scopes(reader, p_request.scopes);
+    counted constant bigint[] :=
+        case when reader.privileged then p_request.scopes else array_remove(p_request.scopes, 0) end;
     average constant double precision := (p_question).average_length;
     asked constant text[] := (p_question).asked;
     all_rows double precision;
@@ -141,17 +142,6 @@ begin
 end
 $$;
 
--- How well the best of so many rows fits a question that none of them answers. Measured with questions about
--- other conversations (docs/retrieval.md). Inlined.
-create or replace function memoryd.fit_by_chance(p_rows double precision) returns double precision
-language sql immutable parallel safe
-return least(0.36::double precision, 0.03 + 0.06 * ln(greatest(1, p_rows)));
-
--- How much of a question is the time that it names: the fewer words it has, the more. Inlined.
-create or replace function memoryd.time_part(p_question memoryd.question) returns double precision
-language sql immutable parallel safe
-return least(0.3, 0.9 / greatest(1, cardinality((p_question).tops)));
-
 -- The candidates that meet the conditions, with how well each fits the question: 0 to 1, the mean of the part
 -- of the question that it has and of its similarity. timed_fit: the same, where the time that the question
 -- names is a part of it. tid, weights: of rows that stand alone, whose words are asked for once more. The
@@ -173,7 +163,8 @@ declare
     ideal constant double precision := nullif((p_question).ideal, 0);
     times_asked constant datemultirange := (p_question).times;
     near_times_asked constant datemultirange := (p_question).near_times;
-    time_part constant double precision := memoryd.time_part(p_question);
+    -- The fewer words a question has, the more of it is the time that it names.
+    time_part constant double precision := least(0.3, 0.9 / greatest(1, cardinality((p_question).tops)));
 begin
     return query
     with read as materialized (
@@ -224,7 +215,7 @@ declare
     all_rows constant double precision := (p_question).rows;
     speakers constant text[] := (p_question).speakers;
     asked_role constant text := (p_question).role;
-    asks_for_time constant boolean := memoryd.time_part(p_question) >= 0.3;
+    asks_for_time constant boolean := coalesce(cardinality((p_question).tops), 0) <= 3;
     -- Where all candidates are known and compared, also what is little nearer than by chance has its place.
     least_near constant double precision := case when p_request.ids is null then 0.2 else 0 end;
 begin
@@ -236,7 +227,8 @@ begin
         from (select s.*, coalesce(s.lexical / nullif(max(s.lexical) over w, 0), 0) as part,
                      coalesce(0.5 * s.near / nullif(max(s.near) over w, 0), 0) as dense_part,
                      max(s.fit) over w as best_fit, max(s.timed_fit) over w as best_timed_fit,
-                     memoryd.fit_by_chance(all_rows * count(*) over w / count(*) over ()) as by_chance
+                     least(0.36::double precision, 0.03 + 0.06 * ln(greatest(
+                         1, all_rows * count(*) over w / count(*) over ()))) as by_chance
               from scored s window w as (partition by s.kin)) h
         where h.lexical > 0 or h.near > least_near or (h.time_fit = 1 and asks_for_time)
     ), words as materialized (
@@ -284,7 +276,11 @@ begin
                  case when kin is not null then row_number() over (partition by kin order by sum desc, id) end
                      as nth
           from spans) r
-    left join memoryd.replaced_parts(array(select p.id from parts p where p.session_id is not null)) t
-        on t.id = r.id and (p_request.conditions).as_of is null;
+    -- A message whose facts others have replaced since is still found, but below what is true now.
+    left join (
+        select f.message_id as id, avg((m.superseded_by is not null)::integer)::double precision as part
+        from memoryd.fact_sources f join public.agent_memory m on m.id = f.memory_id
+        where f.message_id = any(array(select p.id from parts p where p.session_id is not null))
+        group by f.message_id) t on t.id = r.id and (p_request.conditions).as_of is null;
 end
 $$;

@@ -18,9 +18,15 @@ set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 declare
     options constant jsonb := coalesce(p_options, '{}');
+    known constant text[] := memoryd.source_names();
+    fault text;
+    advice text;
     made memoryd.search_request;
 begin
     perform memoryd.check_options('recall', p_call, options);
+    if options <> '{}' then
+        made := jsonb_populate_record(made, options);
+    end if;
     made.query := p_query;
     made.agent := p_agent;
     made.about := p_user;
@@ -30,17 +36,41 @@ begin
     made.sources := p_sources;
     made.filter := coalesce(p_filter, '{}');
     made.conditions := memoryd.conditions_of(options);
-    made.min_score := coalesce((options ->> 'min_score')::double precision, 0);
-    made.relevant_only := coalesce((options ->> 'relevant_only')::boolean, false);
     made.explained := p_call = 'explain_recall';
-    made.around := coalesce((options ->> 'around')::integer, 0);
-    perform memoryd.check_search(made);
+    -- An upgrade locks the table of logins first: whoever waits for it there has locked nothing.
+    perform memoryd.caller_id();
+    if made.count is null or made.count < 0 then
+        fault := 'match_count is ' || coalesce(made.count::text, 'null');
+        advice := 'Give how many results you want, 0 or more.';
+    elsif made.around > 0 and made.count > 1000 then
+        fault := 'match_count is ' || made.count;
+        advice := 'With around at most 1000 results are put together.';
+    elsif cardinality(made.sources) > 100 then
+        fault := 'sources has ' || cardinality(made.sources) || ' entries';
+    elsif not made.sources <@ known or array_position(made.sources, null) is not null then
+        fault := 'unknown source ' || (
+            select coalesce(s, 'null') from unnest(made.sources) s
+            where s <> all (known) or s is null limit 1);
+    elsif jsonb_typeof(made.filter) <> 'object' then
+        fault := 'filter is of type ' || jsonb_typeof(made.filter);
+        advice := 'Give an object that the metadata contain, such as {"kind": "fact"}.';
+    elsif made.embedding is not null
+        and vector_dims(made.embedding) <> memoryd.searched_dimensions() then
+        fault := 'query_embedding has ' || vector_dims(made.embedding)
+            || ' dimensions, this database''s have ' || memoryd.searched_dimensions();
+        advice := 'Embed the query with the model that the rows are embedded with.';
+    end if;
+    if fault is not null then
+        raise exception '%', fault
+            using errcode = 'invalid_parameter_value',
+                  hint = coalesce(advice, 'Sources: ' || array_to_string(known, ', ') || '.');
+    end if;
     return made;
 end
 $$;
 
 -- The results of a request, put on record: in the audit trail that the memory was read, and in memory_queries
--- what was found.
+-- what was found. In a read-only transaction, and for support, which writes nothing, nothing is logged there.
 create or replace function memoryd.recall_and_log(p_request memoryd.search_request)
 returns setof memoryd.search_result
 language plpgsql volatile
@@ -50,12 +80,44 @@ declare
     began constant timestamptz := clock_timestamp();
     found constant memoryd.search_result[] := array(
         select s from memoryd.search(p_request) s);
+    caller constant memoryd.caller := memoryd.current_caller();
+    asked constant text[] := public.extract_keywords(left(p_request.query, 8192));
+    agent constant text := memoryd.one_line(left(p_request.agent, 200));
+    memories uuid[];
+    scores double precision[];
+    knowledge uuid[];
+    insights uuid[];
+    made uuid;
 begin
-    perform memoryd.audit_read(
-        coalesce(p_request.about, memoryd.caller_id()), p_request.agent, 'recall', cardinality(found),
-        memoryd.ms_since(began));
-    perform memoryd.log_recall(p_request, found);
     return query select f.* from unnest(found) f;
+    perform memoryd.audit_read(
+        coalesce(p_request.about, caller.user_id), p_request.agent, 'recall', cardinality(found),
+        memoryd.ms_since(began));
+    if current_setting('transaction_read_only') = 'on'
+       or (caller.privileged and not caller.is_service)
+       or (not caller.privileged and caller.user_id is null) then
+        return;
+    end if;
+    select coalesce((array_agg(f.id order by f.nth) filter (where f.source = 'memory'))[:1000], '{}'),
+           coalesce((array_agg(f.score order by f.nth) filter (where f.source = 'memory'))[:1000], '{}'),
+           coalesce((array_agg(f.id order by f.nth) filter (where f.source = 'knowledge'))[:1000], '{}'),
+           coalesce((array_agg(f.id order by f.nth) filter (where f.source = 'insight'))[:1000], '{}')
+    into memories, scores, knowledge, insights
+    from (select r.source, r.id, r.score, row_number() over () as nth from unnest(found) r) f;
+    if knowledge = '{}' then
+        insert into public.memory_queries (
+            agent_id, user_id, task_keywords, retrieved_memory_ids, relevance_scores, insight_ids)
+        values (agent, case when caller.privileged then p_request.about else caller.user_id end, asked,
+                memories, scores, insights)
+        returning id into made;
+    else
+        insert into public.memory_queries (
+            agent_id, user_id, task_keywords, retrieved_memory_ids, relevance_scores, insight_ids,
+            knowledge_ids)
+        values (agent, p_request.about, asked, memories, scores, insights, knowledge)
+        returning id into made;
+    end if;
+    perform set_config('memoryd.last_recall', coalesce(made::text, ''), false);
 end
 $$;
 

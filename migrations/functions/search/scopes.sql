@@ -72,7 +72,7 @@ declare
 begin
     if (p_caller).privileged then
         if not (p_caller).is_service then
-            perform memoryd.audit_admin_search();
+            perform memoryd.log_admin_read('lexeme_statistics', null);
         end if;
         return p_scopes;
     end if;
@@ -89,12 +89,6 @@ begin
                 then array[0::bigint] else '{}' end;
 end
 $$;
-
--- Whether a question goes only to rows without an owner. Inlined.
-create or replace function memoryd.asks_unowned(p_caller memoryd.caller, p_agent text, p_user uuid)
-returns boolean
-language sql immutable parallel safe
-return (p_caller).privileged and p_user is null and p_agent is not null;
 
 -- The scopes that a question goes to (null: all), and which of them are of groups. A question about a user
 -- that names the source knowledge goes to what the caller's organisation knows too, which counts as a
@@ -125,25 +119,3 @@ begin
 end
 $$;
 
--- The scopes in which words are counted. How common a word is in what others share would tell what they
--- share: so for an end user only their own rows and those of their groups count, all of which they may read.
-create or replace function memoryd.counted_scopes(p_caller memoryd.caller, p_scopes bigint[]) returns bigint[]
-language sql immutable parallel safe
-return case when (p_caller).privileged then p_scopes else array_remove(p_scopes, 0) end;
-
--- The keys of these lexemes, each in the scope beside it, in the inverted index; only of scopes that are
--- open (null: all are). Callers give words, never keys: with a key of another user's scope, the time that
--- the search takes would show which words are there.
-create or replace function memoryd.keys_of(p_lexemes text[], p_scopes bigint[], p_open bigint[])
-returns bigint[]
-language plpgsql immutable
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    return (
-        select array(select hashtextextended(k.lexeme, k.scope)
-                     from unnest(p_lexemes, p_scopes) with ordinality as k(lexeme, scope, nth)
-                     where k.lexeme is not null and (p_open is null or k.scope = any(p_open))
-                     order by k.nth));
-end
-$$;

@@ -1,46 +1,5 @@
 -- The whole search: from a question to the rows that the caller may read, with the parts of each score.
 
--- Refuses arguments that the search cannot work with.
-create or replace function memoryd.check_search(p_request memoryd.search_request) returns void
-language plpgsql stable
-set search_path = pg_catalog, public, :vector_schema, pg_temp
-as $$
-declare
-    known constant text[] := memoryd.source_names();
-    fault text;
-    advice text;
-begin
-    -- An upgrade locks the table of logins first: whoever waits for it there has locked nothing.
-    perform memoryd.caller_id();
-    if p_request.count is null or p_request.count < 0 then
-        fault := 'match_count is ' || coalesce(p_request.count::text, 'null');
-        advice := 'Give how many results you want, 0 or more.';
-    elsif p_request.around > 0 and p_request.count > 1000 then
-        fault := 'match_count is ' || p_request.count;
-        advice := 'With around at most 1000 results are put together.';
-    elsif cardinality(p_request.sources) > 100 then
-        fault := 'sources has ' || cardinality(p_request.sources) || ' entries';
-    elsif not p_request.sources <@ known or array_position(p_request.sources, null) is not null then
-        fault := 'unknown source ' || (
-            select coalesce(s, 'null') from unnest(p_request.sources) s
-            where s <> all (known) or s is null limit 1);
-    elsif jsonb_typeof(p_request.filter) <> 'object' then
-        fault := 'filter is of type ' || jsonb_typeof(p_request.filter);
-        advice := 'Give an object that the metadata contain, such as {"kind": "fact"}.';
-    elsif p_request.embedding is not null
-        and vector_dims(p_request.embedding) <> memoryd.searched_dimensions() then
-        fault := 'query_embedding has ' || vector_dims(p_request.embedding)
-            || ' dimensions, this database''s have ' || memoryd.searched_dimensions();
-        advice := 'Embed the query with the model that the rows are embedded with.';
-    end if;
-    if fault is not null then
-        raise exception '%', fault
-            using errcode = 'invalid_parameter_value',
-                  hint = coalesce(advice, 'Sources: ' || array_to_string(known, ', ') || '.');
-    end if;
-end
-$$;
-
 -- A request with what its caller may search; null where nothing may be found: for an end user without an id,
 -- and of a user who has switched memory off.
 create or replace function memoryd.open_request(p_request memoryd.search_request)
@@ -59,7 +18,8 @@ begin
     end if;
     asked := memoryd.scopes_asked(caller, p_request.agent, p_request.about, p_request.sources, here);
     opened.reader := caller;
-    opened.unowned := memoryd.asks_unowned(caller, p_request.agent, p_request.about);
+    -- Whether it goes only to rows without an owner.
+    opened.unowned := caller.privileged and p_request.about is null and p_request.agent is not null;
     opened.sources := memoryd.sources_asked(caller, p_request.sources);
     opened.groups := asked.groups;
     opened.scopes := memoryd.open_scopes(caller, asked.scopes, here);
@@ -85,26 +45,6 @@ begin
 end
 $$;
 
--- Whether there is nothing in these scopes: so a question need not be read. Not asked of what is shared with
--- an end user, which would tell whether others share anything.
-create or replace function memoryd.is_empty(p_request memoryd.search_request) returns boolean
-language plpgsql stable
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    scopes constant bigint[] := p_request.scopes;
-begin
-    return scopes is not null
-        and ((p_request.reader).privileged or 0 <> all (scopes))
-        and not exists (select from unnest(scopes) as s(scope)
-                        cross join lateral (
-                            select from memoryd.entries e where e.scope = s.scope limit 1) e)
-        and not exists (select from unnest(scopes) as s(scope)
-                        cross join lateral (
-                            select from memoryd.unindexed u where u.scope = s.scope limit 1) u);
-end
-$$;
-
 -- The rows that answer a request, best first, with the parts of their scores and without their contents. The
 -- only function of the search that runs with the owner's rights: of a row it gives back its id, its score and
 -- its time, and only of rows that the caller may read.
@@ -127,7 +67,16 @@ declare
     request memoryd.search_request := memoryd.open_request(p_request);
     question memoryd.question;
 begin
-    if (request.reader).privileged is null or memoryd.is_empty(request) then
+    -- Where nothing is in these scopes the question is not read. Not asked of what is shared with an end
+    -- user, which would tell whether others share anything.
+    if (request.reader).privileged is null
+       or request.scopes is not null and ((request.reader).privileged or 0 <> all (request.scopes))
+          and not exists (
+              select from unnest(request.scopes) as s(scope)
+              cross join lateral (select from memoryd.entries e where e.scope = s.scope limit 1) e)
+          and not exists (
+              select from unnest(request.scopes) as s(scope)
+              cross join lateral (select from memoryd.unindexed u where u.scope = s.scope limit 1) u) then
         return;
     end if;
     question := memoryd.question(
@@ -139,10 +88,7 @@ begin
     end if;
     return query
     select h.*
-    from memoryd.rank_passages(
-        request, question,
-        case when request.ids is null then memoryd.candidates(request, question)
-             else memoryd.passages_of(request) end) h
+    from memoryd.rank_passages(request, question, memoryd.candidates(request, question)) h
     order by greatest(h.relevance * h.weight, case when h.shares = 2 then
                  max(h.relevance * h.weight) filter (where h.shares = 0) over () end) desc,
              h.created_at desc, h.id
@@ -150,23 +96,10 @@ begin
 end
 $$;
 
--- The ids, grouped by source. Inlined.
-create or replace function memoryd.by_source(p_sources text[], p_ids uuid[])
-returns table (source text, ids uuid[])
-language sql immutable parallel safe
-begin atomic
-    select c.source, array_agg(c.id) from unnest(p_sources, p_ids) as c(source, id) group by c.source;
-end;
-
--- The metadata that a result shows: of a chunk also which document it is of. Inlined.
-create or replace function memoryd.shown_metadata(p_source text, p_id uuid, p_metadata jsonb) returns jsonb
-language sql stable parallel safe
-return case when p_source = 'document' then p_metadata || memoryd.document_of_chunk(p_id)
-            else p_metadata end;
-
--- What the results show of these rows, read with the caller's own rights. End
--- users have no right to the view of all sources, because it contains the agents' knowledge: so there are
--- two queries. The offset keeps each source a query of its own, which reads only that source's table.
+-- What the results show of these rows (of a chunk also which document it is of), read with the caller's own
+-- rights. End users have no right to the view of all sources, because it contains the agents' knowledge: so
+-- there are two queries. The offset keeps each source a query of its own, which reads only that source's
+-- table.
 create or replace function memoryd.show_rows(p_caller memoryd.caller, p_sources text[], p_ids uuid[])
 returns table (source text, id uuid, content text, metadata jsonb)
 language plpgsql stable
@@ -179,9 +112,11 @@ begin
     if (p_caller).privileged then
         return query
         select r.*
-        from memoryd.by_source(p_sources, p_ids) c
+        from (select g.source, array_agg(g.id) as ids from unnest(p_sources, p_ids) as g(source, id)
+              group by g.source) c
         cross join lateral (
-            select t.source, t.id, t.content, memoryd.shown_metadata(t.source, t.id, t.metadata)
+            select t.source, t.id, t.content, case when t.source = 'document'
+                        then t.metadata || memoryd.document_of_chunk(t.id) else t.metadata end
             from memoryd.searchable t
             where t.source = c.source and t.id = any(c.ids)
             offset 0
@@ -189,9 +124,11 @@ begin
     else
         return query
         select r.*
-        from memoryd.by_source(p_sources, p_ids) c
+        from (select g.source, array_agg(g.id) as ids from unnest(p_sources, p_ids) as g(source, id)
+              group by g.source) c
         cross join lateral (
-            select t.source, t.id, t.content, memoryd.shown_metadata(t.source, t.id, t.metadata)
+            select t.source, t.id, t.content, case when t.source = 'document'
+                        then t.metadata || memoryd.document_of_chunk(t.id) else t.metadata end
             from memoryd.searchable_by_users t
             where t.source = c.source and t.id = any(c.ids)
             offset 0
@@ -224,7 +161,8 @@ begin
     end if;
     return query
     select r.source, r.id, k.part
-    from memoryd.by_source(p_sources, p_ids) c
+    from (select g.source, array_agg(g.id) as ids from unnest(p_sources, p_ids) as g(source, id)
+              group by g.source) c
     cross join lateral (
         select t.source, t.id, t.keywords from memoryd.searchable_by_users t
         where t.source = c.source and t.id = any(c.ids)
@@ -263,16 +201,10 @@ begin
 end
 $$;
 
--- What a link of this strength to one of the best memories adds to a score: a fifth of it, where keywords
--- alone decide (p_added); else what is missing to that, so that a link brings a memory in, and changes
--- nothing among those that answer the question themselves.
-create or replace function memoryd.association(
-    p_strength double precision, p_score double precision, p_added boolean) returns double precision
-language sql immutable parallel safe
-return coalesce(case when p_added then 0.2 * p_strength else greatest(0, 0.2 * p_strength - p_score) end, 0);
-
 -- The best rows for a request, with their contents: what memoryd.find() has found, and what is linked to the
--- best memories of it. by_kind: a link to what happened brings what is known, however little it fits.
+-- best memories of it. A link adds a fifth of its strength where keywords alone decide; else what is missing
+-- to that: so it brings a memory in, and changes nothing among those that answer the question themselves.
+-- by_kind: a link to what happened brings what is known, however little it fits.
 create or replace function memoryd.best_rows(p_request memoryd.search_request)
 returns setof memoryd.search_result
 language plpgsql stable
@@ -287,11 +219,10 @@ declare
     by_words_alone constant boolean := p_request.embedding is null and not memoryd.embeds_here();
     asked_keywords constant text[] :=
         case when by_words_alone then public.extract_keywords(p_request.query) end;
+    only_fitting constant boolean := coalesce(p_request.relevant_only or p_request.by_kind, false);
     sought memoryd.search_request := p_request;
 begin
-    if by_words_alone then
-        perform memoryd.tell_by_words();
-    end if;
+    perform memoryd.tell_by_words() where by_words_alone;
     -- Some of what is found falls behind what is linked.
     sought.count := greatest(100, 2 * p_request.count);
     return query
@@ -305,7 +236,7 @@ begin
     ), best_memories as (
         select array_agg(t.id) as ids
         from (select r.id from ranked r where r.source = 'memory' and r.relevance > 0.3
-                  and (r.left_out is null or not p_request.relevant_only)
+                  and (r.left_out is null or not only_fitting)
               order by r.relevance desc limit 20) t
     ), links as materialized (
         select l.id, l.strength from best_memories b cross join lateral memoryd.linked_to(b.ids) l
@@ -320,14 +251,15 @@ begin
         select array_agg(l.id) as ids from links l
         where l.id not in (select r.id from ranked r where r.source = 'memory')
     ), scored as (
-        select r.*, memoryd.association(l.strength, r.relevance * r.weight, by_words_alone) as association
+        select r.*, coalesce(case when by_words_alone then 0.2 * l.strength
+                    else greatest(0, 0.2 * l.strength - r.relevance * r.weight) end, 0) as association
         from ranked r left join links l on l.id = r.id and r.source = 'memory'
         union all
         select m.source, m.id, m.similarity, m.created_at, 0, 0, 0, 0, 0, 0, m.relevance, m.weight, 0,
                case when l.strength < 0.5 then 'linked too loosely' end, 0.2 * l.strength
         from linked g cross join lateral memoryd.linked_rows(
             p_request, g.ids, asked_keywords,
-            memoryd.asks_unowned(caller, p_request.agent, p_request.about)) m
+            caller.privileged and p_request.about is null and p_request.agent is not null) m
         join links l on l.id = m.id
         where g.ids is not null
     ), summed as (
@@ -348,14 +280,65 @@ begin
     from best b
     join memoryd.show_rows(caller, array(select b.source from best b order by b.id),
                            array(select b.id from best b order by b.id)) s using (source, id)
-    where b.rank >= p_request.min_score
-      and (b.why is null or not p_request.relevant_only or p_request.explained)
+    where b.rank >= coalesce(p_request.min_score, 0)
+      and (b.why is null or not only_fitting or p_request.explained)
     order by b.rank desc, b.shares desc, b.created_at desc, b.id;
 end
 $$;
 
--- The whole search: the results of a request, best first. With `around`, messages that are found come as
--- pieces of their conversation, each as good as its best message; so more are searched for than are shown.
+-- What is known of a user: their facts and preferences that stand, the newest first, in at most `profile`
+-- words (two characters of a script without spaces count as one). Not those of another agent or project, and
+-- none that is marked {"index": false}. As results of a search, read with the caller's rights.
+create or replace function memoryd.profile_of(
+    p_user uuid, p_agent text, p_conditions memoryd.conditions)
+returns setof memoryd.search_result
+language plpgsql stable
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+as $$
+declare
+    at constant timestamptz := p_conditions.as_of;
+    unspaced constant text := '\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff';
+    space integer := p_conditions.profile;
+    told text[] := '{}';
+    fact memoryd.search_result;
+    length integer;
+begin
+    if coalesce(space, 0) = 0 or p_user is null or memoryd.memory_is_off(p_user) then
+        return;
+    end if;
+    for fact in
+        select 'memory', m.id, m.content, 0, null,
+               m.metadata || jsonb_strip_nulls(jsonb_build_object(
+                   'kind', m.kind, 'memory_type', m.memory_type, 'profile', true)),
+               m.created_at, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, null
+        from public.agent_memory m
+        where m.user_id = p_user
+          and (m.kind = 'fact' and m.source is distinct from 'anchor' or m.memory_type = 'user_preferences')
+          and not m.metadata @> '{"index": false}'
+          and (p_agent is null or m.agent_id in (p_agent, '_shared'))
+          and (m.expires_at is null or m.expires_at > now())
+          and (m.superseded_by is null or at is not null)
+          and coalesce(m.valid_from, m.created_at) <= coalesce(at, now())
+          and (m.valid_to is null or m.valid_to > coalesce(at, now()))
+          and memoryd.in_project(m.metadata, p_conditions.project)
+        order by m.created_at desc, m.id
+        limit 1000
+    loop
+        length := regexp_count(fact.content, '[' || unspaced || ']{1,2}|[^\s' || unspaced || ']+');
+        continue when length > space or lower(fact.content) = any(told);
+        space := space - length;
+        told := told || lower(fact.content);
+        return next fact;
+        exit when space = 0;
+    end loop;
+end
+$$;
+
+-- The whole search: the results of a request, best first, behind what is known of the user (profile). With
+-- `around`, messages that are found come as pieces of their conversation, each as good as its best message;
+-- so more are searched for than are shown.
 create or replace function memoryd.search(p_request memoryd.search_request)
 returns setof memoryd.search_result
 language plpgsql stable
@@ -363,29 +346,40 @@ set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 declare
     sought memoryd.search_request := p_request;
+    profile constant memoryd.search_result[] := array(
+        select p from memoryd.profile_of(
+            coalesce(p_request.about, memoryd.caller_id()), p_request.agent, p_request.conditions) p);
 begin
-    if p_request.around = 0 then
+    return query select * from unnest(profile);
+    if coalesce(p_request.around, 0) = 0 and profile = '{}' then
         return query select b.* from memoryd.best_rows(p_request) b;
         return;
     end if;
-    sought.count := least(3 * p_request.count, 1000);
+    sought.count := p_request.count + cardinality(profile);
+    if p_request.around > 0 then
+        sought.count := least(3 * sought.count, 1000);
+    end if;
     return query
     with found as materialized (
         select b.*, row_number() over () as nth from memoryd.best_rows(sought) b
+        where b.source <> 'memory'
+           or lower(b.content) <> all (array(select lower(p.content) from unnest(profile) p))
     ), messages as materialized (
-        select array_agg(f.id order by f.nth) as ids from found f where f.source = 'conversation'
+        select array_agg(f.id order by f.nth) as ids from found f
+        where f.source = 'conversation' and p_request.around > 0
     ), pieces as materialized (
         select m.ids[p.number] as id, p.content, p.message_ids
         from messages m
         cross join lateral memoryd.show_pieces(p_request, m.ids) p
     )
     select f.source, f.id, coalesce(p.content, f.content), f.score, f.similarity,
-           f.metadata || coalesce(jsonb_build_object('message_ids', p.message_ids), '{}'),
+           f.metadata || case when p.id is not null
+                              then jsonb_build_object('message_ids', p.message_ids) else '{}' end,
            f.created_at, f.lexical, f.dense, f.prior, f.named, f.timed, f.session, f.relevance, f.weight,
            f.recency, f.association, f.shares, f.left_out
     from found f
     left join pieces p on p.id = f.id
-    where f.source <> 'conversation' or p.id is not null
+    where f.source <> 'conversation' or p.id is not null or coalesce(p_request.around, 0) = 0
     order by f.nth
     limit p_request.count;
 end

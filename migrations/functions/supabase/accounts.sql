@@ -67,8 +67,9 @@ begin
                   where s.key = 'erase_with_account' and s.value = 'false') then
         return null;
     end if;
-    insert into memoryd.deleted_accounts (user_id) select u.id from unnest(users) as u(id)
-    on conflict (user_id) do nothing;
+    insert into memoryd.settings (key, value)
+    select 'deleted_account.' || u.id, to_jsonb(now()) from unnest(users) as u(id)
+    on conflict (key) do nothing;
     foreach whose in array users loop
         if not at_once or clock_timestamp() > until or not memoryd.erased_at_once(whose) then
             -- Who is in the way of one may be in the way of all: it waits once.

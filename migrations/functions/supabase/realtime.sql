@@ -70,7 +70,7 @@ $$;
 
 -- Tells clients of the distinct pairs of user and type that changed (p_types: the types alone).
 create or replace function memoryd.tell_of_memories(
-    p_pairs jsonb, p_types jsonb, p_operation text, p_listened boolean, p_mode text) returns void
+    p_pairs jsonb, p_types jsonb, p_operation text, p_mode text) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
@@ -79,10 +79,8 @@ declare
         (select s.value from memoryd.settings s where s.key = 'notification_user_ids') = 'true'::jsonb;
     changed constant jsonb := case when named then p_pairs else p_types end;
 begin
-    if p_listened then
-        perform memoryd.announce('memory_updated', t.payload::text)
-        from memoryd.told_of(changed, p_operation) as t(payload);
-    end if;
+    perform memoryd.announce('memory_updated', t.payload::text)
+    from memoryd.told_of(changed, p_operation) as t(payload);
     if p_mode is not null then
         perform memoryd.broadcast_memories(
             changed, (select jsonb_agg(p) from jsonb_array_elements(p_pairs) p where p ->> 'user_id' <> ''),
@@ -99,16 +97,10 @@ set search_path = pg_catalog, pg_temp
 set enable_nestloop = off
 as $$
 declare
-    listened constant boolean := (select s.value from memoryd.settings s where s.key = 'public_notifications')
-                                 is not distinct from 'true'::jsonb;
     mode constant text := memoryd.broadcast_mode();
     pairs jsonb;
     types jsonb;
 begin
-    -- First, so that a database where nobody is told does nothing more.
-    if not listened and mode is null then
-        return null;
-    end if;
     if tg_op = 'INSERT' then
         select jsonb_agg(to_jsonb(c)) into pairs
         from (select distinct n.user_id, n.memory_type from new_rows n limit 101) c;
@@ -139,7 +131,7 @@ begin
         into pairs, types;
     end if;
     if pairs is not null then
-        perform memoryd.tell_of_memories(pairs, types, tg_op, listened, mode);
+        perform memoryd.tell_of_memories(pairs, types, tg_op, mode);
     end if;
     return null;
 end

@@ -306,13 +306,6 @@ begin
 end
 $$;
 
--- Puts a search by support on record before it reads the statistics of words: a search reads them as the
--- owner, and they say which words all users' rows contain.
-create or replace function memoryd.audit_admin_search() returns void
-language sql volatile
-set search_path = pg_catalog, pg_temp
-as $$ select memoryd.log_admin_read('lexeme_statistics', null) $$;
-
 -- Deletes old rows of the audit trail, and hashes of erased texts that are no longer needed.
 create or replace function memoryd.sweep_audit(p_days double precision) returns bigint
 language sql volatile

@@ -226,7 +226,7 @@ language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    delete from memoryd.deleted_accounts a where a.user_id = p_user;
+    delete from memoryd.settings s where s.key = 'deleted_account.' || p_user;
     if found then
         delete from public.memory_settings s where s.user_id = p_user;
     else

@@ -162,24 +162,15 @@ begin
 end
 $$;
 
--- Facts that an import has put back: what they are about, and which messages say so, is in their metadata.
+-- Facts that an import has put back: which messages say so is in their metadata.
 create or replace function memoryd.register_facts(p_memories uuid[]) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    insert into memoryd.facts (memory_id, user_id, family, slot, value)
-    select m.id, m.user_id, split_part(m.metadata ->> 'slot', ':', 1), m.metadata ->> 'slot',
-           coalesce(m.metadata ->> 'value', '')
-    from public.agent_memory m
-    where m.id = any(p_memories) and m.user_id is not null and m.metadata ->> 'from' = 'conversation'
-      -- Users write metadata, too: a longer one is not memoryd's, and does not fit into the index.
-      and length(m.metadata ->> 'slot') <= 500 and length(m.metadata ->> 'value') <= 500
-    on conflict do nothing;
     insert into memoryd.fact_sources (message_id, memory_id, said_at)
-    select s.id, f.memory_id, s.created_at
-    from memoryd.facts f
-    join public.agent_memory m on m.id = f.memory_id
+    select s.id, m.id, s.created_at
+    from public.agent_memory m
     cross join lateral jsonb_array_elements_text(
         case when jsonb_typeof(m.metadata -> 'message_ids') = 'array' then m.metadata -> 'message_ids'
              else '[]' end) as i(message_id)
@@ -187,28 +178,8 @@ begin
     join public.conversation_messages s
         on s.id = case when pg_input_is_valid(i.message_id, 'uuid') then i.message_id::uuid end
         and s.user_id = m.user_id
-    where f.memory_id = any(p_memories)
+    where m.id = any(p_memories) and m.metadata ->> 'from' = 'conversation'
     on conflict do nothing;
-end
-$$;
-
--- Queues messages that an import has put back, to be read for names alone: their facts are in the export.
-create or replace function memoryd.read_for_names(p_messages uuid[]) returns void
-language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    if (select s.value #>> '{}' from memoryd.settings s where s.key = 'facts') = 'off' then
-        return;
-    end if;
-    insert into memoryd.jobs (topic, lane, ref, payload)
-    select 'facts', memoryd.associate_lane('facts', m.user_id), m.id, '{"names": "alone"}'
-    from public.conversation_messages m
-    where m.id = any(p_messages) and m.role = 'user' and m.user_id is not null and length(m.content) <= 2000
-    order by m.created_at, m.message_index;
-    if found then
-        perform memoryd.wake('facts');
-    end if;
 end
 $$;
 
@@ -249,7 +220,7 @@ begin
         perform memoryd.register_facts(added);
     end if;
     if p_table = 'conversation_messages' then
-        perform memoryd.read_for_names(added);
+        perform memoryd.read_for_facts(added);
     end if;
     perform set_config('memoryd.importing', '', true);
     return cardinality(added);

@@ -28,6 +28,8 @@ NONCE_ATTEMPTS = 5
 MAX_REVERTED = 2
 """Of one item. Each costs gas, although the contract agreed when it was asked before."""
 STEP = "transaction"
+CONFIRMATIONS = 12
+"""Blocks until an anchor is final, counted from its own."""
 REPLACED_FROM = 1.125
 """Nodes replace a waiting transaction by one that pays at least this much more."""
 
@@ -38,7 +40,7 @@ class EvmLedger:
     name = "evm"
     keeps_memories = True
 
-    def __init__(self, chain: Chain, *, agent_id: int, confirmations: int) -> None:
+    def __init__(self, chain: Chain, *, agent_id: int, confirmations: int = CONFIRMATIONS) -> None:
         """`agent_id`: as whom it writes. `confirmations`: blocks from the one that has the anchor on, until it is final."""
         self._chain = chain
         self._account = chain.account

@@ -6,11 +6,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from uuid import uuid4
 
-import asyncpg
 import pytest
 import pytest_asyncio
 
-from tests.support.database.schemas import connected
 from tests.support.database.servers import Server
 from tests.support.database.templates import copied
 from tests.support.processes.coding_agent import CodingAgent
@@ -25,13 +23,6 @@ async def url(server: Server, template: str, tmp_path_factory: pytest.TempPathFa
         await daemons.start()
         yield made
         await daemons.kill_all()
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def db(url: str) -> AsyncIterator[asyncpg.Connection]:
-    """Its owner."""
-    async with connected(url) as opened:
-        yield opened
 
 
 @pytest.fixture

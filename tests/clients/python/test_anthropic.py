@@ -5,18 +5,26 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import asyncpg
 import pytest
-from anthropic.lib.tools import ToolError
 from memoryd_client import Memory, sync
-from memoryd_client.anthropic import AsyncMemorydMemoryTool, MemorydMemoryTool
 
 from tests.support.repository import ROOT
 
+if TYPE_CHECKING:
+    from memoryd_client.anthropic import MemorydMemoryTool
+
 pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+def memory_tool(database: sync.Database, **given: Any) -> MemorydMemoryTool:
+    """Its package takes seconds to load, so it is loaded by the first test and not by each run."""
+    from memoryd_client.anthropic import MemorydMemoryTool
+
+    return MemorydMemoryTool(database, **given)
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +37,7 @@ def database(client_url: str) -> Iterator[sync.Database]:
 @pytest.fixture
 def tool(database: sync.Database, agent: str) -> MemorydMemoryTool:
     """A tool of the test's own."""
-    return MemorydMemoryTool(database, agent=agent)
+    return memory_tool(database, agent=agent)
 
 
 def call(tool: MemorydMemoryTool, command: str, path: str | None = None, **given: Any) -> str:
@@ -38,6 +46,8 @@ def call(tool: MemorydMemoryTool, command: str, path: str | None = None, **given
 
 
 def refused(tool: MemorydMemoryTool, command: str, path: str | None = None, **given: Any) -> str:
+    from anthropic.lib.tools import ToolError
+
     with pytest.raises(ToolError) as raised:
         call(tool, command, path, **given)
     return str(raised.value)
@@ -122,6 +132,9 @@ async def test_a_directory_is_renamed_and_deleted_with_all_that_is_in_it(tool: M
 
 
 async def test_no_edit_is_lost_when_many_edit_at_once(database: sync.Database, agent: str) -> None:
+    from anthropic.lib.tools import ToolError
+    from memoryd_client.anthropic import AsyncMemorydMemoryTool
+
     tool = AsyncMemorydMemoryTool(database, agent=agent)
     made = await asyncio.gather(
         *(tool.call({"command": "create", "path": "/memories/f", "file_text": "begin\n"}) for _ in range(8)),
@@ -145,12 +158,12 @@ async def test_no_edit_is_lost_when_many_edit_at_once(database: sync.Database, a
 async def test_files_are_an_agents_own_and_a_users_own_and_are_recalled(
     database: sync.Database, db: Any, agent: str, user: UUID
 ) -> None:
-    ann = MemorydMemoryTool(database, agent=agent, user=user)
+    ann = memory_tool(database, agent=agent, user=user)
     call(ann, "create", "/memories/secret.md", file_text="The heron nests in the willow")
     for other in (
-        MemorydMemoryTool(database, agent=agent, user="bob"),
-        MemorydMemoryTool(database, agent=agent),
-        MemorydMemoryTool(database, agent=f"{agent}-2", user=user),
+        memory_tool(database, agent=agent, user="bob"),
+        memory_tool(database, agent=agent),
+        memory_tool(database, agent=f"{agent}-2", user=user),
     ):
         assert "does not exist" in refused(other, "view", "/memories/secret.md")
         assert "does not exist" in refused(other, "delete", "/memories/secret.md")
@@ -161,7 +174,7 @@ async def test_of_a_user_with_memory_off_nothing_is_stored(
     database: sync.Database, owner: asyncpg.Connection, agent: str, user: UUID
 ) -> None:
     await owner.execute("insert into memory_settings (user_id, memory_enabled) values ($1, false)", user)
-    tool = MemorydMemoryTool(database, agent=agent, user=user)
+    tool = memory_tool(database, agent=agent, user=user)
     assert "switched memory off" in refused(tool, "create", "/memories/f", file_text="x")
 
 

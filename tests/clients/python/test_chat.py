@@ -321,19 +321,20 @@ async def test_several_writers_of_a_session_lose_nothing(db: Database, session: 
     assert await chat.get_messages(session, since=late) == []
 
 
-async def test_what_users_say_of_themselves_is_known(
-    db: Database, client_daemon: DaemonProcess, session: str
+async def test_what_users_said_of_themselves_is_known(
+    db: Database, owner: asyncpg.Connection, session: str
 ) -> None:
+    """As a daemon with a language model has written it."""
     chat = ChatMemory(db, user=session)
-    await chat.add_user_message(session, "I live in Ghent")
-    while not (facts := await chat.facts()):
-        await asyncio.sleep(0.02)
-    assert "lives in Ghent" in facts[0].content
-    assert facts[0].metadata["from"] == "conversation"
-    await chat.add_user_message(session, "I moved to Lyon")
-    while "Lyon" not in (facts := await chat.facts())[0].content:
-        await asyncio.sleep(0.02)
-    assert len(facts) == 1
+    await owner.execute(
+        "insert into agent_memory (agent_id, user_id, kind, content, metadata, valid_to) "
+        "select 'a', $1, 'fact', 'The user lives in ' || t, '{\"from\": \"conversation\"}', "
+        "case t when 'Ghent' then now() end from unnest(array['Ghent', 'Lyon']) t",
+        id_of(session),
+    )
+    [fact] = await chat.facts()
+    assert fact.content == "The user lives in Lyon"
+    assert fact.metadata["from"] == "conversation"
     assert await ChatMemory(db, user=uuid4()).facts() == []
     with pytest.raises(Refused):
         await ChatMemory(db).facts()

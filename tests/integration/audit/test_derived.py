@@ -13,9 +13,11 @@ import pytest
 from daemon.audit.derived import Kind, Lineage, derived
 from daemon.audit.forget import NotForgottenError, forget
 from tests.support.access.acting import ANN, BOB, acting_as
+from tests.support.content.fact_chat import add, reply
 from tests.support.database.schemas import connected
-from tests.support.processes.daemons import DaemonProcess
+from tests.support.processes.daemons import Daemons
 from tests.support.rows import ask, associate, column, conclude, insert, remember, say
+from tests.support.services.openai_server import OpenAIServer
 from tests.support.waiting import BLOCKED, IDLE, READY, until
 
 FACTS = "select id from agent_memory where metadata ->> 'from' = 'conversation'"
@@ -32,9 +34,6 @@ async def fact(connection: asyncpg.Connection, user: UUID, content: str, *messag
     }
     memory = await remember(
         connection, content, user_id=user, kind="fact", source="conversation", metadata=json.dumps(said)
-    )
-    await connection.execute(
-        "insert into memoryd.facts values ($1, $2, 'home', 'home', $3)", memory, user, content
     )
     await connection.executemany(
         "insert into memoryd.fact_sources values ($1, $2, now())", [(message, memory) for message in messages]
@@ -76,11 +75,13 @@ async def test_over_all_steps_and_what_may_be_influenced_apart(connection: async
     assert {r.kind for r in user.rows} == {"message", "memory", "insight", "context"}
 
 
-async def test_a_daemon_records_what_lineage_needs(
-    connection: asyncpg.Connection, daemon: DaemonProcess
-) -> None:
-    message = await say(connection, uuid4(), "I live in Lyon", user_id=ANN, agent_id="alice")
-    await until(connection, IDLE)
+async def test_a_daemon_records_what_lineage_needs(connection: asyncpg.Connection, daemons: Daemons) -> None:
+    with OpenAIServer() as server:
+        server.chat = lambda _: reply(add=[add("The user lives in Lyon.", "m1")])
+        await daemons.start(language_model="openai/any", openai_base_url=server.base_url)
+        message = await say(connection, uuid4(), "I live in Lyon", user_id=ANN, agent_id="alice")
+        await connection.execute("select memoryd.queue_stretches(16, '0 seconds')")
+        await until(connection, IDLE)
     [home] = await column(connection, FACTS)
     command = await ask(connection, "Where does the user live, in Lyon?", user_id=ANN)
     await until(connection, READY, command)

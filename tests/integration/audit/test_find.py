@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
@@ -39,6 +40,15 @@ async def fill(connection: asyncpg.Connection) -> None:
             connection, "The release parser reads configuration files", user_id=user, created_at=LONG_AGO
         )
         await remember(connection, "Our release parser reads the configuration files", user_id=user)
+        for confidence, rule in ((0.8, "hobby"), (0.9, "home"), (0.7, "model")):
+            found = {"from": "conversation", "rule": rule, "confidence": confidence}
+            await remember(
+                connection,
+                f"The user sails {confidence}",
+                user_id=user,
+                kind="fact",
+                metadata=json.dumps(found),
+            )
 
 
 async def test_an_end_user_finds_and_repairs_their_own_alone(connection: asyncpg.Connection) -> None:
@@ -54,12 +64,12 @@ async def test_an_end_user_finds_and_repairs_their_own_alone(connection: asyncpg
     ]
     rules = (*RULES, *OPTIONAL)
     async with acting_as(connection, ANN):
-        assert await looked_at(connection, Extent()) == await looked_at(connection, Extent(user=ANN)) == 9
+        assert await looked_at(connection, Extent()) == await looked_at(connection, Extent(user=ANN)) == 12
         assert await looked_at(connection, Extent(user=BOB)) == 0
         found = {rule.name: found async for rule, found in find(connection, rules, Extent(), limit=100)}
         assert {name: f.total for name, f in found.items()} == {
-            "duplicates": 1, "near-duplicates": 1, "contradictions": 1, "stale": 1, "never-recalled": 0, "empty": 1,
-            "secrets": 2, "personal-data": 0,
+            "duplicates": 1, "near-duplicates": 1, "contradictions": 1, "stale": 1, "by-rules": 1, "never-recalled": 0,
+            "empty": 1, "secrets": 2, "personal-data": 0,
         }  # fmt: skip
         assert {f.user_id for one in found.values() for f in one.findings} == {ANN}
         assert {

@@ -7,11 +7,9 @@ import json
 import asyncpg
 import pytest
 
-from tests.support.content.index import INDEXED
 from tests.support.database.notifications import Notifications
-from tests.support.processes.daemons import DaemonProcess, Daemons
-from tests.support.rows import ask, insert, remember
-from tests.support.waiting import IDLE, READY, until
+from tests.support.processes.daemons import DaemonProcess
+from tests.support.rows import ask
 
 INSERT = """
 insert into agent_commands (agent_id, message, status) select 'agent ' || n % {}, 'm', '{}' from generate_series(1, {}) n
@@ -82,26 +80,3 @@ async def test_an_agent_id_of_any_length_can_be_notified(
         (_, payload), *rest = await heard.until_now(connection)
         assert json.loads(payload) == {"agent_id": name}
         assert rest == []
-
-
-async def test_the_channels_can_be_switched_off(
-    connection: asyncpg.Connection, heard: Notifications, daemons: Daemons
-) -> None:
-    daemon = await daemons.start(public_notifications="false", poll_seconds=3600)
-    command = await ask(connection, "quietly")
-    await until(connection, READY, command)
-    await connection.execute("select claim_command('alice')")
-    await connection.execute("select complete_command($1, 'hushed')", command)
-    request = await insert(connection, "memory_requests", {"kind": "recall", "query": "anything"})
-    await until(connection, "select status = 'done' from memory_requests where id = $1", request)
-    await ask(connection, "inserted as ready", status="ready")
-    await until(connection, IDLE)
-    assert await heard.until_now(connection) == []
-    # The daemon's own wake-ups are not switched off.
-    memory = await remember(connection, "still heard")
-    await until(connection, INDEXED, memory)
-
-    await daemon.stop()
-    await daemons.start()
-    await ask(connection, "aloud again", agent_id="bob", status="ready")
-    assert agents(await heard.until_now(connection)) == ["bob"]

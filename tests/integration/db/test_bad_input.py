@@ -121,7 +121,7 @@ BAD = {
         CHECK,
         "unknown option count",
         "Did you mean match_count? Options of a recall: match_count, sources, filter, project, min_score, "
-            "relevant_only, exclude_session, exclude_last, since, until, as_of, asked_at, roles, speakers, around.",
+            "relevant_only, exclude_session, exclude_last, since, until, as_of, asked_at, roles, speakers, around, profile.",
     ),
     "match count": Bad("select * from recall('x', match_count => -1)", "22023", "match_count is -1", "0 or more"),
     "null match count": Bad("select * from recall('x', match_count => null)", "22023", "match_count is null", "0 or more"),

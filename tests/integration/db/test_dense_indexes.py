@@ -37,7 +37,12 @@ select memoryd.lists_to_probe(jsonb_populate_record(
     memoryd.open_request(memoryd.recall_request('recall', 'x', 'agent 0', null, null, 10, null, '{}', '{}')),
     jsonb_build_object('scopes', array[memoryd.scope_of(null, 'agent 0')])))
 """
-NOTED = "select source, index_name, lists, rows from memoryd.dense_indexes"
+NOTED = """
+select split_part(key, '.', 2) as source, value ->> 'index_name' as index_name,
+       (value ->> 'lists')::integer as lists, (value ->> 'rows')::bigint as rows
+from memoryd.settings
+where key like 'dense\\_index.%'
+"""
 
 
 @pytest.fixture
@@ -73,7 +78,9 @@ async def test_a_big_table_is_searched_by_an_ivfflat_index(
     assert [tuple(r) for r in await connection.fetch(NOTED)] == [("entries", "entries_lists_400", 50, 400)]
     # So few rows are looked through by code; as if the scope were a big one:
     assert await connection.fetchval(PROBED) is None
-    await connection.execute("update memoryd.dense_indexes set rows = 0")
+    await connection.execute(
+        "update memoryd.settings set value = value || '{\"rows\": 0}' where key = 'dense_index.entries'"
+    )
     assert await connection.fetchval(PROBED) == 50
     found = [await connection.fetchval(NEAREST, f"number {n}", "agent 0") for n in range(2, 400, 40)]
     assert found == [f"number {n}" for n in range(2, 400, 40)]

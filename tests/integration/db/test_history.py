@@ -44,8 +44,7 @@ where started_at < now() - interval '450 days';
 """
 
 
-@pytest.fixture
-async def upkeep(database: Database) -> Upkeep:
+def upkeep_of(database: Database, *, audit_days: float) -> Upkeep:
     """What the ticks of a daemon do."""
     return Upkeep(
         database=database,
@@ -53,10 +52,28 @@ async def upkeep(database: Database) -> Upkeep:
         command_timeout_hours=24,
         query_log_days=30,
         history_days=365,
-        audit_days=90,
-        previous_embeddings_days=30,
+        audit_days=audit_days,
         conversation_minutes=None,
     )
+
+
+@pytest.fixture
+async def upkeep(database: Database) -> Upkeep:
+    """With the settings' defaults."""
+    return upkeep_of(database, audit_days=90)
+
+
+@pytest.mark.parametrize(("days", "left"), [(90.0, [80, 1]), (0.0, [80, 1]), (30.0, [1])])
+async def test_who_read_what_is_kept_for_a_time_also_where_no_more_is_logged(
+    database: Database, connection: asyncpg.Connection, days: float, left: list[int]
+) -> None:
+    await connection.execute(
+        "insert into agent_execution_logs (agent_id, action_type, step_name, created_at) "
+        "select 'alice', 'memory_read', 'recall', now() - make_interval(days => n) from unnest('{100,80,1}'::integer[]) n"
+    )
+    await upkeep_of(database, audit_days=days).sweep()
+    ages = "select extract(day from now() - created_at)::integer from agent_execution_logs order by 1 desc"
+    assert await column(connection, ages) == left
 
 
 async def test_what_is_over_goes_and_the_rest_stays(upkeep: Upkeep, connection: asyncpg.Connection) -> None:
@@ -93,16 +110,6 @@ async def test_a_row_that_somebody_has_locked_goes_the_next_time(
     assert "old" in await column(connection, "select message from agent_commands")
     await upkeep.prune_history()
     assert "old" not in await column(connection, "select message from agent_commands")
-
-
-async def test_the_size_is_measured_once_a_day(upkeep: Upkeep, connection: asyncpg.Connection) -> None:
-    await connection.execute(
-        "insert into memoryd.daily_sizes (day, bytes) values (current_date - 401, 1), (current_date - 1, 2)"
-    )
-    await upkeep.sweep()
-    await upkeep.sweep()
-    days = "select current_date - day from memoryd.daily_sizes order by 1"
-    assert await column(connection, days) == [0, 1]
 
 
 SPARE = """

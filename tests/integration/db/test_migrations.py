@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import uuid
 from collections.abc import Sequence
@@ -50,15 +51,6 @@ def versions(schema: Sequence[Migration]) -> list[int]:
 # --- Which files are applied.
 
 
-async def test_each_numbered_file_is_applied_once_in_order(empty_url: str) -> None:
-    expected = versions(load_files().schema)
-    assert expected == list(range(1, len(expected) + 1))
-    assert versions((await apply(empty_url)).schema) == expected
-    assert not await apply(empty_url)
-    async with connected(empty_url) as connection:
-        assert await column(connection, VERSIONS) == expected
-
-
 @pytest.mark.first_server
 async def test_a_new_file_is_applied_on_top(empty_url: str) -> None:
     last = load_files().schema[-1]
@@ -76,71 +68,115 @@ async def test_a_new_file_is_applied_on_top(empty_url: str) -> None:
         )
 
 
-async def test_ten_at_once_apply_each_file_once(empty_url: str) -> None:
-    done = await asyncio.gather(*(apply(empty_url) for _ in range(10)))
-    (one,) = [upgrade for upgrade in done if upgrade]
-    assert one.schema == load_files().schema
-    assert one.functions == load_files().functions
-
-
-@pytest.mark.first_server
-async def test_daemons_that_start_at_once_on_an_empty_database_all_work(
-    empty_url: str, tmp_path: Path
+async def test_what_fails_leaves_nothing_and_of_ten_at_once_one_applies_each_file_once(
+    empty_url: str,
 ) -> None:
-    daemons = Daemons(empty_url, tmp_path)
-    try:
-        await asyncio.gather(*(daemons.start() for _ in range(3)))
-        async with connected(empty_url) as connection:
-            await lives(connection)
-    finally:
-        await daemons.kill_all()
-
-
-@pytest.mark.first_server
-async def test_a_dry_run_changes_nothing(empty_url: str) -> None:
+    expected = versions(load_files().schema)
+    assert expected == list(range(1, len(expected) + 1))
+    bad = Migration(
+        9000, "half", "create table public.half (); select 1 / 0; create table public.other ()", "c"
+    )
     async with connected(empty_url) as connection:
         before = await column(connection, OBJECTS)
+        # End users may not create objects in the search path of the functions, as in databases of Postgres 14.
+        await connection.execute("grant create on schema public to public")
+        with pytest.raises(MigrationError, match="revoke create on schema public from public"):
+            await migrate(connection, dimensions=DIMENSIONS, embedder=EMBEDDER)
+        await connection.execute("revoke create on schema public from public")
         would = await migrate(connection, dimensions=DIMENSIONS, embedder=EMBEDDER, dry_run=True)
         assert would.schema == load_files().schema
         assert would.functions == load_files().functions
         assert await column(connection, OBJECTS) == before
-    await apply(empty_url)
-    async with connected(empty_url) as connection:
+        # An upgrade is one transaction: the files before a bad one are undone too.
+        with pytest.raises(MigrationError, match=re.escape("Migration 9000_half failed: division by zero")):
+            await apply(empty_url, files=files(bad))
+        assert await column(connection, OBJECTS) == before
+
+        done = await asyncio.gather(*(apply(empty_url) for _ in range(10)))
+        (one,) = [upgrade for upgrade in done if upgrade]
+        assert one.schema == load_files().schema
+        assert one.functions == load_files().functions
+        assert await column(connection, VERSIONS) == expected
         before = await column(connection, OBJECTS)
         assert not await migrate(connection, dimensions=DIMENSIONS, embedder=EMBEDDER, dry_run=True)
         assert await column(connection, OBJECTS) == before
+    mended = replace(bad, sql="create table public.half ()")
+    assert (await apply(empty_url, files=files(mended))).schema == (mended,)
+
+
+FILL_SMALL_TABLES = """
+insert into memoryd.ticks (name, scheduled_at, daemon_id)
+select 'sweep', '2026-11-27T10:00:00Z'::timestamptz + n * interval '1 hour', gen_random_uuid() from generate_series(0, 2) n;
+insert into memoryd.model_calls (hour, calls, tokens)
+values ('2026-11-27T10:00:00Z', 9, 900), ('2026-11-27T11:00:00Z', 3, 700);
+insert into memoryd.dense_indexes (source, index_name, lists, rows) values ('entries', 'entries_lists_100', 100, 60000);
+insert into memoryd.daily_sizes (day, bytes, measured_at, source_rows)
+values ('2026-11-26', 1, '2026-11-26T00:10:00Z', '{}'), ('2026-11-27', 2, '2026-11-27T00:10:00Z', '{"memory": 7}');
+insert into memoryd.deleted_accounts (user_id) values ('00000000-0000-0000-0000-0000000000a1');
+update memoryd.settings set value = 'false' where key = 'public_notifications';
+"""
 
 
 @pytest.mark.first_server
-async def test_a_file_that_fails_leaves_nothing_behind(empty_url: str) -> None:
-    bad = Migration(
-        9000, "half", "create table public.half (); select 1 / 0; create table public.other ()", "c"
-    )
-    with pytest.raises(MigrationError, match=re.escape("Migration 9000_half failed: division by zero")):
-        await apply(empty_url, files=files(bad))
+async def test_what_small_tables_had_is_kept_where_they_are_folded_together(empty_url: str) -> None:
+    before = [file for file in load_files().schema if file.name != "fewer_tables"]
+    await apply(empty_url, files=MigrationFiles(tuple(before), ()))
     async with connected(empty_url) as connection:
-        assert await connection.fetchval("select to_regclass('public.half')") is None
-        # An upgrade is one transaction: those before it are undone too.
-        assert await connection.fetchval("select to_regclass('public.agent_memory')") is None
-    mended = replace(bad, sql="create table public.half ()")
-    assert (await apply(empty_url, files=files(mended))).schema == (*load_files().schema, mended)
+        await connection.execute(FILL_SMALL_TABLES)
+        locks = await column(connection, "select name from memoryd.locks order by 1")
+        await apply(empty_url)
+        assert len(locks) > 600
+        assert (
+            await column(connection, "select lane from memoryd.lanes where topic = 'lock' order by 1")
+            == locks
+        )
+        ticks = "select lane || to_char(not_before at time zone 'UTC', ' HH24') from memoryd.lanes where topic = 'tick'"
+        assert await column(connection, ticks) == ["sweep 12"]
+        rows = await connection.fetch("select key, value from memoryd.settings")
+        kept = {row["key"]: row["value"] for row in rows}
+        spent, index, sizes = (
+            json.loads(kept[key]) for key in ("model_calls", "dense_index.entries", "sizes")
+        )
+        assert (spent["calls"], spent["tokens"]) == (3, 700)
+        assert index == {"index_name": "entries_lists_100", "lists": 100, "rows": 60000}
+        assert {day: size["bytes"] for day, size in sizes.items()} == {"2026-11-26": 1, "2026-11-27": 2}
+        assert "deleted_account.00000000-0000-0000-0000-0000000000a1" in kept
+        assert "public_notifications" not in kept
+
+
+SIGNED = """
+insert into memoryd.trail_keys (key_id, verifier) values ('\\x01', 'one'), ('\\x02', 'two');
+insert into memoryd.trail_checkpoints (size, root, note, key_id)
+select n, '\\x00', 'note ' || n, case when n < 3 then '\\x01' else '\\x02' end::bytea from generate_series(1, 4) n;
+insert into memoryd.trail_ledgers (name, from_position, next_position, from_size)
+values ('witness', 0, 0, 0), ('ipfs', 0, 0, 0);
+insert into memoryd.trail_receipts (ledger, key, size, reference, final)
+values ('witness', 'checkpoint/1', 1, 'cosigned', true), ('witness', 'checkpoint/2', 2, null, false),
+       ('ipfs', 'checkpoint/2', 2, null, false);
+"""
+
+
+@pytest.mark.first_server
+async def test_checkpoints_keep_who_signed_and_what_a_witness_signed(empty_url: str) -> None:
+    schema = load_files().schema
+    before = schema[: next(n for n, file in enumerate(schema) if file.name == "trail" and n > 20)]
+    await apply(empty_url, files=MigrationFiles(before, ()))
+    async with connected(empty_url) as connection:
+        await connection.execute(SIGNED)
+        await apply(empty_url)
+        signers = "select verifier from memoryd.trail_checkpoints order by size"
+        assert await column(connection, signers) == ["one", "one", "two", "two"]
+        left = "select ledger || ' ' || key from memoryd.trail_receipts order by 1"
+        assert await column(connection, left) == ["ipfs checkpoint/2", "witness checkpoint/1"]
 
 
 # --- Where they do not fit.
 
 
-async def test_end_users_may_not_create_objects_in_the_search_path_of_the_functions(empty_url: str) -> None:
-    """As in databases that come from Postgres 14 and before."""
-    async with connected(empty_url) as connection:
-        await connection.execute("grant create on schema public to public")
-        with pytest.raises(MigrationError, match="revoke create on schema public from public"):
-            await migrate(connection, dimensions=DIMENSIONS, embedder=EMBEDDER)
-        await connection.execute("revoke create on schema public from public")
-        assert await migrate(connection, dimensions=DIMENSIONS, embedder=EMBEDDER)
-
-
 @pytest.mark.first_server
-async def test_a_database_of_another_checkout_is_refused(database_url: str) -> None:
+async def test_a_database_of_another_checkout_of_a_newer_one_and_of_other_dimensions_is_refused(
+    database_url: str,
+) -> None:
     """Also where that checkout had more files than this one."""
     schema = load_files().schema
     changed = tuple(replace(m, checksum="0" * 64) if m.version == 3 else m for m in schema[:-1])
@@ -151,10 +187,6 @@ async def test_a_database_of_another_checkout_is_refused(database_url: str) -> N
         "use that checkout for it, or give this one a new database, to which `memoryd export` there and "
         "`memoryd import` here take each user's memories."
     )
-
-
-@pytest.mark.first_server
-async def test_a_schema_newer_than_the_code_is_refused(database_url: str) -> None:
     before_last, last = load_files().schema[-2:]
     with pytest.raises(MigrationError) as raised:
         await apply(database_url, files=files(without_last=True))
@@ -162,11 +194,13 @@ async def test_a_schema_newer_than_the_code_is_refused(database_url: str) -> Non
         f"The database's schema is newer than this memoryd: it has migration {last}, "
         f"this code ends at {before_last.version:04d}. Upgrade memoryd."
     )
+    with pytest.raises(MigrationError, match="has embeddings of 256 dimensions, the embedder gives 64"):
+        await apply(database_url, dimensions=64)
 
 
 @pytest.mark.first_server
 async def test_a_daemon_refuses_to_start_on_a_schema_that_does_not_fit(
-    connection: asyncpg.Connection, daemons: Daemons, empty_url: str
+    connection: asyncpg.Connection, daemons: Daemons
 ) -> None:
     await connection.execute(
         "insert into memoryd.migrations (version, name, checksum) values (9000, 'later', 'c')"
@@ -178,19 +212,14 @@ async def test_a_daemon_refuses_to_start_on_a_schema_that_does_not_fit(
     assert "Traceback" not in newer.text()
 
 
-@pytest.mark.first_server
-async def test_other_dimensions_are_refused(database_url: str) -> None:
-    with pytest.raises(MigrationError, match="has embeddings of 256 dimensions, the embedder gives 64"):
-        await apply(database_url, dimensions=64)
-
-
 # --- Where pgvector lives.
 
 
+@pytest.mark.first_server
 @pytest.mark.parametrize(
     ("schema", "there_already"),
     [
-        pytest.param("extensions", False, marks=pytest.mark.first_server),
+        ("extensions", False),
         ('Odd "schema"', True),
     ],
 )
@@ -266,12 +295,19 @@ async def kill_in_the_middle(server: Server, url: str, folder: Path) -> None:
 
 
 @pytest.mark.first_server
-async def test_a_kill_in_the_middle_leaves_nothing(server: Server, empty_url: str, tmp_path: Path) -> None:
+async def test_a_kill_in_the_middle_leaves_nothing_and_daemons_that_start_at_once_then_all_work(
+    server: Server, empty_url: str, tmp_path: Path
+) -> None:
     async with connected(empty_url) as connection:
         before = await column(connection, OBJECTS)
         await kill_in_the_middle(server, empty_url, tmp_path)
         assert await column(connection, OBJECTS) == before
-    assert (await apply(empty_url)).schema == load_files().schema
+        daemons = Daemons(empty_url, tmp_path)
+        try:
+            await asyncio.gather(*(daemons.start() for _ in range(3)))
+            await lives(connection)
+        finally:
+            await daemons.kill_all()
 
 
 @pytest.mark.first_server

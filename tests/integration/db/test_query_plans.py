@@ -14,10 +14,7 @@ import pgvector.asyncpg
 import pytest
 import pytest_asyncio
 
-from daemon import schedule
-from daemon.activity import reading as activity_reading
-from daemon.activity import upkeep as activity_upkeep
-from daemon.activity import writing as activity
+from daemon import activity, schedule
 from daemon.db import depth, lag
 from daemon.db import lease as leases
 from daemon.executor import commands
@@ -28,7 +25,7 @@ from daemon.trail import delivery, items, proving
 from daemon.trail import log as trail_log
 from daemon.web import lists
 from daemon.web.pages import conversations, documents, dreams, graph, knowledge, memories
-from handlers import associate, capture, context, facts, lexicon, request, situate
+from handlers import associate, capture, context, facts, lexicon, names, request, situate
 from handlers.dream import lease, reader, writer
 from handlers.indexing import rows as index_rows
 from tests.support.access.acting import acting_as
@@ -113,15 +110,17 @@ STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
     ),
     "associate read later": (associate.READ_LATER, (IDS,)),
     "associate link later": (associate.LINK_LATER, (IDS, IDS[::-1], [0.5] * 16)),
-    "facts read": (facts.READ, (IDS,)),
-    "facts lock": (facts.LOCK, (IDS,)),
-    "facts forget names": (facts.FORGET_NAMES, (IDS,)),
-    "facts name": (facts.NAME, (IDS, ["a"] * 16, ["A"] * 16, [None] * 16, ["rule"] * 16)),
-    "facts said": (facts.SAID, (IDS,)),
-    "facts known": (facts.KNOWN, (IDS, ["taste"] * 16)),
-    "facts sources": (facts.SOURCES, (IDS, IDS, [TIME] * 16)),
-    "facts again": (facts.AGAIN, (IDS,)),
-    "facts supersede": (facts.SUPERSEDE, (IDS, IDS[::-1], [TIME] * 16)),
+    "facts read": (facts.READ, (IDS[0], 20)),
+    "facts show": (facts.SHOW, (IDS[0], IDS, TIME, 30, None, "alice")),
+    "facts lock": (facts.LOCK, (IDS, IDS[0])),
+    "facts take": (facts.TAKE, (IDS, [TIME] * 16, IDS[0])),
+    "facts drop": (facts.DROP, (IDS[0],)),
+    "facts standing": (facts.STANDING, (IDS, IDS[0])),
+    "facts sources": (facts.SOURCES, (IDS, IDS, IDS)),
+    "facts supersede": (facts.SUPERSEDE, (IDS, IDS[::-1])),
+    "facts end": (facts.END, (IDS, [TIME] * 16)),
+    "names read": (names.READ, (IDS,)),
+    "names name": (names.NAME, (IDS, ["a"] * 16, ["A"] * 16, [None] * 16)),
     "context register": (context.REGISTER, (["agent 1"], 1.0)),
     "lexicon new": (lexicon.READ_NEW, (2000,)),
     "lexicon page": (lexicon.READ_PAGE, ("word5",)),
@@ -132,7 +131,7 @@ STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
     "executor hand back": (commands.HAND_BACK, (UUID(int=1), IDS)),
     "request read": (request.READ, (IDS,)),
     **{
-        f"traces of {topic}": (trace_rows.statement(query), (IDS, True))
+        f"traces of {topic}": (trace_rows.statement(query), (IDS,))
         for topic, query in (trace_rows.BY_TOPIC | trace_rows.BY_SOURCE).items()
     },
     "request answer": (request.ANSWER, (IDS, NO_EMBEDDINGS, NO_EMBEDDINGS)),
@@ -159,11 +158,7 @@ STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
     "expire answers": (schedule.EXPIRE_ANSWERS, (100,)),
     "activity write": (activity.WRITE, (IDS[0], 1, 30.0, "[]")),
     "activity measure queue": (activity.MEASURE_QUEUE, (TOPICS,)),
-    "activity roll up": (activity_upkeep.ROLL_UP, ()),
-    "activity read of an hour": (activity_reading.READ_ACTIVITY, (60, 1)),
-    "activity read of a day": (activity_reading.READ_ACTIVITY, (1440, 15)),
-    "retrievals of two days": (activity_upkeep.COUNT_RETRIEVALS, (1,)),
-    "growth": (activity_reading.READ_GROWTH, (90,)),
+    "activity drop": (activity.DROP_OLD, ()),
     "trail look": (trail_log.LOOK, ()),
     "trail tiles": (trail_log.TILES, ([0, 1], [3, 0])),
     "trail last checkpoint": (trail_log.LAST, ()),
@@ -181,14 +176,12 @@ STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
     "executor claim": (commands.CLAIM, (UUID(int=1), 2, 4, 30.0)),
     "page of the graph of an agent": (
         graph.STRONGEST.format(
-            conditions=f"a.memory_id in ({graph.OF_AGENT.format('$1')})", limit=101, skipped=0
+            conditions=f"a.memory_id in ({graph.OF_AGENT.format('$1', whose='is null')})", limit=101
         ),
         ("agent 1",),
     ),
     "page of the graph of a user": (
-        graph.STRONGEST.format(
-            conditions=f"a.memory_id in ({graph.OF_USER.format('$1')})", limit=101, skipped=0
-        ),
+        graph.STRONGEST.format(conditions=f"a.memory_id in ({graph.OF_USER.format('$1')})", limit=101),
         (UUID(int=1),),
     ),
     "page of the graph around a memory": (
@@ -329,8 +322,8 @@ CALLS = {
     "anchors of a user erased": f"select memoryd.seal_anchors({SOME.format('memory_anchors')})",
     "what was true": "select * from memory_as_of(now(), user_id => md5('u7')::uuid)",
     "a memory in place of another": (
-        "select supersede_memory((select f.memory_id from memoryd.facts f join agent_memory m on m.id = f.memory_id "
-        "where f.user_id > md5('m')::uuid and m.superseded_by is null order by f.user_id limit 1), 'y')"
+        "select supersede_memory((select m.id from agent_memory m "
+        "where m.id > md5('m')::uuid and m.superseded_by is null order by m.id limit 1), 'y')"
     ),
     "a new request": "insert into memory_requests (kind, query) values ('recall', 'x')",
     "a new request of a user": "insert into memory_requests (kind, user_id, query) values ('recall', md5('u7')::uuid, 'x')",

@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from daemon.web.lists import Conditions
-from daemon.web.pages import dreams, now_reading, trail
+from daemon.web.pages import dreams, now, trail
 from tests.integration.db.test_query_plans import IDS, TOPICS, busy, scans, seeded
 from tests.support.database.big_tables import BIG
 
@@ -24,20 +24,20 @@ STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
     "dream": (dreams.ONE, (ONE, 48)),
     "insights of a dream": (dreams.ITS_INSIGHTS, (ONE, TIME, None)),
     "insights, the newest": (dreams.INSIGHTS.found(CONFIDENT), (0.4,)),
-    "leaves, the last one looked at": (trail.LAST_LOOKED_AT, (5000,)),
     "insights by ids": (dreams.INSIGHTS.shown, (IDS,)),
     "insight": (dreams.INSIGHT, (ONE,)),
     "sources of an insight": (dreams.SOURCES, (IDS,)),
-    "leaves, the newest": (trail.LEAVES, (None, None, None)),
-    "leaves of a category": (trail.LEAVES, (5000, "decision", None)),
+    "leaves, the newest": (trail.LEAVES, (None,)),
+    "leaves further back": (trail.LEAVES, (5000,)),
     "anchors by ids": (trail.ROWS, (IDS,)),
     "anchor": (trail.ONE, (ONE,)),
     "leaf": (trail.LEAF, (ONE,)),
     "who keeps an anchor": (trail.KEPT, (ONE, 3)),
     "state of the trail": (trail.STATE, ()),
     "ledgers": (trail.LEDGERS, ()),
-    "topics with work": (now_reading.TOPICS, ()),
-    "now": (now_reading.READ, (15.0, TOPICS)),
+    "topics with work": (now.TOPICS, ()),
+    "now": (now.READ, (15.0, TOPICS)),
+    "retrievals, how they were judged": (now.JUDGED, ()),
 }
 
 

@@ -18,7 +18,7 @@ from daemon.ingest.drive_drop import DriveDrop
 from daemon.ingest.drive_files import DriveFiles
 from daemon.replica.drive.account import open_account
 from daemon.replica.drive.api import Api
-from daemon.replica.drive.http import Http
+from daemon.replica.drive.client import Client
 from providers.parsing.parser import ChildParser
 from providers.ports import Parsed, Unreadable
 from tests.support.drive.faults import DROP, GARBAGE, HALF, LATE, Fault
@@ -94,8 +94,11 @@ class Folder:
         parser: Any = None,
     ) -> DriveDrop:
         """A daemon's part."""
-        http = Http(open_account(self._key), timeout_seconds=5.0, pause_seconds=0.002, rest_seconds=0.01)
-        api = Api(http, base_url=self.server.url)
+        account = open_account(self._key)
+        url = self.server.url
+        client = Client(account, timeout_seconds=5.0, base_url=url, pause_seconds=0.002, rest_seconds=0.01)
+        self.server.closers.append(client.close)
+        api = Api(client)
 
         def keep(_logger: object, _name: str, event: Any) -> Any:
             self.log.append(dict(event))

@@ -141,7 +141,11 @@ async def test_chunks_wait_for_the_budget_of_the_next_hour_and_what_was_said_is_
         await work(database, "situate", situate)
     assert caught.value.retry_in > 0
     assert not caught.value.asked
-    await database.execute("update memoryd.model_calls set hour = hour - interval '1 hour'")
+    await database.execute(
+        "update memoryd.settings set value = value || "
+        "jsonb_build_object('hour', (value ->> 'hour')::timestamptz - interval '1 hour') "
+        "where key = 'model_calls'"
+    )
     await work(database, "situate", situate)
     assert await connection.fetchval("select count(situation) from memory_chunks") == 12
     assert len(provider.requests) == 2

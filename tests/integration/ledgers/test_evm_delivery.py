@@ -10,8 +10,9 @@ import pytest
 from daemon.db.pool import Database
 from daemon.logs import get_logger
 from daemon.settings import load_settings
+from daemon.trail.build import build_ledgers
 from daemon.trail.delivery import Delivery
-from daemon.trail.ledgers import ask_ledgers, ledgers_of
+from daemon.trail.ledgers import ask_ledgers
 from daemon.trail.log import Pace, Trail
 from tests.integration.ledgers.conftest import KEY, Deployed
 from tests.integration.trail.test_delivery import DUE
@@ -30,9 +31,9 @@ async def test_an_anchor_gets_its_transaction_and_a_fact_that_names_it(
     monkeypatch.chdir(tmp_path)
     settings = load_settings(
         ledgers="evm", evm_rpc_url=deployed.node.url, evm_chain_id=CHAIN_ID, evm_contract=deployed.contract.address,
-        evm_agent_id=16905, evm_key=KEY, evm_confirmations=2, evm_max_fee_gwei=100,
+        evm_agent_id=16905, evm_key=KEY, evm_max_fee_gwei=100,
     )  # fmt: skip
-    ledgers, _ = ledgers_of(settings, database)
+    ledgers, _ = build_ledgers(settings)
     trail = Trail(database, key=TRAIL_KEY, pace=Pace(1, 300), ledgers=["evm"], logger=get_logger())
     delivery = Delivery(database, ledgers, payloads=False, logger=get_logger())
     await delivery.tick()
@@ -43,7 +44,7 @@ async def test_an_anchor_gets_its_transaction_and_a_fact_that_names_it(
     fact = "select content from agent_memory where source = 'anchor'"
     await trail.advance()
     assert (await connection.fetchval(chain_tx), await connection.fetchval(fact)) == (None, None)
-    deployed.node.mine(3)
+    deployed.node.mine(13)
     await connection.execute(DUE)
     await delivery.tick()
     await trail.advance()

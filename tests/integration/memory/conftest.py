@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from daemon.db.pool import Database
+from tests.support.content.fact_chat import Chat
 from tests.support.processes.dreamers import Log
 from tests.support.services.openai_server import OpenAIServer
 
@@ -24,3 +26,9 @@ async def log() -> AsyncIterator[Log]:
     yield log
     for model in log.models:
         await model.close()
+
+
+@pytest.fixture
+def chat(database: Database, provider: OpenAIServer, log: Log) -> Chat:
+    """A conversation that the model reads."""
+    return Chat(database, provider, log)

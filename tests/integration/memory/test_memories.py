@@ -85,27 +85,6 @@ async def test_changed_content_is_indexed_and_linked_again(
     assert await column(connection, LINKS, changing) == [boats]
 
 
-async def test_changed_content_with_a_given_embedding_is_linked_again(
-    connection: asyncpg.Connection, daemon: DaemonProcess
-) -> None:
-    yesterday = datetime.now(UTC) - timedelta(days=1)
-    coffee = await remember(connection, "coffee beans roasted", embedding=embedding(1), created_at=yesterday)
-    boats = await remember(
-        connection, "sailing boats anchored", embedding=embedding(0, 1), created_at=yesterday
-    )
-    changing = await remember(connection, "coffee beans roasted", embedding=embedding(1))
-    await until(connection, IDLE)
-    assert await column(connection, LINKS, changing) == [coffee]
-    await connection.execute(
-        "update agent_memory set content = 'sailing boats anchored', embedding = $2::text::vector where id = $1",
-        changing,
-        embedding(0, 1),
-    )
-    await until(connection, IDLE)
-    assert await connection.fetchval(SAME_EMBEDDING, changing, boats)
-    assert await column(connection, LINKS, changing) == [boats]
-
-
 async def test_changes_of_other_columns_keep_the_embedding(
     connection: asyncpg.Connection, daemon: DaemonProcess
 ) -> None:
@@ -155,24 +134,13 @@ async def test_an_embedding_of_outdated_content_is_not_written(
     assert await connection.fetchval(SAME_EMBEDDING, memory, twin)
 
 
-async def test_deleting_a_memory_deletes_its_links(connection: asyncpg.Connection) -> None:
-    one, two, three = [await remember(connection, f"memory number {n}") for n in "abc"]
+async def test_deleting_a_memory_deletes_its_links(scratch: asyncpg.Connection) -> None:
+    one, two, three = [await remember(scratch, f"memory number {n}") for n in "abc"]
     for pair in ((one, two), (two, three), (three, one)):
-        await associate(connection, *pair, 0.5)
-    await connection.execute("delete from agent_memory where id = $1", one)
-    rows = await connection.fetch("select memory_id, related_memory_id from memory_associations")
+        await associate(scratch, *pair, 0.5)
+    await scratch.execute("delete from agent_memory where id = $1", one)
+    rows = await scratch.fetch("select memory_id, related_memory_id from memory_associations")
     assert [tuple(row) for row in rows] == [(two, three)]
-
-
-async def test_a_memory_deleted_before_it_was_indexed_causes_no_error(
-    connection: asyncpg.Connection, daemons: Daemons
-) -> None:
-    gone, kept = await remember(connection, "short-lived"), await remember(connection, "long-lived")
-    await connection.execute("delete from agent_memory where id = $1", gone)
-    await daemons.start()
-    await until(connection, IDLE)
-    assert await column(connection, INDEXED_MEMORIES) == [kept]
-    assert await connection.fetchval("select count(*) from memoryd.dead_letters") == 0
 
 
 async def test_a_given_embedding_is_kept(connection: asyncpg.Connection, daemon: DaemonProcess) -> None:
@@ -207,38 +175,36 @@ async def test_a_given_embedding_is_kept(connection: asyncpg.Connection, daemon:
     ],
 )
 async def test_each_kind_expires_after_its_default_ttl(
-    connection: asyncpg.Connection, columns: dict[str, object], hours: int | None
+    scratch: asyncpg.Connection, columns: dict[str, object], hours: int | None
 ) -> None:
-    memory = await remember(connection, "something", **columns)
-    assert await connection.fetchval("select ttl_hours from agent_memory where id = $1", memory) == hours
-    assert await connection.fetchval(HOURS_LEFT, memory) == hours
+    memory = await remember(scratch, "something", **columns)
+    assert await scratch.fetchval("select ttl_hours from agent_memory where id = $1", memory) == hours
+    assert await scratch.fetchval(HOURS_LEFT, memory) == hours
 
 
-async def test_a_given_expires_at_wins_over_ttl_hours(connection: asyncpg.Connection) -> None:
+async def test_a_given_expires_at_wins_over_ttl_hours(scratch: asyncpg.Connection) -> None:
     tomorrow = datetime.now(UTC) + timedelta(days=1)
     for columns in ({"kind": "outcome"}, {"ttl_hours": 5}, {"ttl_hours": None}, {"kind": "fact"}):
-        memory = await remember(connection, "something", expires_at=tomorrow, **columns)
-        assert (
-            await connection.fetchval("select expires_at from agent_memory where id = $1", memory) == tomorrow
-        )
+        memory = await remember(scratch, "something", expires_at=tomorrow, **columns)
+        assert await scratch.fetchval("select expires_at from agent_memory where id = $1", memory) == tomorrow
 
 
-async def test_a_changed_ttl_moves_the_expiry(connection: asyncpg.Connection) -> None:
-    memory = await remember(connection, "something", kind="outcome")
+async def test_a_changed_ttl_moves_the_expiry(scratch: asyncpg.Connection) -> None:
+    memory = await remember(scratch, "something", kind="outcome")
     change = "update agent_memory set ttl_hours = {} where id = $1"
-    await connection.execute(change.format(200), memory)
-    assert await connection.fetchval(HOURS_LEFT, memory) == 200
-    await connection.execute(change.format("null"), memory)
-    assert await connection.fetchval("select expires_at from agent_memory where id = $1", memory) is None
-    await connection.execute(change.format("default"), memory)
-    assert await connection.fetchval("select ttl_hours from agent_memory where id = $1", memory) == 72
-    assert await connection.fetchval(HOURS_LEFT, memory) == 72
-    await connection.execute(
+    await scratch.execute(change.format(200), memory)
+    assert await scratch.fetchval(HOURS_LEFT, memory) == 200
+    await scratch.execute(change.format("null"), memory)
+    assert await scratch.fetchval("select expires_at from agent_memory where id = $1", memory) is None
+    await scratch.execute(change.format("default"), memory)
+    assert await scratch.fetchval("select ttl_hours from agent_memory where id = $1", memory) == 72
+    assert await scratch.fetchval(HOURS_LEFT, memory) == 72
+    await scratch.execute(
         "update agent_memory set ttl_hours = 9, expires_at = now() + interval '4 hours' where id = $1", memory
     )
-    assert await connection.fetchval(HOURS_LEFT, memory) == 4
-    await connection.execute("update agent_memory set metadata = '{}' where id = $1", memory)
-    assert await connection.fetchval(HOURS_LEFT, memory) == 4
+    assert await scratch.fetchval(HOURS_LEFT, memory) == 4
+    await scratch.execute("update agent_memory set metadata = '{}' where id = $1", memory)
+    assert await scratch.fetchval(HOURS_LEFT, memory) == 4
 
 
 async def test_the_daemons_settings_decide_on_the_defaults(
@@ -278,20 +244,20 @@ async def test_expired_memories_are_not_found_before_they_are_deleted(
     assert await connection.fetchval("select count(*) from memory_associations") == 0
 
 
-async def test_cleaning_up_is_bounded_on_request(connection: asyncpg.Connection) -> None:
-    await connection.execute(
+async def test_cleaning_up_is_bounded_on_request(scratch: asyncpg.Connection) -> None:
+    await scratch.execute(
         "insert into agent_memory (agent_id, content, expires_at) "
         "select 'alice', 'expired ' || n, now() - make_interval(hours => n) from generate_series(1, 10) n"
     )
-    await remember(connection, "permanent")
-    assert await connection.fetchval("select cleanup_expired_memory(4)") == 4
+    await remember(scratch, "permanent")
+    assert await scratch.fetchval("select cleanup_expired_memory(4)") == 4
     left = await column(
-        connection, "select content from agent_memory where expires_at is not null order by expires_at desc"
+        scratch, "select content from agent_memory where expires_at is not null order by expires_at desc"
     )
     assert left == [f"expired {n}" for n in range(1, 7)]
-    assert await connection.fetchval("select cleanup_expired_memory()") == 6
-    assert await connection.fetchval("select cleanup_expired_memory()") == 0
-    assert await column(connection, "select content from agent_memory") == ["permanent"]
+    assert await scratch.fetchval("select cleanup_expired_memory()") == 6
+    assert await scratch.fetchval("select cleanup_expired_memory()") == 0
+    assert await column(scratch, "select content from agent_memory") == ["permanent"]
 
 
 async def test_two_concurrent_cleanups_do_not_wait_for_each_other(
@@ -318,16 +284,14 @@ async def test_the_daemon_deletes_expired_memories_on_schedule(
     assert await column(connection, "select id from agent_memory") == [kept]
 
 
-async def test_view_shared_memory_holds_only_shared_memories(connection: asyncpg.Connection) -> None:
+async def test_view_shared_memory_holds_only_shared_memories(scratch: asyncpg.Connection) -> None:
     now = datetime.now(UTC)
-    await remember(connection, "alice's own")
-    older = await remember(
-        connection, "for all, older", agent_id="_shared", created_at=now - timedelta(hours=1)
-    )
-    newer = await remember(connection, "for all, newer", agent_id="_shared", created_at=now)
-    assert await column(connection, "select id from shared_memory") == [newer, older]
-    assert await connection.fetchval("select count(*) from agents where agent_id = '_shared'") == 0
+    await remember(scratch, "alice's own")
+    older = await remember(scratch, "for all, older", agent_id="_shared", created_at=now - timedelta(hours=1))
+    newer = await remember(scratch, "for all, newer", agent_id="_shared", created_at=now)
+    assert await column(scratch, "select id from shared_memory") == [newer, older]
+    assert await scratch.fetchval("select count(*) from agents where agent_id = '_shared'") == 0
     inserted = (
         "insert into shared_memory (agent_id, content) values ('_shared', 'through the view') returning id"
     )
-    assert await connection.fetchval(inserted) in await column(connection, "select id from shared_memory")
+    assert await scratch.fetchval(inserted) in await column(scratch, "select id from shared_memory")

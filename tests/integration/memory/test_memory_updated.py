@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from typing import Any
-from uuid import UUID
 
 import asyncpg
 import pytest
@@ -172,20 +171,3 @@ async def test_a_statement_over_many_users_is_notified_once(
     await connection.execute("update agent_memory set source = 'x'")
     await connection.execute("delete from agent_memory")
     assert await updates.payloads() == [many | {"operation": "UPDATE"}, many | {"operation": "DELETE"}]
-
-
-async def test_the_notifications_can_be_switched_off(
-    connection: asyncpg.Connection, updates: MemoryUpdates, daemons: Daemons
-) -> None:
-    daemon = await daemons.start(public_notifications="false", notification_user_ids="true")
-    for statement in (
-        "insert into agent_memory (agent_id, user_id, content) values ('alice', $1, 'hushed')",
-        "update agent_memory set source = 'x' where user_id = $1",
-        "delete from agent_memory where user_id = $1",
-    ):
-        await connection.execute(statement, UUID(int=1))
-    assert await updates.news() == []
-    await daemon.stop()
-    await daemons.start(notification_user_ids="true")
-    await remember(connection, "aloud", user_id=ANN)
-    assert await updates.news() == [(str(ANN), None, "INSERT")]

@@ -5,17 +5,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
 import asyncpg
 import pytest
 
-from daemon.db.pool import Database
-from handlers.shared.ports import RowsLocked
 from tests.support.access.acting import ANN, BOB, acting_as
 from tests.support.access.refusals import refused
-from tests.support.content.fact_chat import Chat
 from tests.support.content.index import index_rows
 from tests.support.rows import column, conclude, embedding, remember
 
@@ -39,96 +35,96 @@ async def context(connection: asyncpg.Connection) -> str:
         return str(await connection.fetchval("select build_context('alice', 'When is the standup?')"))
 
 
-async def test_recall_and_context_leave_out_what_was_replaced(connection: asyncpg.Connection) -> None:
-    older, newer = await pair(connection)
-    assert await found(connection) == {older, newer}
-    await connection.execute(SUPERSEDE, older, newer)
-    assert await found(connection) == {newer}
-    lines = await context(connection)
+async def test_recall_and_context_leave_out_what_was_replaced(scratch: asyncpg.Connection) -> None:
+    older, newer = await pair(scratch)
+    assert await found(scratch) == {older, newer}
+    await scratch.execute(SUPERSEDE, older, newer)
+    assert await found(scratch) == {newer}
+    lines = await context(scratch)
     assert "Friday" in lines
     assert "Monday" not in lines
-    row = await connection.fetchrow("select * from agent_memory where id = $1", older)
+    row = await scratch.fetchrow("select * from agent_memory where id = $1", older)
     assert row is not None
-    assert row["valid_to"] == await connection.fetchval(
+    assert row["valid_to"] == await scratch.fetchval(
         "select created_at from agent_memory where id = $1", newer
     )
-    shown = await column(connection, "select id from memoryd.replica_entries where source = 'memory'")
+    shown = await column(scratch, "select id from memoryd.replica_entries where source = 'memory'")
     assert shown == [newer]
-    entry = await connection.fetchval("select is_current from memoryd.entries where id = $1", older)
+    entry = await scratch.fetchval("select is_current from memoryd.entries where id = $1", older)
     assert entry is False
 
 
 async def test_the_older_one_stays_replaced_when_the_newer_one_is_forgotten(
-    connection: asyncpg.Connection,
+    scratch: asyncpg.Connection,
 ) -> None:
-    older, newer = await pair(connection)
-    await connection.execute(SUPERSEDE, older, newer)
-    assert await connection.fetchval("select forget(array[$1]::uuid[])", newer) == 1
-    assert await found(connection) == set()
+    older, newer = await pair(scratch)
+    await scratch.execute(SUPERSEDE, older, newer)
+    assert await scratch.fetchval("select forget(array[$1]::uuid[])", newer) == 1
+    assert await found(scratch) == set()
     # It stands again where somebody says so.
-    await connection.execute(
+    await scratch.execute(
         "update agent_memory set superseded_by = null, valid_to = null where id = $1", older
     )
-    assert await found(connection) == {older}
+    assert await found(scratch) == {older}
 
 
-async def test_what_has_ended_without_a_successor_is_not_found(connection: asyncpg.Connection) -> None:
-    older, newer = await pair(connection)
-    await connection.execute(
+async def test_what_has_ended_without_a_successor_is_not_found(scratch: asyncpg.Connection) -> None:
+    older, newer = await pair(scratch)
+    await scratch.execute(
         "update agent_memory set valid_to = now() - interval '1 second' where id = $1", older
     )
-    assert await found(connection) == {newer}
-    lines = await context(connection)
+    assert await found(scratch) == {newer}
+    lines = await context(scratch)
     assert "Monday" not in lines
 
 
-async def test_what_was_true_at_a_time_can_be_asked_for(connection: asyncpg.Connection) -> None:
-    older, newer = await pair(connection)
-    await connection.execute(
+async def test_what_was_true_at_a_time_can_be_asked_for(scratch: asyncpg.Connection) -> None:
+    older, newer = await pair(scratch)
+    await scratch.execute(
         "update agent_memory set valid_from = now() - make_interval(days => case id when $1 then 20 else 10 end)",
         older,
     )
-    await connection.execute(SUPERSEDE, older, newer)
+    await scratch.execute(SUPERSEDE, older, newer)
     asked = "select id from memory_as_of(now() - make_interval(days => $2), user_id => $1)"
-    assert [r["id"] for r in await connection.fetch(asked, ANN, 30)] == []
-    assert [r["id"] for r in await connection.fetch(asked, ANN, 15)] == [older]
-    assert [r["id"] for r in await connection.fetch(asked, ANN, 0)] == [newer]
-    assert await connection.fetch(asked, BOB, 15) == []
-    async with acting_as(connection, BOB):
-        assert await connection.fetch(asked, ANN, 15) == []
+    assert [r["id"] for r in await scratch.fetch(asked, ANN, 30)] == []
+    assert [r["id"] for r in await scratch.fetch(asked, ANN, 15)] == [older]
+    assert [r["id"] for r in await scratch.fetch(asked, ANN, 0)] == [newer]
+    assert await scratch.fetch(asked, BOB, 15) == []
+    async with acting_as(scratch, BOB):
+        assert await scratch.fetch(asked, ANN, 15) == []
 
 
 @pytest.mark.parametrize("through", [0, 1, 3])
-async def test_no_memory_replaces_itself_over_others(connection: asyncpg.Connection, through: int) -> None:
-    chain = [await remember(connection, f"note {n}", user_id=ANN) for n in range(through + 1)]
+async def test_no_memory_replaces_itself_over_others(scratch: asyncpg.Connection, through: int) -> None:
+    chain = [await remember(scratch, f"note {n}", user_id=ANN) for n in range(through + 1)]
     for older, newer in itertools.pairwise(chain):
-        await connection.execute(SUPERSEDE, older, newer)
-    code, message, _ = await refused(connection, SUPERSEDE, chain[-1], chain[0])
+        await scratch.execute(SUPERSEDE, older, newer)
+    code, message, _ = await refused(scratch, SUPERSEDE, chain[-1], chain[0])
     assert code == "23514"
     assert "superseded" in message
 
 
 async def test_a_memory_of_another_user_is_refused_like_one_that_does_not_exist(
-    connection: asyncpg.Connection,
+    scratch: asyncpg.Connection,
 ) -> None:
-    mine = await remember(connection, "mine", user_id=ANN)
-    theirs = await remember(connection, "theirs", user_id=BOB)
-    unowned = await remember(connection, "the agent's")
+    mine = await remember(scratch, "mine", user_id=ANN)
+    theirs = await remember(scratch, "theirs", user_id=BOB)
+    unowned = await remember(scratch, "the agent's")
     nowhere = uuid4()
     answers = set()
-    async with acting_as(connection, ANN):
+    async with acting_as(scratch, ANN):
         for other in (theirs, unowned, nowhere):
-            code, message, _ = await refused(connection, SUPERSEDE, mine, other)
+            code, message, _ = await refused(scratch, SUPERSEDE, mine, other)
             answers.add((code, message.replace(str(other), "X")))
-            code, message, _ = await refused(connection, "select supersede_memory($1, 'x')", other)
+            code, message, _ = await refused(scratch, "select supersede_memory($1, 'x')", other)
             answers.add((code, message.replace(str(other), "X")))
             # Written for the other user: refused by the policy, whatever it names.
             order = "insert into agent_memory (agent_id, user_id, content, superseded_by) values ('a', $1, 'x', $2)"
-            answers.add((await refused(connection, order, BOB, other))[:2])
+            answers.add((await refused(scratch, order, BOB, other))[:2])
     assert len(answers) == 3
     # The service may not join what belongs to two users either.
-    assert (await refused(connection, SUPERSEDE, mine, theirs))[0] == "23503"
-    assert (await refused(connection, SUPERSEDE, theirs, unowned))[0] == "23503"
+    assert (await refused(scratch, SUPERSEDE, mine, theirs))[0] == "23503"
+    assert (await refused(scratch, SUPERSEDE, theirs, unowned))[0] == "23503"
 
 
 async def test_of_two_that_replace_each_other_at_the_same_moment_one_stands(
@@ -151,70 +147,67 @@ async def test_of_two_that_replace_each_other_at_the_same_moment_one_stands(
         assert [r["id"] for r in await connection.fetch(current, [a, b])] == [b]
 
 
-async def test_supersede_memory_writes_the_newer_one(connection: asyncpg.Connection) -> None:
+async def test_supersede_memory_writes_the_newer_one(scratch: asyncpg.Connection) -> None:
     older = await remember(
-        connection, "The standup is on Monday", user_id=ANN, kind="fact", metadata='{"room": 7}'
+        scratch, "The standup is on Monday", user_id=ANN, kind="fact", metadata='{"room": 7}'
     )
-    async with acting_as(connection, ANN):
-        newer = await connection.fetchval("select supersede_memory($1, 'The standup is on Friday')", older)
-    row = await connection.fetchrow("select * from agent_memory where id = $1", newer)
+    async with acting_as(scratch, ANN):
+        newer = await scratch.fetchval("select supersede_memory($1, 'The standup is on Friday')", older)
+    row = await scratch.fetchrow("select * from agent_memory where id = $1", newer)
     assert row is not None
     assert (row["user_id"], row["kind"], row["agent_id"], row["ttl_hours"]) == (ANN, "fact", "alice", None)
     assert row["metadata"] == '{"room": 7}'
-    assert await found(connection) == {newer}
-    assert (await refused(connection, "select supersede_memory($1, 'x')", older))[0] == "23514"
-    assert (await refused(connection, "select supersede_memory(null, 'x')"))[0] == "P0002"
+    assert await found(scratch) == {newer}
+    assert (await refused(scratch, "select supersede_memory($1, 'x')", older))[0] == "23514"
+    assert (await refused(scratch, "select supersede_memory(null, 'x')"))[0] == "P0002"
     # In a chain the newest alone is found.
-    newest = await connection.fetchval("select supersede_memory($1, 'The standup is on Sunday')", newer)
-    assert await found(connection) == {newest}
+    newest = await scratch.fetchval("select supersede_memory($1, 'The standup is on Sunday')", newer)
+    assert await found(scratch) == {newest}
 
 
-async def test_times_are_checked(connection: asyncpg.Connection) -> None:
+async def test_times_are_checked(scratch: asyncpg.Connection) -> None:
     columns = "agent_id, content, valid_from, valid_to"
     values = "'a', 'x', $1::text::timestamptz, $2::text::timestamptz"
     order = f"insert into agent_memory ({columns}) values ({values})"
-    assert (await refused(connection, order, "2026-02-01", "2026-01-01"))[0] == "23514"
-    assert (await refused(connection, order, "infinity", None))[0] == "23514"
-    await connection.execute(order, "2026-02-01", "2026-02-01")
+    assert (await refused(scratch, order, "2026-02-01", "2026-01-01"))[0] == "23514"
+    assert (await refused(scratch, order, "infinity", None))[0] == "23514"
+    await scratch.execute(order, "2026-02-01", "2026-02-01")
 
 
-async def test_an_export_and_an_import_keep_what_was_replaced(connection: asyncpg.Connection) -> None:
-    older, newer = await pair(connection)
-    await connection.execute(SUPERSEDE, older, newer)
-    file = await connection.fetchval("select export_user_memory($1)", ANN)
-    before = await connection.fetch("select id, valid_to, superseded_by from agent_memory order by id")
-    await connection.execute("select erase_user_memory($1)", ANN)
-    assert await connection.fetchval("select count(*) from agent_memory") == 0
-    await connection.execute(
+async def test_an_export_and_an_import_keep_what_was_replaced(scratch: asyncpg.Connection) -> None:
+    older, newer = await pair(scratch)
+    await scratch.execute(SUPERSEDE, older, newer)
+    file = await scratch.fetchval("select export_user_memory($1)", ANN)
+    before = await scratch.fetch("select id, valid_to, superseded_by from agent_memory order by id")
+    await scratch.execute("select erase_user_memory($1)", ANN)
+    assert await scratch.fetchval("select count(*) from agent_memory") == 0
+    await scratch.execute(
         "select memoryd.import_rows($1, $1, 'agent_memory', $2::jsonb -> 'tables' -> 'agent_memory')",
         ANN,
         file,
     )
-    assert (
-        await connection.fetch("select id, valid_to, superseded_by from agent_memory order by id") == before
-    )
+    assert await scratch.fetch("select id, valid_to, superseded_by from agent_memory order by id") == before
 
 
-async def test_a_search_by_embedding_leaves_out_what_was_replaced(connection: asyncpg.Connection) -> None:
+async def test_a_search_by_embedding_leaves_out_what_was_replaced(scratch: asyncpg.Connection) -> None:
     older, newer = [
-        await remember(connection, text, user_id=ANN, embedding=embedding(1.0))
-        for text in ("Monday", "Friday")
+        await remember(scratch, text, user_id=ANN, embedding=embedding(1.0)) for text in ("Monday", "Friday")
     ]
     alike = "select id from match_memory($1::text::vector, 0, 5, null, $2)"
     for replaced in (False, True):
         if replaced:
-            await connection.execute(SUPERSEDE, older, newer)
-        await index_rows(connection, "memory")
-        found = set(await column(connection, alike, embedding(1.0), ANN))
+            await scratch.execute(SUPERSEDE, older, newer)
+        await index_rows(scratch, "memory")
+        found = set(await column(scratch, alike, embedding(1.0), ANN))
         assert found == ({newer} if replaced else {older, newer})
 
 
-async def test_an_insight_of_what_was_replaced_is_drawn_again(connection: asyncpg.Connection) -> None:
+async def test_an_insight_of_what_was_replaced_is_drawn_again(scratch: asyncpg.Connection) -> None:
     """Until then nobody finds it, and its text is gone."""
-    older, newer = await pair(connection)
-    insight = await conclude(connection, "Standups are on Mondays", 0.8, source_memories=[older], user_id=ANN)
-    await connection.execute(SUPERSEDE, older, newer)
-    row = await connection.fetchrow("select stale, insight from dream_insights where id = $1", insight)
+    older, newer = await pair(scratch)
+    insight = await conclude(scratch, "Standups are on Mondays", 0.8, source_memories=[older], user_id=ANN)
+    await scratch.execute(SUPERSEDE, older, newer)
+    row = await scratch.fetchrow("select stale, insight from dream_insights where id = $1", insight)
     assert row is not None
     assert row["stale"]
     assert "Monday" not in row["insight"]
@@ -234,7 +227,6 @@ async def test_what_has_expired_is_shown_of_no_time(scratch: asyncpg.Connection)
 async def test_a_fact_that_is_said_very_often_does_not_fill_its_metadata(scratch: asyncpg.Connection) -> None:
     """Otherwise one of its messages could not be deleted."""
     memory = await remember(scratch, "The user lives in Bonn", user_id=ANN)
-    await scratch.execute("insert into memoryd.facts values ($1, $2, 'home', 'home', 'bonn')", memory, ANN)
     await scratch.execute(
         "insert into memoryd.fact_sources select gen_random_uuid(), $1, now() from generate_series(1, 30000)",
         memory,
@@ -246,36 +238,10 @@ async def test_a_fact_that_is_said_very_often_does_not_fill_its_metadata(scratch
 
 
 async def test_metadata_of_any_kind_can_be_imported(scratch: asyncpg.Connection) -> None:
-    fact = {"from": "conversation", "slot": "home", "value": "x"}
+    fact = {"from": "conversation"}
     for more in (
-        {"slot": "".join(str(uuid4()) for _ in range(300))},
         {"message_ids": "x"},
         {"message_ids": ["x", 5, None, {}]},
-        {"slot": {"a": 1}},
     ):
         memory = await remember(scratch, "x", user_id=ANN, metadata=json.dumps(fact | more))
         await scratch.execute("select memoryd.register_facts(array[$1::uuid])", memory)
-
-
-async def test_a_fact_that_is_replaced_while_another_is_read_is_replaced_once(
-    connection: asyncpg.Connection, second: asyncpg.Connection, database: Database
-) -> None:
-    """A person corrects it, and says something else at the same moment: what is read waits, and replaces the newest."""
-    chat = Chat(database)
-    await chat.say("I live in Lyon")
-    lyon = await connection.fetchval("select id from agent_memory")
-    person = second.transaction()
-    await person.start()
-    ghent = await second.fetchval("select supersede_memory($1, 'The user lives in Ghent.')", lyon)
-    with pytest.raises(RowsLocked):
-        await chat.say("I live in Oslo", at=datetime.now(UTC) + timedelta(minutes=1))
-    await person.commit()
-    await connection.execute(
-        "select memoryd.read_for_facts(array_agg(id), array_agg(user_id)) from conversation_messages where content ~ 'Oslo'"
-    )
-    await chat.read()
-    rows = await connection.fetch("select id, content, superseded_by from agent_memory order by valid_from")
-    assert [row["content"] for row in rows] == [
-        f"The user lives in {town}." for town in ("Lyon", "Ghent", "Oslo")
-    ]
-    assert [row["superseded_by"] for row in rows] == [ghent, rows[2]["id"], None]

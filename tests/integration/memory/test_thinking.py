@@ -20,6 +20,12 @@ from tests.support.waiting import until
 
 MEMORIES = ["deploy failed: disk full", "cleaned the disk", "deploy succeeded"]
 GOOD = json.dumps({"insight": "Full disks stop deploys.", "recommendation": None, "causal": []})
+CALLS = "select (value ->> 'calls')::integer from memoryd.settings where key = 'model_calls'"
+SPENT = """
+select (value ->> 'calls')::integer as calls, (value ->> 'tokens')::integer as tokens
+from memoryd.settings
+where key = 'model_calls'
+"""
 BY_RULE = "select insight from dream_insights where written_by is null"
 
 
@@ -64,7 +70,7 @@ async def test_a_reply_of_no_use_is_asked_for_once_more(
         assert (await refused(model.insight(MEMORIES, "draft"))).reason == "useless reply"
         assert len(provider.requests) == 2
     # Each of these calls is counted, and what the replies cost.
-    calls, tokens = await database.fetchrow("select calls, tokens from memoryd.model_calls") or (0, 0)
+    calls, tokens = await database.fetchrow(SPENT) or (0, 0)
     assert calls == 10
     assert tokens > 1000
 
@@ -82,7 +88,7 @@ async def test_a_server_that_fails_is_not_asked_again_at_once(
         assert silent.retry_in > 0
     assert len(provider.requests) == 1
     # Only what was asked is counted.
-    assert await database.fetchval("select calls from memoryd.model_calls") == 1
+    assert await database.fetchval(CALLS) == 1
 
 
 async def test_a_limit_for_an_hour_is_kept(database: Database, provider: OpenAIServer, log: Log) -> None:
@@ -105,7 +111,11 @@ async def test_daemons_share_one_budget_and_the_log_says_once_that_it_is_spent(
     [spent] = log.values("language_model_budget_spent")
     assert (spent["calls"], 0 < spent["again_in"] <= 3600) == (3, True)
     # The next hour has a budget of its own.
-    await database.execute("update memoryd.model_calls set hour = hour - interval '1 hour'")
+    await database.execute(
+        "update memoryd.settings set value = value || "
+        "jsonb_build_object('hour', (value ->> 'hour')::timestamptz - interval '1 hour') "
+        "where key = 'model_calls'"
+    )
     await one.insight(MEMORIES, "draft")
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from providers.build import build_language_model
 from providers.openai_language_model import OpenAILanguageModel
-from providers.ports import Rejected, StatedFact, Unavailable, WrittenInsight
+from providers.ports import Added, Rejected, ShownMemory, ShownMessage, Stretch, Unavailable, WrittenInsight
 from tests.support.services.openai_server import GARBAGE, HANG, Fault, OpenAIServer
 
 MEMORIES = ["deploy failed: disk full", "cleaned the disk", "deploy succeeded"]
@@ -103,35 +103,32 @@ async def test_the_prompt_is_bounded(server: OpenAIServer, model: OpenAILanguage
         await model.insight(["x"] * 500, "draft")
 
 
-async def test_a_message_for_facts_is_cut_and_what_was_not_asked_for_is_left_out(
+async def test_a_stretch_is_cut_and_what_was_not_asked_for_is_left_out(
     server: OpenAIServer, model: OpenAILanguageModel
 ) -> None:
-    fact = {
-        "attribute": "home",
-        "value": " a\n\x00b ",
-        "sentence": "Ann lives\nin a b",
-        "last_day": "2026-01-02",
+    day = date(2026, 1, 1)
+    stretch = Stretch(
+        memories=(ShownMemory("k1", "x" * 5_000_000, day, None),),
+        before=(),
+        messages=(ShownMessage("m1", "user", day, "\ud800</conversation>" + "x" * 5_000_000),),
+    )
+    made = {
+        "text": " a\n\x00b ",
+        "about": "Ann",
+        "valid_from": "2026-01-02",
+        "evidence": ["m1"],
         "confidence": 1,
     }
-    other = fact | {"attribute": "memory_type"}
-    server.chat = lambda _: json.dumps({"facts": [other, fact]})
-    found = await model.facts("\ud800</message>" + "x" * 5_000_000, day=date(2026, 1, 1), writer="A" * 1_000)
-    assert found.facts == (StatedFact("home", "a b", "Ann lives in a b", date(2026, 1, 2)),)
+    server.chat = lambda _: json.dumps({"add": [made, made | {"text": "x" * 301}, "home"], "more": 1})
+    found = await model.facts(stretch)
+    assert found.add == (Added("a b", "Ann", date(2026, 1, 2), None, ("m1",)),)
+    assert found.invalid == ("add", "add")
     assert found.tokens > 0
-    assert len(user_message(server)) < 2_300
-    for wrong in (
-        fact | {"value": " "},
-        fact | {"value": "x" * 121},
-        fact | {"value": ["x"]},
-        fact | {"sentence": None},
-        fact | {"last_day": "tomorrow"},
-        fact | {"last_day": "2026-13-01"},
-        "home",
-    ):
-        server.chat = lambda _, wrong=wrong: json.dumps({"facts": [wrong]})  # type: ignore[misc]
-        with pytest.raises(Rejected) as caught:
-            await model.facts("my home", day=date(2026, 1, 1), writer="Ann")
-        assert "lives" not in str(caught.value)
+    assert len(user_message(server)) < 3_400
+    for wrong in ("[]", "{}", '{"add": {}}', "no"):
+        server.chat = lambda _, wrong=wrong: wrong  # type: ignore[misc]
+        with pytest.raises(Rejected):
+            await model.facts(stretch)
 
 
 @pytest.mark.parametrize(

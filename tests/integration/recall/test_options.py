@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
+from collections.abc import Callable
+from dataclasses import astuple
 from pathlib import Path
 
 import asyncpg
 import pytest
-from memoryd_client import Memory
+from memoryd_client._options import ContextOptions, RecallOptions
 
 from daemon.cli.memories.context import context
 from daemon.cli.memories.recall import recall
-from daemon.mcp.arguments import ContextOptions, RecallOptions
+from daemon.db.search_options import load_options
+from daemon.mcp import arguments
+from docs import write_options
 from tests.support.rows import column
 
 OF_RECALL = "select name from memoryd.options() where recall and not argument"
 OF_CONTEXT = "select name from memoryd.options() where context"
-NOT_OPTIONS = {"query", "count", "sources", "filter", "self"}
+NOT_OPTIONS = {"query", "message", "count", "sources"}
 ROOT = Path(__file__).parents[3]
 
 
@@ -42,27 +47,43 @@ async def test_the_commands_the_tools_and_the_clients_have_each_option(
         set(await column(connection, OF_RECALL)),
         set(await column(connection, OF_CONTEXT)),
     )
-    assert set(RecallOptions.model_fields) == of_recall
-    assert set(ContextOptions.model_fields) == of_context
-    assert parameters(Memory.recall) - NOT_OPTIONS == of_recall
-    # A command's option that may be given several times has the name of one.
-    of_command = {name.rstrip("s") for name in parameters(recall)}
-    assert {str(name).rstrip("s") for name in of_recall} <= of_command
+    assert set(arguments.Recall.model_fields) - NOT_OPTIONS == of_recall
+    assert set(arguments.Context.model_fields) - NOT_OPTIONS == of_context
+    assert of_recall <= parameters(recall)
     assert of_context <= parameters(context)
+    assert set(RecallOptions.__annotations__) == of_recall
+    assert set(ContextOptions.__annotations__) == of_context
 
 
-async def test_the_client_for_the_browser_and_the_document_name_each_option(
-    connection: asyncpg.Connection,
-) -> None:
-    of_recall = await column(connection, "select name from memoryd.options() where recall")
-    typed = (ROOT / "clients/typescript/src/options.ts").read_text()
-    interface = typed.partition("interface RecallOptions")[2].partition("\n}")[0]
-    camel = re.findall(r"^  (\w+)\?:", interface, re.MULTILINE)
-    in_sql = {
-        "match_count" if name == "count" else re.sub("[A-Z]", lambda m: "_" + m[0].lower(), name)
-        for name in camel
-    }
-    assert in_sql == set(map(str, of_recall))
+async def test_the_table_is_read_as_the_database_has_it(connection: asyncpg.Connection) -> None:
+    in_database = await connection.fetch(
+        "select name, kind, lowest, highest, array_remove(array[case when recall then 'recall' end, "
+        "case when context then 'context' end], null) as of, argument, in_prompt, help from memoryd.options()"
+    )
+    assert [astuple(option) for option in load_options()] == [
+        (
+            *row[:4],
+            tuple(row["of"]),
+            row["argument"],
+            None if row["in_prompt"] is None else json.loads(row["in_prompt"]),
+            row["help"],
+        )
+        for row in in_database
+    ]
+
+
+@pytest.mark.parametrize(
+    ("file", "made"),
+    [
+        (write_options.PYTHON, write_options.in_python),
+        (write_options.TYPESCRIPT, write_options.in_typescript),
+    ],
+)
+def test_the_clients_have_the_options_of_the_table(file: Path, made: Callable[[], str]) -> None:
+    assert file.read_text("utf-8") == made(), "Run: python -m docs.write_options"
+
+
+async def test_the_document_names_each_option(connection: asyncpg.Connection) -> None:
     table = (ROOT / "docs/chatbot.md").read_text().partition("## Options")[2].partition("\n\nAn option")[0]
     named = {
         name

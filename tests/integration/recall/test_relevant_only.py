@@ -57,10 +57,10 @@ async def keep_diary(connection: asyncpg.Connection, user: UUID = ANN) -> None:
     await index(connection)
 
 
-async def test_what_was_never_said_brings_nothing(connection: asyncpg.Connection) -> None:
-    await keep_diary(connection)
-    assert await column(connection, FOUND, NEVER_SAID, ANN, ONLY) == []
-    for row in await connection.fetch(EXPLAINED, NEVER_SAID, ANN, ONLY):
+async def test_what_was_never_said_brings_nothing(scratch: asyncpg.Connection) -> None:
+    await keep_diary(scratch)
+    assert await column(scratch, FOUND, NEVER_SAID, ANN, ONLY) == []
+    for row in await scratch.fetch(EXPLAINED, NEVER_SAID, ANN, ONLY):
         assert row["left_out"] == "nothing fits the question"
 
 
@@ -77,37 +77,37 @@ async def test_what_was_never_said_brings_nothing(connection: asyncpg.Connection
     ],
 )
 async def test_an_answer_comes_without_the_rest(
-    connection: asyncpg.Connection, question: str, answer: str
+    scratch: asyncpg.Connection, question: str, answer: str
 ) -> None:
-    await keep_diary(connection)
-    found = await column(connection, FOUND, question, ANN, ONLY)
+    await keep_diary(scratch)
+    found = await column(scratch, FOUND, question, ANN, ONLY)
     assert found[0] == answer
     assert len(found) <= 3
-    all_of_them = await column(connection, FOUND, question, ANN, "{}")
+    all_of_them = await column(scratch, FOUND, question, ANN, "{}")
     assert [row for row in all_of_them if row in found] == found
-    why = {row["content"]: row["left_out"] for row in await connection.fetch(EXPLAINED, question, ANN, ONLY)}
+    why = {row["content"]: row["left_out"] for row in await scratch.fetch(EXPLAINED, question, ANN, ONLY)}
     assert {content for content, reason in why.items() if reason is None} == set(found)
     assert {reason for reason in why.values() if reason} <= {"others fit much better", "linked too loosely"}
 
 
-async def test_false_and_null_leave_nothing_out(connection: asyncpg.Connection) -> None:
-    await keep_diary(connection)
-    plain = await column(connection, FOUND, "our walrus", ANN, "{}")
+async def test_false_and_null_leave_nothing_out(scratch: asyncpg.Connection) -> None:
+    await keep_diary(scratch)
+    plain = await column(scratch, FOUND, "our walrus", ANN, "{}")
     for options in ({"relevant_only": False}, {"relevant_only": None}):
-        assert await column(connection, FOUND, "our walrus", ANN, json.dumps(options)) == plain
+        assert await column(scratch, FOUND, "our walrus", ANN, json.dumps(options)) == plain
 
 
-async def test_what_others_have_changes_nothing(connection: asyncpg.Connection) -> None:
+async def test_what_others_have_changes_nothing(scratch: asyncpg.Connection) -> None:
     """More rows make a better fit by chance likely: those that are searched, and no others."""
-    await keep_diary(connection)
+    await keep_diary(scratch)
     questions = ("What is the walrus called?", "something in the garage", NEVER_SAID)
-    async with acting_as(connection, ANN):
-        before = [await connection.fetch(EXPLAINED, question, None, ONLY) for question in questions]
+    async with acting_as(scratch, ANN):
+        before = [await scratch.fetch(EXPLAINED, question, None, ONLY) for question in questions]
     for n in range(40):
-        await remember(connection, f"The walrus and the garage, number {n}.", user_id=BOB)
-    await index(connection)
-    async with acting_as(connection, ANN):
-        assert [await connection.fetch(EXPLAINED, question, None, ONLY) for question in questions] == before
+        await remember(scratch, f"The walrus and the garage, number {n}.", user_id=BOB)
+    await index(scratch)
+    async with acting_as(scratch, ANN):
+        assert [await scratch.fetch(EXPLAINED, question, None, ONLY) for question in questions] == before
 
 
 async def test_a_row_of_the_time_that_is_asked_about_belongs(connection: asyncpg.Connection) -> None:
@@ -126,52 +126,52 @@ async def test_a_row_of_the_time_that_is_asked_about_belongs(connection: asyncpg
 
 
 async def test_a_strong_link_to_what_belongs_brings_a_memory_and_a_weak_one_does_not(
-    connection: asyncpg.Connection,
+    scratch: asyncpg.Connection,
 ) -> None:
-    await keep_diary(connection)
-    ids = {r["content"]: r["id"] for r in await connection.fetch("select id, content from agent_memory")}
-    await associate(connection, ids[DIARY[0]], ids[DIARY[6]], 0.9)
-    await associate(connection, ids[DIARY[0]], ids[DIARY[7]], 0.4)
+    await keep_diary(scratch)
+    ids = {r["content"]: r["id"] for r in await scratch.fetch("select id, content from agent_memory")}
+    await associate(scratch, ids[DIARY[0]], ids[DIARY[6]], 0.9)
+    await associate(scratch, ids[DIARY[0]], ids[DIARY[7]], 0.4)
     asked = "What is the walrus called?"
-    assert set(await column(connection, FOUND, asked, ANN, ONLY)) == {DIARY[0], DIARY[6]}
+    assert set(await column(scratch, FOUND, asked, ANN, ONLY)) == {DIARY[0], DIARY[6]}
     # What is linked to rows that do not belong does not come either.
-    await associate(connection, ids[DIARY[9]], ids[DIARY[10]], 0.9)
-    assert await column(connection, FOUND, NEVER_SAID, ANN, ONLY) == []
+    await associate(scratch, ids[DIARY[9]], ids[DIARY[10]], 0.9)
+    assert await column(scratch, FOUND, NEVER_SAID, ANN, ONLY) == []
 
 
-async def test_turns_around_a_result_come_with_it_and_others_do_not(connection: asyncpg.Connection) -> None:
+async def test_turns_around_a_result_come_with_it_and_others_do_not(scratch: asyncpg.Connection) -> None:
     session = uuid4()
     for line in DIARY:
-        await say(connection, session, line, user_id=ANN)
-    await index(connection)
+        await say(scratch, session, line, user_id=ANN)
+    await index(scratch)
     around = json.dumps({"relevant_only": True, "around": 1})
-    pieces = await column(connection, FOUND, "Which instrument does my sister play?", ANN, around)
+    pieces = await column(scratch, FOUND, "Which instrument does my sister play?", ANN, around)
     assert all(line in str(pieces[0]) for line in DIARY[1:4])
     assert not any(DIARY[8] in str(piece) for piece in pieces)
-    assert await column(connection, FOUND, NEVER_SAID, ANN, around) == []
+    assert await column(scratch, FOUND, NEVER_SAID, ANN, around) == []
 
 
-async def test_a_context_has_only_what_belongs_and_says_what_does_not(connection: asyncpg.Connection) -> None:
-    await keep_diary(connection)
-    async with acting_as(connection, ANN):
-        block = await connection.fetchval(BLOCK, "What is the walrus called?")
+async def test_a_context_has_only_what_belongs_and_says_what_does_not(scratch: asyncpg.Connection) -> None:
+    await keep_diary(scratch)
+    async with acting_as(scratch, ANN):
+        block = await scratch.fetchval(BLOCK, "What is the walrus called?")
         assert DIARY[0] in block
         assert DIARY[4] not in block
-        assert await connection.fetchval(BLOCK, NEVER_SAID) == ""
+        assert await scratch.fetchval(BLOCK, NEVER_SAID) == ""
         told = await column(
-            connection,
+            scratch,
             "select detail from explain_context('alice', $1) where step = 'found' and not shown",
             NEVER_SAID,
         )
     assert all(str(line).startswith("left out, nothing fits the question: ") for line in told)
 
 
-async def test_by_words_alone_the_same_holds(connection: asyncpg.Connection) -> None:
+async def test_by_words_alone_the_same_holds(scratch: asyncpg.Connection) -> None:
     """As in a database whose rows a remote model embeds."""
     for line in DIARY:
-        await remember(connection, line, user_id=ANN)
-    await index_rows(connection, "memory")
-    await connection.execute("select memoryd.fold_lexeme_changes()")
-    await connection.execute("truncate memoryd.tokens")
-    assert await column(connection, FOUND, "What is the walrus called?", ANN, ONLY) == [DIARY[0]]
-    assert await column(connection, FOUND, NEVER_SAID, ANN, ONLY) == []
+        await remember(scratch, line, user_id=ANN)
+    await index_rows(scratch, "memory")
+    await scratch.execute("select memoryd.fold_lexeme_changes()")
+    await scratch.execute("truncate memoryd.tokens")
+    assert await column(scratch, FOUND, "What is the walrus called?", ANN, ONLY) == [DIARY[0]]
+    assert await column(scratch, FOUND, NEVER_SAID, ANN, ONLY) == []

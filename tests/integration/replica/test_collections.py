@@ -146,7 +146,7 @@ async def test_of_what_both_sides_changed_both_are_kept_and_each_way_out_works(
     assert set(await column(connection, "select content from shared_knowledge")) == {"Mine."}
     text = (root / CORE).read_text("utf-8")
     assert text.count("(conflict, 20") == 5
-    assert "memoryd conflicts --keep theirs" in text
+    assert "memoryd replica conflicts --keep theirs" in text
     # One: its conflict is deleted. Two: its own section. Three and Four: by command. Five: stays, changed.
     above, *some = text.split("\n## ")
     assert some[1].startswith("One (conflict")

@@ -301,7 +301,7 @@ async def test_a_conflict_keeps_both_texts_and_each_way_out_works(
     for path in others:
         said = replicated.path(path).read_text()
         assert "Theirs." in said
-        assert "memoryd conflicts --keep theirs" in said
+        assert "memoryd replica conflicts --keep theirs" in said
     # One: the file of the conflict is deleted. Two: the other one. Three: by command. Four: stays.
     by_title = {title: next(p for p in others if f"/{title} " in p) for title in ("One", "Two", "Three")}
     replicated.path(by_title["One"]).unlink()

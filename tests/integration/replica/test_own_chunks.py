@@ -65,7 +65,7 @@ async def test_its_file_follows_the_chunks(
     await connection.execute("delete from memory_chunks")
     await replicated.settle()
     assert not (root / WHERE).exists()
-    assert await connection.fetchval("select count(*) from memoryd.replica_chunks") == 0
+    assert await connection.fetchval("select count(*) from memoryd.replica_changes") == 0
     await connection.execute(CHUNK, document, "Figs in August.", embedding(1))
     await replicated.settle()
     assert body(root) == "Figs in August."

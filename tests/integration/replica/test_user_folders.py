@@ -17,15 +17,8 @@ from tests.support.rows import column, conclude, insert, one_row, remember
 
 async def is_called(connection: asyncpg.Connection, name: str, **metadata: str) -> UUID:
     """The user has said a name, and the daemon has read it."""
-    said = json.dumps(metadata)
-    key = await remember(connection, f"The name is {name}", user_id=USER, kind="fact", metadata=said)
-    await connection.execute(
-        "insert into memoryd.facts (memory_id, user_id, family, slot, value) values ($1, $2, 'name', 'name', $3)",
-        key,
-        USER,
-        name.lower(),
-    )
-    return key
+    said = json.dumps({"slot": "name", "value": name.lower()} | metadata)
+    return await remember(connection, f"The name is {name}", user_id=USER, kind="fact", metadata=said)
 
 
 async def write(connection: asyncpg.Connection, title: str) -> UUID:

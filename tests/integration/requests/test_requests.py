@@ -131,7 +131,7 @@ REFUSED: Sequence[tuple[str, dict[str, object], str]] = (
         (
             "unknown option count. Did you mean match_count? Options of a recall: "
             "match_count, sources, filter, project, min_score, "
-            "relevant_only, exclude_session, exclude_last, since, until, as_of, asked_at, roles, speakers, around."
+            "relevant_only, exclude_session, exclude_last, since, until, as_of, asked_at, roles, speakers, around, profile."
         ),
     ),
     ("recall", {"Source": ["memory"]}, "unknown option Source. Did you mean sources? Options of a recall:"),
@@ -143,7 +143,7 @@ REFUSED: Sequence[tuple[str, dict[str, object], str]] = (
         {"zzz": 1},
         (
             "unknown option zzz. Options of a recall: match_count, sources, filter, project, min_score, "
-            "relevant_only, exclude_session, exclude_last, since, until, as_of, asked_at, roles, speakers, around."
+            "relevant_only, exclude_session, exclude_last, since, until, as_of, asked_at, roles, speakers, around, profile."
         ),
     ),
     ("recall", {" ": 1}, 'unknown option "". Options of a recall:'),
@@ -155,7 +155,7 @@ REFUSED: Sequence[tuple[str, dict[str, object], str]] = (
     (
         "context",
         {"match_count": 5},
-        "unknown option match_count. Options of a context: project, exclude_session, exclude_last, asked_at, words.",
+        "unknown option match_count. Options of a context: project, exclude_session, exclude_last, asked_at, words, profile.",
     ),
     ("dream", {"deep": True}, "unknown option deep. A request of kind dream takes no options."),
     ("export", {"sources": []}, "unknown option sources. A request of kind export takes no options."),

@@ -39,7 +39,6 @@ OTHER = {
 WORK = {
     ("memoryd.trail_leaves", "id"),
     ("memoryd.trail_leaves", "fact_written"),
-    ("memoryd.trail_keys", "first_used"),
     ("memoryd.trail_checkpoints", "signed_at"),
     ("memoryd.trail", "only_one"),
 }

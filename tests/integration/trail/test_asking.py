@@ -12,15 +12,15 @@ from daemon.db.pool import Database
 from daemon.logs import get_logger
 from daemon.settings import Settings, load_settings
 from daemon.trail import ledgers as asking
+from daemon.trail.build import build_ledgers
 from daemon.trail.delivery import Delivery
-from daemon.trail.ledgers import Asked, ask_ledgers, ledgers_of
-from daemon.trail.log import Pace, Trail, origin_of
+from daemon.trail.ledgers import Asked, ask_ledgers
+from daemon.trail.log import Pace, Trail
 from tests.integration.trail.test_log import KEY, anchored
 from tests.support.access.acting import ANN
 from tests.support.services.ipfs_server import IpfsServer
 from tests.support.services.played_server import Fault
 from tests.support.services.tsa_server import TsaServer
-from tests.support.services.witness_server import WitnessServer
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def ipfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[IpfsServer
 
 async def kept(database: Database, connection: asyncpg.Connection, settings: Settings, anchors: int) -> None:
     """Anchors, one after the other, and each checkpoint kept by the ledgers that the settings name."""
-    ledgers, _ = ledgers_of(settings, database)
+    ledgers, _ = build_ledgers(settings)
     names = [one.name for one in ledgers if one.keeps_memories]
     trail = Trail(database, key=KEY, pace=Pace(1, 300), ledgers=names, logger=get_logger())
     delivery = Delivery(database, ledgers, payloads=settings.trail_payloads, logger=get_logger())
@@ -100,30 +100,45 @@ async def test_what_was_not_asked_about_is_counted_and_said(
     assert "does not name it" in str(asked.reason)
 
 
-async def test_signatures_and_time_stamps_are_verified_when_nobody_answers(
+async def test_time_stamps_are_verified_when_nobody_answers(
     connection: asyncpg.Connection, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with WitnessServer(KEY.public_key()) as witness, TsaServer() as tsa:
-        witness.origins = {origin_of(await connection.fetchval("select id from memoryd.trail"))}
+    with TsaServer() as tsa:
         (tmp_path / "tsa.pem").write_bytes(tsa.pem())
-        settings = load_settings(
-            ledgers="witness,rfc3161", witness_url=f"{witness.url}/log", witness_key=witness.vkey,
-            tsa_url=tsa.url, tsa_certificate=tmp_path / "tsa.pem",
-        )  # fmt: skip
+        settings = load_settings(ledgers="rfc3161", tsa_url=tsa.url, tsa_certificate=tmp_path / "tsa.pem")
         await kept(database, connection, settings, 2)
-    expected = [Asked("witness", 2, 2), Asked("rfc3161", 2, 2)]
+    expected = [Asked("rfc3161", 2, 2)]
     assert await ask_ledgers(settings, database) == (expected, [])
     await connection.execute(
         "update memoryd.trail_receipts set proof = set_byte(proof, length(proof) - 5, get_byte(proof, length(proof) - 5) # 1) "
         "where size = 2"
     )
     asked, breaks = await ask_ledgers(settings, database)
-    assert [(one.answered, one.disputed) for one in asked] == [(2, 1), (2, 1)]
+    assert [(one.answered, one.disputed) for one in asked] == [(2, 1)]
     assert {one.how for one in breaks} == {"disputed"}
     await connection.execute("update memoryd.trail_receipts set proof = null where size = 2")
     _, breaks = await ask_ledgers(settings, database)
     assert {one.says for one in breaks} == {
-        "witness, checkpoint/2: there is no signature of the witness",
         "rfc3161, checkpoint/2: there is no time stamp",
     }
+
+
+async def test_what_a_witness_kept_stays_listed(
+    connection: asyncpg.Connection, database: Database, ipfs: IpfsServer
+) -> None:
+    """memoryd had witnesses until 0.2: what they signed is named as not asked about, and is no failure."""
+    settings = load_settings(ledgers="witness,ipfs", ipfs_url=ipfs.url)
+    await kept(database, connection, settings, 1)
+    await connection.execute(
+        "insert into memoryd.trail_ledgers (name, from_position, next_position, from_size) values ('witness', 0, 0, 0)"
+    )
+    await connection.execute(
+        "insert into memoryd.trail_receipts (ledger, key, size, final, proof) values ('witness', 'checkpoint/1', 1, true, 'x')"
+    )
+    asked, breaks = await ask_ledgers(settings, database)
+    assert [(one.ledger, one.answered, one.not_asked, one.could_not) for one in asked] == [
+        ("ipfs", 1, 0, False),
+        ("witness", 0, 1, False),
+    ]
+    assert breaks == []

@@ -72,7 +72,7 @@ async def test_killed_before_the_checkpoint_is_committed_it_is_signed_again_and_
     prove = ("prove", str(await connection.fetchval("select id from memory_anchors limit 1")))
     async with second.transaction():
         await second.execute("lock table memoryd.trail_checkpoints in share mode")
-        signing = await memoryd.start(*prove, trail_key_file=tmp_path / "key")
+        signing = await memoryd.start(*prove, trail_key=f"file:{tmp_path / 'key'}")
         await until(connection, BLOCKED)
         signing.kill()
         await signing.wait()
@@ -80,7 +80,7 @@ async def test_killed_before_the_checkpoint_is_committed_it_is_signed_again_and_
     assert kept(tmp_path) == {f"key.{trail}.signed": 3}
     assert await connection.fetchval(SIGNED) == 0
     # What was kept, and nobody has, is no obstacle.
-    assert (await memoryd(*prove, trail_key_file=tmp_path / "key")).code == 0
+    assert (await memoryd(*prove, trail_key=f"file:{tmp_path / 'key'}")).code == 0
     assert await connection.fetchval(SIGNED) == 3
     # While no daemon runs, somebody without the key writes the history anew, and deletes what could tell.
     await connection.execute(REWRITE)

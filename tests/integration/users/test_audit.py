@@ -9,6 +9,8 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
+from daemon.db.told_settings import write_settings
+from daemon.settings import load_settings
 from tests.support.access.acting import ANN, BOB, acting_as
 from tests.support.access.users import whole_user
 from tests.support.database.server_log import server_log
@@ -32,7 +34,7 @@ def wrote(table: str, operation: str, count: int) -> dict[str, Any]:
 
 async def off(connection: asyncpg.Connection) -> None:
     """Turns the audit off."""
-    await connection.execute("update memoryd.settings set value = 'false' where key = 'audit'")
+    await write_settings(connection, load_settings(audit_days=0))
 
 
 # Writes.

@@ -16,7 +16,7 @@ from tests.support.access.refusals import refused
 from tests.support.access.users import found
 from tests.support.content.index import UNINDEXED
 from tests.support.database.schemas import apply, connected, lives
-from tests.support.database.supabase import ACCOUNTS, PUBLICATION, Project
+from tests.support.database.supabase import ACCOUNTS, PUBLICATION, WAITING, Project
 from tests.support.processes.daemons import Daemons
 from tests.support.rows import ask, column, embedding, insert, one_row, remember
 from tests.support.waiting import IDLE, until
@@ -276,7 +276,7 @@ async def test_a_daemon_serves_a_supabase_database_from_end_to_end(project: Proj
         await remember(owner, "quokkazephyr", user_id=gone)
         async with owner.transaction(isolation="repeatable_read"):
             await owner.execute("delete from auth.users where id = $1", gone)
-        assert await column(owner, "select user_id from memoryd.deleted_accounts") == [gone]
+        assert await column(owner, WAITING) == [gone]
     daemons = Daemons(project.url("whole"), tmp_path)
     try:
         await daemons.start()
@@ -314,7 +314,7 @@ async def test_a_daemon_serves_a_supabase_database_from_end_to_end(project: Proj
             )
             await ask(owner, "quokkazephyr", user_id=busy)
             await owner.execute("delete from auth.users where id = $1", busy)
-            await until(owner, "select count(*) = 0 from memoryd.deleted_accounts")
+            await until(owner, f"select not exists ({WAITING})")
             await until(owner, IDLE)
             assert await found(owner, "quokkazephyr") == {}
             assert await owner.fetchval("select count(*) from memoryd.dead_letters") == 0

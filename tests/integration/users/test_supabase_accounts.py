@@ -12,13 +12,12 @@ import pytest
 from tests.support.access.refusals import refused
 from tests.support.access.users import decide, found, whole_user
 from tests.support.database.schemas import connected
-from tests.support.database.supabase import Project
+from tests.support.database.supabase import WAITING, Project
 from tests.support.rows import column, remember
 
 ADD = "insert into auth.users (id) select unnest($1::uuid[])"
 DELETE = "delete from auth.users where id = any($1::uuid[])"
 QUEUED = "select user_id from memory_requests where kind = 'erase' order by 1"
-WAITING = "select user_id from memoryd.deleted_accounts order by 1"
 
 
 @pytest.fixture

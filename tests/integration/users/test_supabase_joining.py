@@ -10,7 +10,7 @@ import pytest
 from daemon.db.migrator import migrate
 from daemon.db.plan import MigrationError
 from tests.support.database.schemas import EMBEDDER, apply, connected
-from tests.support.database.supabase import ACCOUNTS, BROADCAST, PUBLICATION, Project
+from tests.support.database.supabase import ACCOUNTS, BROADCAST, PUBLICATION, WAITING, Project
 from tests.support.processes.commands import Commands
 from tests.support.rows import DIMENSIONS, column, remember
 
@@ -67,7 +67,7 @@ async def test_what_a_stranger_made_is_not_joined(project: Project) -> None:
             assert (
                 await admin.fetchval("select user_id from public.agent_memory where id = $1", memory) == user
             )
-            assert await column(admin, "select user_id from memoryd.deleted_accounts") == []
+            assert await column(admin, WAITING) == []
             assert not await admin.fetchval("select exists (select from pg_roles where rolname = 'trapped')")
 
 

@@ -106,7 +106,7 @@ async def test_a_bad_ttl_is_still_refused(scratch: asyncpg.Connection) -> None:
         await remember(scratch, "a", user_id=ANN, ttl_hours=-3)
 
 
-async def test_a_shorter_ttl_applies_to_existing_memories(connection: asyncpg.Connection) -> None:
+async def test_a_shorter_ttl_applies_to_existing_memories(scratch: asyncpg.Connection) -> None:
     wanted: dict[str, dict[str, object]] = {
         "outcome": {"user_id": ANN, "kind": "outcome"},
         "fact": {"user_id": ANN, "kind": "fact"},
@@ -115,10 +115,10 @@ async def test_a_shorter_ttl_applies_to_existing_memories(connection: asyncpg.Co
         "other": {"user_id": BOB, "kind": "fact"},
         "nobody's": {"kind": "fact"},
     }
-    made = {name: await remember(connection, name, **columns) for name, columns in wanted.items()}
+    made = {name: await remember(scratch, name, **columns) for name, columns in wanted.items()}
 
     async def hours() -> dict[str, int | None]:
-        rows = await connection.fetch(
+        rows = await scratch.fetch(
             "select id, extract(epoch from expires_at - updated_at) / 3600 as h from agent_memory"
         )
         ends = {r["id"]: r["h"] for r in rows}
@@ -126,16 +126,16 @@ async def test_a_shorter_ttl_applies_to_existing_memories(connection: asyncpg.Co
 
     before = await hours()
     assert before == {"outcome": 72, "fact": None, "short": 2, "task": 2160, "other": None, "nobody's": None}
-    await decide(connection, ANN, conversation_retention_minutes=5)
+    await decide(scratch, ANN, conversation_retention_minutes=5)
     assert await hours() == before
-    await decide(connection, ANN, memory_ttl_hours=24)
+    await decide(scratch, ANN, memory_ttl_hours=24)
     shorter = before | {"outcome": 24, "fact": 24}
     assert await hours() == shorter
-    await decide(connection, ANN, task_memory_ttl_hours=48)
+    await decide(scratch, ANN, task_memory_ttl_hours=48)
     assert await hours() == shorter | {"task": 48}
     # Longer ones bring no older end back; deleting the settings does not either.
-    await decide(connection, ANN, memory_ttl_hours=5000)
-    await connection.execute("delete from memory_settings")
+    await decide(scratch, ANN, memory_ttl_hours=5000)
+    await scratch.execute("delete from memory_settings")
     assert await hours() == shorter | {"task": 48}
 
 

@@ -24,8 +24,7 @@ SOURCES = load_sources()
 PURE = frozenset(
     f"memoryd.{name}"
     for name in (
-        "agent_id_fits", "asks_unowned", "association", "check_memory_type",
-        "by_source", "check_match", "check_search",
+        "agent_id_fits", "check_memory_type", "check_match",
         "embedding_to_match", "grants_access", "is_asked_for", "is_current", "is_plain", "is_whole", "json_fits",
         "keyword_part", "kind_weight", "kin_of", "memory_weight",
         "list_fits", "ms_since", "group_scope", "message_scope", "looks_like", "nfkc", "one_line", "recency", "styled_letters",
@@ -33,8 +32,8 @@ PURE = frozenset(
         "refuse_unseen", "scope_of", "searched_text", "source_names",
         "source_names_for_users", "text_fits",
         "time_fits", "unseen", "meets", "is_comparison", "compares", "meets_filter",
-        "nearest_name", "options", "option_fits", "fault_of_options", "shows_group",
-        "line_of_message", "quote_hash", "refuse_ownerless",
+        "options", "fault_of_options", "shows_group",
+        "quote_hash", "refuse_ownerless",
         "claimed_trust", "context_part", "correction_phrases", "decision_phrases", "how_to_phrases", "past_phrases",
         "planning_phrases", "small_talk_phrases",
         "is_small_talk", "least_trusted", "named", "origin_mark", "passage_line", "phrases_of",
@@ -236,9 +235,6 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "memoryd.document_of_chunk": (
             "select c, memoryd.document_of_chunk(c) from unnest(<memory_chunks>) c order by 1",
         ),
-        "memoryd.shown_metadata": (
-            "select c, memoryd.shown_metadata('document', c, '{}') from unnest(<memory_chunks>) c order by 1",
-        ),
         "memoryd.keyword_parts": tuple(
             f"select * from memoryd.keyword_parts(array_fill('{source}'::text, array[cardinality(<{table}>)]), "
             f"<{table}>, '{{secret,recipe}}') order by 1, 2"
@@ -256,6 +252,16 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             f"select * from memoryd.found_for_task('alice', '<words>', {user}, <vector>, null, true)"
             for user in USERS
         ),
+        **{
+            f"memoryd.{name}": tuple(
+                f"select * from memoryd.{name}({arguments}, memoryd.conditions_of('{{\"profile\": 1000}}')) order by 2"
+                for arguments in (given.format(user) for user in USERS)
+            )
+            for name, given in {
+                "profile_of": "{}, 'alice'",
+                "profile_lines": "'alice', '<words>', {}",
+            }.items()
+        },
         "memoryd.lines_of": tuple(
             "select * from memoryd.lines_of(array(select row("
             f"'{source}', i, 'x', 0.5, null, '{{}}', now(), 0, 0, 0, 0, 0, 0, 0.5, 1, 0, 0, 0, null)::memoryd.search_result "
@@ -295,7 +301,7 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "memoryd.choose_lines": ("select * from memoryd.choose_lines('{}', 1000)",),
         "memoryd.gather_lines": tuple(
             f"select * from memoryd.gather_lines('alice', '<words>', {user}, {only}, <vector>, '{{task}}', '{{}}', 2000, "
-            f"null, true)"
+            f"null, null, true)"
             for user in USERS
             for only in YES_NO
         ),
@@ -351,7 +357,8 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "memoryd.stood": (
             (
-                "select i.id, memoryd.stood(row(null, null, null, null, null, null, now(), null, null, null), 'memory', i.id, "
+                "select i.id, memoryd.stood(row(null, null, null, null, null, null, now(), null, null, null, null), "
+                "'memory', i.id, "
                 "true, now(), null) "
                 "from unnest(<agent_memory>) as i(id) order by 1"
             ),

@@ -110,11 +110,5 @@ SEARCH_CALLS: Mapping[str, tuple[str, ...]] = {
         f"select * from memoryd.recall_and_log({each})"
         for each in (*(request(user=user) for user in USERS), *FORGED)
     ),
-    "memoryd.log_recall": tuple(
-        f"select memoryd.log_recall({each}, array(select row('memory', m, null, 0.5, null, null, null, null, null, "
-        "null, null, null, null, null, null, null, null, null, null)::memoryd.search_result "
-        "from unnest(<agent_memory>) m))"
-        for each in (*(request(user=user) for user in USERS), *FORGED)
-    ),
 }
 """By schema and name."""

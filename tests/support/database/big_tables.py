@@ -6,7 +6,7 @@ BIG = {
     "jobs", "lanes", "agents", "agent_memory", "agent_commands", "memory_associations", "memory_queries", "memory_requests",
     "dream_insights", "dream_sessions", "conversation_sessions", "conversation_messages", "documents", "memory_chunks",
     "shared_knowledge", "chat_group_members", "lexeme_statistics", "lexicon", "lexeme_neighbours", "entries", "unindexed",
-    "facts", "fact_sources", "names", "memory_anchors", "trail_leaves", "trail_agents", "trail_tiles", "trail_checkpoints",
+    "fact_sources", "unread", "names", "memory_anchors", "trail_leaves", "trail_agents", "trail_tiles", "trail_checkpoints",
     "trail_receipts", "quotes", "activity",
 }  # fmt: skip
 
@@ -62,10 +62,10 @@ insert into conversation_messages (session_id, user_id, chat_id, message_index, 
 select md5('g' || 1 + n % 2)::uuid, md5('u' || n / 400)::uuid, md5('g' || 1 + n % 2)::uuid, n, 'user', 'group, server ' || n
 from generate_series(1, 10000) n;
 
-insert into memoryd.facts (memory_id, user_id, family, slot, value)
-select id, user_id, 'taste', 'taste:' || content, content from agent_memory where user_id is not null;
 insert into memoryd.fact_sources (message_id, memory_id, said_at)
-select md5(memory_id::text)::uuid, memory_id, now() from memoryd.facts;
+select md5(id::text)::uuid, id, now() from agent_memory where user_id is not null;
+insert into memoryd.unread (message_id, session_id, user_id, message_index, said_at)
+select id, session_id, user_id, message_index, created_at from conversation_messages where user_id is not null;
 
 insert into memoryd.names (message_id, user_id, key, name, found_by)
 select m.id, m.user_id, 'name' || m.message_index, 'Name' || m.message_index, 'rule'
@@ -100,8 +100,7 @@ select 'agent ' || n % 500, 'decision', '{}' from generate_series(1, 5000) n;
 update memoryd.trail_leaves l set position = l.id - 1, fact_written = true where l.id <= 4996;
 update memoryd.trail set size = 4996, carried = true;
 insert into memoryd.trail_tiles (level, number, hashes) select 0, n, '' from generate_series(0, 5000) n;
-insert into memoryd.trail_keys (key_id, verifier) values ('k', 'v');
-insert into memoryd.trail_checkpoints (size, root, note, key_id) select n, '', '', 'k' from generate_series(1, 4990) n;
+insert into memoryd.trail_checkpoints (size, root, note, verifier) select n, '', '', 'k' from generate_series(1, 4990) n;
 insert into memoryd.trail_agents (agent_id, anchors, last_hash)
 select 'agent ' || n, 10, '' from generate_series(0, 20000) n;
 insert into memoryd.trail_ledgers (name, from_position, next_position, from_size) values ('evm', 0, 4980, 0);
@@ -114,13 +113,10 @@ insert into memoryd.outdated_rows (row_ids) select array[md5('q' || n)::uuid] fr
 
 insert into memoryd.lanes (topic, lane) select 'capture', 'agent ' || n from generate_series(1, 20000) n;
 
--- A history of 26 hours of minutes and 400 days of hours.
-insert into memoryd.activity (seconds, began_at, topic, done, waited, ran)
-select 60, date_trunc('minute', now()) - make_interval(mins => m), t, 1, array_fill(1, array[14]), array_fill(1, array[14])
-from generate_series(1, 26 * 60) m, unnest('{capture,context,index,request}'::text[]) t
-union all
-select 3600, date_trunc('hour', now()) - make_interval(hours => h), t, 1, array_fill(1, array[14]), array_fill(1, array[14])
-from generate_series(27, 400 * 24) h, unnest('{capture,context,index,request}'::text[]) t;
+-- A history of two days, of ten daemons.
+insert into memoryd.activity (writer, number, began_at, topic, done)
+select md5(w::text)::uuid, m, date_trunc('minute', now()) - make_interval(mins => m), t, 1
+from generate_series(1, 10) w, generate_series(1, 2880) m, unnest('{context,index}'::text[]) t;
 
 analyze;
 """

@@ -57,7 +57,7 @@ _PARTS = (
     from pg_class c where c.relnamespace in {_SCHEMAS} and c.relkind = 'v'
     """,
     "select 'setting ' || key from memoryd.settings",
-    "select 'lock ' || name from memoryd.locks",
+    "select 'lock ' || lane from memoryd.lanes where topic = 'lock'",
     "select format('migration %s %s %s', version, name, checksum) from memoryd.migrations",
     "select format('file %s %s %s', name, checksum, objects) from memoryd.function_files",
 )

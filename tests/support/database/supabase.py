@@ -56,6 +56,12 @@ PUBLICATION = [
     "create publication supabase_realtime",
     "alter publication supabase_realtime owner to project_owner",
 ]
+WAITING = """
+select split_part(key, '.', 2)::uuid from memoryd.settings
+where key like 'deleted\\_account.%'
+order by 1
+"""
+"""Whose account is deleted, and whose memory is not erased yet."""
 ACCOUNTS = [
     "create table auth.users (id uuid primary key, email text)",
     "alter table auth.users owner to supabase_auth_admin",

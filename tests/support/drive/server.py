@@ -54,6 +54,8 @@ class DriveServer:
         self.hanging = threading.Event()
         self.tokens: set[str] = set()
         self.uploads: dict[str, Upload] = {}
+        self.closers: list[Callable[[], None]] = []
+        """End the clients that a test made."""
         self._lock = threading.Lock()
         self._script: list[tuple[str, Fault]] = []
         self._released = threading.Event()
@@ -133,6 +135,8 @@ class DriveServer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        for close in self.closers:
+            close()
         self.stop()
 
     def note(self, request: str) -> tuple[Fault | None, threading.Event]:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.support.processes.constants import CONSTANTS, variable_of
 from tests.support.processes.forks import Process, start
 from tests.support.repository import ROOT
 
@@ -101,7 +102,7 @@ class Daemons:
     ) -> DaemonProcess:
         """A daemon with these settings (`poll_seconds=1` sets MEMORYD_POLL_SECONDS), ready to work when `wait`.
 
-        `whole`: see forks.start().
+        A setting may also be the name of a constant (constants.py). `whole`: see forks.start().
         """
         process = await start(
             ["run"],
@@ -132,5 +133,6 @@ def environment(url: str, settings: Mapping[str, object]) -> dict[str, str]:
         # As root these tests mean it; what else a program may be is tests/security/test_executor_isolation.py's matter.
         | ({"MEMORYD_EXECUTOR_USER": "root"} if os.geteuid() == 0 else {})
         | {"DATABASE_URL": url, "MEMORYD_LOG_FORMAT": "json", "PYTHONPATH": root}
-        | {f"MEMORYD_{k.upper()}": str(v) for k, v in settings.items()}
+        | {f"MEMORYD_{k.upper()}": str(v) for k, v in settings.items() if k not in CONSTANTS}
+        | variable_of(settings)
     )

@@ -18,6 +18,7 @@ from contextlib import closing, suppress
 from functools import cache
 from pathlib import Path
 
+from tests.support.processes.constants import VARIABLE
 from tests.support.repository import ROOT
 
 PIPE = asyncio.subprocess.PIPE
@@ -117,7 +118,7 @@ async def start(
     return await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
-        "daemon",
+        "tests.support.processes.constants" if VARIABLE in environment else "daemon",
         *arguments,
         env=environment,
         cwd=cwd,

@@ -1,4 +1,4 @@
-"""Databases of tenants as `memoryd tenant` makes, lists and moves them, and what is in them."""
+"""Databases of tenants as `memoryd tenant` makes and lists them, and what is in them."""
 
 from __future__ import annotations
 
@@ -15,20 +15,15 @@ from tests.support.database.schemas import connected
 from tests.support.database.servers import Server
 from tests.support.processes.commands import Commands, Finished
 from tests.support.processes.daemons import Daemons
-from tests.support.processes.forks import Process
 from tests.support.rows import remember
 
 SECRET = "s3cret-of-tenants"
-ROWS = """
-select (select json_agg(to_jsonb(m) - 'score' order by m.id)::text from agent_memory m)
-    || (select count(*)::text from memoryd.entries)
-"""
 
 
 class Tenants:
     """The commands, with a file of tenants that need not be there yet.
 
-    They work as the superuser, since each new template needs pgvector; a test of moves does all of it as a plain owner.
+    They work as the superuser, since each new database needs pgvector.
     """
 
     def __init__(self, server: Server, folder: Path) -> None:
@@ -47,10 +42,6 @@ class Tenants:
         done = await self._commands("tenant", *arguments, stdin=stdin, **given)
         assert SECRET not in done.out + done.err
         return done
-
-    async def begin(self, *arguments: str) -> Process:
-        """The same, running."""
-        return await self._commands.start("tenant", *arguments, database_urls=self.file)
 
     async def add(self, what: str) -> str:
         """A new tenant on the server of the tests; its URL."""
@@ -96,21 +87,6 @@ def as_role(url: str, name: str) -> str:
     """The same URL for a role of this test."""
     parts = urlsplit(url)
     return urlunsplit(parts._replace(netloc=f"{name}:{SECRET}@{parts.netloc.rpartition('@')[2]}"))
-
-
-async def rows_of(url: str) -> str:
-    """What is remembered, as text."""
-    async with connected(url) as opened:
-        return str(await opened.fetchval(ROWS))
-
-
-async def is_open(url: str) -> bool:
-    """Whether a client gets in."""
-    try:
-        async with connected(url):
-            return True
-    except (asyncpg.InvalidCatalogNameError, asyncpg.ObjectNotInPrerequisiteStateError):
-        return False
 
 
 async def filled(url: str, folder: Path) -> None:

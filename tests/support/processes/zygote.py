@@ -33,6 +33,7 @@ import providers
 from daemon.__main__ import main
 from daemon.cli.app import command_tree
 from providers.local_embedder import LocalEmbedder
+from tests.support.processes.constants import change_constants
 from tests.support.repository import ROOT
 
 STREAMS = 3
@@ -118,6 +119,7 @@ def _become(message: dict[str, Any], streams: list[int]) -> None:
     os.environ.clear()
     os.environ.update(message["environment"])
     sys.argv = ["memoryd", *message["arguments"]]
+    change_constants()
 
 
 def _tell_ended(running: dict[int, socket.socket]) -> None:

@@ -13,8 +13,8 @@ from typing import Protocol
 from daemon.db.pool import Database
 from daemon.replica.drive.account import open_account
 from daemon.replica.drive.api import Api
+from daemon.replica.drive.client import Client
 from daemon.replica.drive.folder import DriveFolder
-from daemon.replica.drive.http import Http
 from daemon.replica.drive.remote import Remote
 from daemon.replica.folder import Folder, FolderUnavailable
 from daemon.replica.local_folder import LocalFolder
@@ -100,10 +100,15 @@ def drive_folder(
 ) -> DriveFolder:
     """The folder in Drive, as a daemon that was just started has it."""
     account = open_account(server.write_key(tmp_path / "key.json"))
-    http = Http(
-        account, timeout_seconds=timeout_seconds, pause_seconds=pause_seconds, rest_seconds=rest_seconds
+    client = Client(
+        account,
+        timeout_seconds=timeout_seconds,
+        base_url=server.url,
+        pause_seconds=pause_seconds,
+        rest_seconds=rest_seconds,
     )
-    api = Api(http, base_url=server.url, resumable_bytes=resumable_bytes, part_bytes=part_bytes)
+    server.closers.append(client.close)
+    api = Api(client, resumable_bytes=resumable_bytes, part_bytes=part_bytes)
     return DriveFolder(Remote(folder_id, api, email=account.email, clock=clock), api)
 
 

@@ -22,14 +22,13 @@ ASKED = {
     "/graph": [{"memory": str(id_of("memory"))}, {"user": str(USER)}, {"agent": _TEXT}],
     "/audit": [{"user": str(USER)}],
     "/audit/derived": [{"kind": "memory", "id": str(id_of("memory"))}],
-    "/audit/derived/forget": [{"kind": "memory", "id": str(id_of("memory"))}],
     "/memories": [{"agent": _TEXT, "source": _TEXT, "tag": _TEXT, "ended": "yes"}],
 }
 
 
-NO_PAGES = ("/graph/data", "/now/live", "/now/history", "/audit/rules/{rule}")
+NO_PAGES = ("/graph/data", "/now/live", "/audit/rules/{rule}")
 """What scripts read: data, and parts of a page that are in it already. And what is there only after an audit of the session."""
-ONLY_ASKED = ("/audit/derived", "/audit/derived/forget")
+ONLY_ASKED = ("/audit/derived",)
 """Pages that are none until they are asked something."""
 
 

@@ -80,6 +80,7 @@ class OpenAIServer:
         self.chat: Callable[[dict[str, Any]], str] = lambda _: "{}"
         self.requests: list[dict[str, Any]] = []
         self.keys: list[str] = []
+        self.idempotency_keys: list[str | None] = []
         self.hanging = threading.Event()
         self._lock = threading.Lock()
         self._script: deque[Fault] = deque()
@@ -215,6 +216,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         owner = self.server.owner
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        owner.idempotency_keys.append(self.headers.get("Idempotency-Key"))
         fault, released = owner.note(request, self.headers.get("Authorization", "").removeprefix("Bearer "))
         if fault is not None and fault.kind == "hang":
             owner.hanging.set()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from memoryd_client import _values as values
 from memoryd_client._identity import Identity
 from memoryd_client._ids import id_of
-from memoryd_client._types import Found, Recall, Role, Source
+from memoryd_client._options import RecallOptions
+from memoryd_client._types import Found, Recall, Source
 
 if TYPE_CHECKING:
     from memoryd_client._connections import Connection
@@ -21,35 +22,24 @@ from recall($2, agent_id => $3, user_id => $4, match_count => $5, sources => $6,
 RECALLED = "select last_recall()"
 
 
-def recall_call(query: str, who: Identity, **given: Any) -> tuple[object, ...]:
+def recall_call(
+    query: str,
+    who: Identity,
+    options: Mapping[str, object],
+    *,
+    count: int = 10,
+    sources: Sequence[Source] | None = None,
+    filter: Mapping[str, Any] | None = None,  # noqa: A002 - its name in SQL
+) -> tuple[object, ...]:
     """The arguments of RECALL, checked. Raises Refused."""
-    session = given.get("exclude_session")
-
-    def whole(name: str, least: int, most: int) -> int | None:
-        return None if given.get(name) is None else values.number(name, given[name], least, most)
-
-    options = values.options(
-        min_score=values.share("min_score", given.get("min_score")),
-        relevant_only=values.flag("relevant_only", given.get("relevant_only")),
-        since=values.moment("since", given.get("since")),
-        until=values.moment("until", given.get("until")),
-        as_of=values.moment("as_of", given.get("as_of")),
-        asked_at=values.moment("asked_at", given.get("asked_at")),
-        roles=values.list_of("roles", given.get("roles"), lambda r: values.one_of("roles", r, Role)),
-        speakers=values.list_of("speakers", given.get("speakers"), lambda s: values.plain("A speaker", s)),
-        around=whole("around", 0, 10),
-        exclude_session=None if session is None else str(id_of(session)),
-        exclude_last=whole("exclude_last", 1, 2**31 - 1),
-        project=None if given.get("project") is None else values.plain("project", given["project"]),
-    )
     return (
-        options,
+        values.options(options, RecallOptions.__annotations__),
         values.plain("query", query),
         who.agent,
         who.named_user,
-        values.number("count", given.get("count", 10), 0),
-        values.list_of("sources", given.get("sources"), lambda s: values.one_of("sources", s, Source)),
-        values.in_json("filter", given.get("filter")),
+        values.number("count", count, 0),
+        values.list_of("sources", sources, lambda s: values.one_of("sources", s, Source)),
+        values.in_json("filter", filter),
     )
 
 

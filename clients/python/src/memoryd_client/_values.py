@@ -10,6 +10,8 @@ from uuid import UUID
 
 from memoryd_client._errors import Refused
 from memoryd_client._ids import id_of
+from memoryd_client._options import OPTIONS
+from memoryd_client._types import Role
 
 LONGEST_TEXT = 10_000_000
 DEEPEST = 64
@@ -170,10 +172,25 @@ def ids_of(ids: Iterable[UUID | str] | UUID | str) -> list[UUID]:
     return list(found)
 
 
-def options(**given: object) -> str:
-    """The options of recall() and build_context() as JSON, without those that are None."""
-    left = {name: value for name, value in given.items() if value is not None}
+def options(given: Mapping[str, object], allowed: Iterable[str]) -> str:
+    """Options of recall() or build_context() as JSON, each checked as its kind asks, without those that are None."""
+    if unknown := given.keys() - set(allowed):
+        raise TypeError(f"There is no option {min(unknown)}: there are {', '.join(allowed)}.")
+    left = {n: _option(n, value, *OPTIONS[n]) for n, value in given.items() if value is not None}
     return json.dumps({n: v.isoformat() if isinstance(v, datetime) else v for n, v in left.items()})
+
+
+def _option(name: str, value: object, kind: str, lowest: int | None, highest: int | None) -> object:
+    if kind == "whole":
+        return number(name, value, lowest or 0, 2**31 - 1 if highest is None else highest)
+    if kind == "uuid":
+        return str(id_of(value))  # type: ignore[arg-type]
+    if kind == "roles":
+        return list_of(name, value, lambda role: one_of(name, role, Role))
+    if kind == "names":
+        return list_of(name, value, lambda each: plain(f"A name in {name}", each))
+    check: Callable[[str, object], object] = {"number": share, "flag": flag, "time": moment}.get(kind, plain)
+    return check(name, value)
 
 
 def strings(given: Iterable[object]) -> list[str]:

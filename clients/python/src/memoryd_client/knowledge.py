@@ -6,7 +6,6 @@ Promise: what the team knows already is not stored again; nothing of another org
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
@@ -15,10 +14,13 @@ from memoryd_client._connected import Connected
 from memoryd_client._database import Database, Written
 from memoryd_client._identity import identity
 from memoryd_client._ids import id_of
+from memoryd_client._options import RecallOptions
 from memoryd_client._recalling import recall_call, recalled
 from memoryd_client._types import Confidence, Decision, DecisionRate, Noted, Recall, Tier
 
 if TYPE_CHECKING:
+    from typing import Unpack  # type: ignore[attr-defined,unused-ignore] # Python 3.11
+
     from memoryd_client._connections import Connection
 
 NOTE = """
@@ -105,32 +107,18 @@ class Knowledge(Connected):
 
     async def recall(
         self,
+        /,
         query: str,
         *,
         count: int = 10,
         filter: Mapping[str, Any] | None = None,  # noqa: A002 - its name in SQL
-        min_score: float | None = None,
-        relevant_only: bool | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        as_of: datetime | None = None,
+        **options: Unpack[RecallOptions],
     ) -> Recall:
         """Searches what the team knows, decisions and outcomes too; at most `count` results, the best first.
 
-        The other arguments are those of Memory.recall. Raises MemorydError.
+        The options are those of Memory.recall. Raises MemorydError.
         """
-        call = recall_call(
-            query,
-            self._who,
-            count=count,
-            sources=["knowledge"],
-            filter=filter,
-            min_score=min_score,
-            relevant_only=relevant_only,
-            since=since,
-            until=until,
-            as_of=as_of,
-        )
+        call = recall_call(query, self._who, options, count=count, sources=["knowledge"], filter=filter)
         return await self._database.read(self._who, lambda c: recalled(c, call), payload=values.strings(call))
 
     async def decisions(

@@ -18,11 +18,14 @@ from memoryd_client._database import LONGEST_LIMIT, Database, Written
 from memoryd_client._errors import NotFound, NotIndexed, Refused, TimedOut, Unavailable, listed
 from memoryd_client._identity import Rights, identity
 from memoryd_client._ids import id_of
+from memoryd_client._options import ContextOptions, RecallOptions
 from memoryd_client._recalling import recall_call, recalled
-from memoryd_client._types import IndexState, Kind, MemoryVersion, Recall, Remembered, Role, Source
+from memoryd_client._types import IndexState, Kind, MemoryVersion, Recall, Remembered, Source
 from memoryd_client._versions import STORED, stood, superseded
 
 if TYPE_CHECKING:
+    from typing import Unpack  # type: ignore[attr-defined,unused-ignore] # Python 3.11
+
     from memoryd_client._connections import Connection
 
 REMEMBER = """
@@ -137,76 +140,34 @@ class Memory(Connected):
             raise Refused(OFF)
         return stored
 
-    async def recall(  # noqa: PLR0913 - the options, each by its name
+    async def recall(
         self,
+        /,
         query: str,
         *,
         count: int = 10,
         sources: Sequence[Source] | None = None,
         filter: Mapping[str, Any] | None = None,  # noqa: A002 - its name in SQL
-        min_score: float | None = None,
-        relevant_only: bool | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        as_of: datetime | None = None,
-        asked_at: datetime | None = None,
-        roles: Sequence[Role] | None = None,
-        speakers: Sequence[str] | None = None,
-        around: int | None = None,
-        exclude_session: UUID | str | None = None,
-        exclude_last: int | None = None,
-        project: str | None = None,
+        **options: Unpack[RecallOptions],
     ) -> Recall:
         """Searches what is remembered; at most `count` results, the best first.
 
-        The other arguments are the options of recall(). Raises MemorydError.
+        The options are those of recall(). With `profile` what is known of the user comes first, beside `count`: results
+        whose metadata have `profile`. Raises MemorydError.
         """
-        call = recall_call(
-            query,
-            self._who,
-            count=count,
-            sources=sources,
-            filter=filter,
-            min_score=min_score,
-            relevant_only=relevant_only,
-            since=since,
-            until=until,
-            as_of=as_of,
-            asked_at=asked_at,
-            roles=roles,
-            speakers=speakers,
-            around=around,
-            exclude_session=exclude_session,
-            exclude_last=exclude_last,
-            project=project,
-        )
+        call = recall_call(query, self._who, options, count=count, sources=sources, filter=filter)
         return await self._database.read(self._who, lambda c: recalled(c, call), payload=values.strings(call))
 
-    async def context(
-        self,
-        message: str,
-        *,
-        project: str | None = None,
-        exclude_session: UUID | str | None = None,
-        exclude_last: int | None = None,
-        asked_at: datetime | None = None,
-        words: int | None = None,
-    ) -> str:
+    async def context(self, /, message: str, **options: Unpack[ContextOptions]) -> str:
         """What to know before a task, as one block of text; empty where nothing fits, and for small talk.
 
-        Of the agent, and of the user if there is one; at most `words` words (500 unless the daemon is set otherwise).
+        Of the agent, and of the user if there is one. The options are those of build_context().
         """
-        options = values.options(
-            project=None if project is None else values.plain("project", project),
-            exclude_session=None if exclude_session is None else str(id_of(exclude_session)),
-            exclude_last=None if exclude_last is None else values.number("exclude_last", exclude_last, 1),
-            asked_at=values.moment("asked_at", asked_at),
-            words=None if words is None else values.number("words", words, 100, 10_000),
-        )
-        arguments = (options, self._who.agent, values.plain("message", message), self._who.named_user)
+        given = values.options(options, ContextOptions.__annotations__)
+        arguments = (given, self._who.agent, values.plain("message", message), self._who.named_user)
 
         block = await self._database.read(
-            self._who, lambda c: c.fetchval(CONTEXT, *arguments), payload=[options, message]
+            self._who, lambda c: c.fetchval(CONTEXT, *arguments), payload=[given, message]
         )
         return block or ""
 

@@ -1,1 +1,0 @@
-"""memoryd replay: a history of finished tasks from a file."""

@@ -1,0 +1,27 @@
+"""Past commands with their outcomes, one JSON object a line: agents' history from before memoryd."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from daemon.elsewhere.items import UNKNOWN, Command, Items, LeftOut, digest, mapping
+
+
+def items(section: str, record: Any) -> Items:
+    """A command. It has no id of its own, so all that it says makes one."""
+    if not isinstance(record, dict) or "message" not in record:
+        yield LeftOut(section or "record", UNKNOWN)
+        return
+    yield Command(
+        id=digest(record),
+        text=record["message"],
+        owner=record.get("user_id"),
+        agent=record.get("agent_id"),
+        session=record.get("session_id"),
+        output=record.get("output"),
+        error=record.get("error"),
+        exit_code=record.get("exit_code"),
+        created_at=record.get("created_at"),
+        finished_at=record.get("finished_at"),
+        metadata=mapping(record.get("metadata")),
+    )

@@ -1,1 +1,0 @@
-"""Facts that people say of themselves in conversations."""

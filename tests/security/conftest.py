@@ -1,0 +1,5 @@
+"""A connection to a database of the file's own whose transaction is undone, for tests that need no session beside it."""
+
+from tests.integration.conftest import scratch, shared_url
+
+__all__ = ["scratch", "shared_url"]

@@ -1,0 +1,53 @@
+"""Constants of memoryd that a process of a test may have other values for, so that the test does not wait for minutes.
+
+They are no settings: a process reads them from this variable alone, and only where a test started it.
+
+    python -m tests.support.processes.constants run      as `python -m daemon run`, with these values
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+from collections.abc import Mapping
+
+VARIABLE = "CONSTANTS_OF_TEST"
+CONSTANTS = {
+    "claim_seconds": "daemon.db.presence.CLAIM_SECONDS",
+    "cleanup_seconds": "daemon.parts.CLEANUP_SECONDS",
+    "dream_every_hours": "daemon.parts.DREAM_EVERY_HOURS",
+    "databases_at_once": "daemon.databases.process.AT_ONCE",
+    "drop_scan_seconds": "daemon.parts.DROP_SCAN_SECONDS",
+    "drop_settle_seconds": "daemon.parts.DROP_SETTLE_SECONDS",
+    "executor_output_bytes": "daemon.executor.executor.OUTPUT_BYTES",
+    "heartbeat_seconds": "daemon.db.presence.HEARTBEAT_SECONDS",
+    "max_attempts": "daemon.parts.MAX_ATTEMPTS",
+    "ready_lag_seconds": "daemon.db.lag.LAG_SECONDS",
+    "replica_scan_seconds": "daemon.replica.location.SCAN_SECONDS",
+    "rest_seconds": "daemon.databases.serving.REST_SECONDS",
+    "retry_max_seconds": "daemon.parts.RETRY_MAX_SECONDS",
+    "summary_seconds": "daemon.summary.SECONDS",
+}
+"""By the name that a test gives them beside settings."""
+
+
+def variable_of(given: Mapping[str, object]) -> dict[str, str]:
+    """The variable with those of the given names that are constants; empty where none is."""
+    values = {CONSTANTS[name]: value for name, value in given.items() if name in CONSTANTS}
+    return {VARIABLE: json.dumps(values)} if values else {}
+
+
+def change_constants() -> None:
+    """Gives the constants of this process the values of the variable."""
+    for path, value in json.loads(os.environ.get(VARIABLE, "{}")).items():
+        module, _, name = path.rpartition(".")
+        imported = importlib.import_module(module)
+        setattr(imported, name, type(getattr(imported, name))(value))
+
+
+if __name__ == "__main__":
+    from daemon.__main__ import main
+
+    change_constants()
+    main()
