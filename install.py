@@ -87,7 +87,7 @@ def _build_requirements() -> list[str]:
 
 
 def _gone(pins: Sequence[str], options: Sequence[str]) -> list[str]:
-    """The pins that the index does not have. pip looks them up in this order, and names the first of them."""
+    """The pins that the index does not have. pip names one of them at a time, and not always the first."""
     gone: list[str] = []
     left = list(pins)
     while fault := _pip([*LOOK, *options, *left]):
@@ -98,8 +98,8 @@ def _gone(pins: Sequence[str], options: Sequence[str]) -> list[str]:
         if not named:
             break
         gone += named
-        left = left[left.index(named[0]) + 1 :]
-    return gone
+        left = [pin for pin in left if pin not in named]
+    return [pin for pin in pins if pin in gone]
 
 
 def _named(fault: str, pins: Sequence[str]) -> list[str]:

@@ -169,15 +169,10 @@ def build_replica(
     settings: Settings, database: Database, *, daemon_id: UUID, logger: FilteringBoundLogger
 ) -> Replica | None:
     """What keeps the replica; None where the settings name no folder. Raises ValueError with what to do."""
-    location = open_location(settings)
-    if location is None:
+    folder = open_location(settings)
+    if folder is None:
         return None
-    return Replica(
-        location,
-        database=database,
-        daemon_id=daemon_id,
-        logger=logger,
-    )
+    return Replica(folder, database=database, daemon_id=daemon_id, logger=logger)
 
 
 def build_schedule(

@@ -44,9 +44,9 @@ The working directory may be somebody else's checkout. So these rules hold:
   `MEMORYD_DATA_DIR`), no file names another one.
 - **A secret of the environment is never sent to an address from `.env`.** Where `OPENAI_API_KEY` stands in the environment
   and `MEMORYD_OPENAI_BASE_URL` in `.env`, the command ends and says so. It is the same with the secrets and addresses of
-  IPFS, Pinata, the chain and Google Drive, and with `PGPASSWORD` and a URL of a database that has no password. The headers
-  for a collector of traces go to no collector that only `.env` names. Set both in one place, or name the file:
-  `MEMORYD_ENV_FILE=.env`.
+  IPFS, Pinata, the chain and Google Drive, and with `PGPASSWORD` or `PGSERVICE` and a URL of a database that has no password.
+  Such a URL may name no `service`, and no address or key may quote the environment (`${NAME}`). The headers for a collector
+  of traces go to no collector that only `.env` names. Set both in one place, or name the file: `MEMORYD_ENV_FILE=.env`.
 - **A `.env` of another user** than the one that memoryd runs as, or root, is not read: it could name a program to run.
 """
 

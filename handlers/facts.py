@@ -43,6 +43,8 @@ READ = """
 with asked as (
     select m.session_id, m.user_id from public.conversation_messages m
     where m.id = $1
+      -- What was queued before MEMORYD_FACTS was changed is not read either.
+      and exists (select from memoryd.settings s where s.key = 'facts' and s.value = '"model"')
       and not exists (select from public.memory_settings p where p.user_id = m.user_id and not p.memory_enabled)
 ), ends as (
     select a.session_id, a.user_id, min(u.message_index) as first, max(u.message_index) as last, count(*) as messages
@@ -54,7 +56,7 @@ with asked as (
     cross join lateral (
         select * from public.conversation_messages m
         where m.session_id = e.session_id and m.message_index between e.first and e.last
-          and m.role in ('user', 'assistant') and m.content ~ '\\S'
+          and m.role in ('user', 'assistant') and not memoryd.is_blank(m.content)
         order by m.message_index * case when e.messages <= 100 then 1 else -1 end
         limit $2) m
 ), before as (
@@ -63,7 +65,7 @@ with asked as (
     cross join lateral (
         select * from public.conversation_messages m
         where m.session_id = b.session_id and m.message_index < b.first
-          and m.role in ('user', 'assistant') and m.content ~ '\\S'
+          and m.role in ('user', 'assistant') and not memoryd.is_blank(m.content)
         order by m.message_index desc
         limit 2) m
 )
@@ -160,8 +162,6 @@ on conflict do nothing
 """
 TELL = "select memoryd.tell_sources($1)"
 
-# The lock that the trigger check_superseded takes.
-LOCK_USER = "select memoryd.lock(memoryd.superseding_lock($1::uuid::text))"
 SUPERSEDE = """
 update public.agent_memory m set superseded_by = n.newer
 from unnest($1::uuid[], $2::uuid[]) as n(older, newer)
@@ -341,7 +341,6 @@ class FactsHandler:
             await connection.execute(SOURCES, messages, memories, [one.id for one in changes.new])
             await connection.execute(TELL, sorted(set(memories)))
         if changes.superseded:
-            await connection.execute(LOCK_USER, asked.user)
             older, newer = zip(*changes.superseded, strict=True)
             await connection.execute(SUPERSEDE, older, newer)
         if changes.ended:

@@ -14,6 +14,8 @@ from memory.names import find_names
 READ = """
 select m.id, m.content from public.conversation_messages m
 where m.id = any($1) and m.user_id is not null and m.role = 'user'
+  -- What was queued before MEMORYD_FACTS=off is not read either.
+  and not exists (select from memoryd.settings s where s.key = 'facts' and s.value = '"off"')
   and not exists (select from public.memory_settings p where p.user_id = m.user_id and not p.memory_enabled)
 """
 

@@ -1,7 +1,8 @@
 """A text in passages: what is searched as one. A short text is one passage; a long one is cut where its structure allows.
 
-Promise: every character that is not white space is in exactly one passage, in order; no passage begins or ends inside a word,
-unless the word alone is too long, and none inside an emoji or between a letter and its accents. The time is linear.
+Promise: every character that is not white space is in exactly one passage, in order, but for the names of a table's columns,
+which stand above its rows in each; no passage begins or ends inside a word, unless the word alone is too long, and none inside
+an emoji or between a letter and its accents. The time is linear.
 """
 
 from __future__ import annotations
@@ -10,11 +11,17 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
+from memory.tables import tables
+
 MAX_WORDS = 200
 MAX_CHARACTERS = 1_600
 """Of a passage: 200 words of 7 letters, or in scripts without spaces (Chinese, Thai) what counts as that many words."""
 MAX_PASSAGES = 200
 """Of a text: what follows is not searched."""
+ROW_CHARACTERS = 40
+"""Of the rows of a table in a passage, at least: a row is what is asked for, so most have one of their own."""
+HEAD_CHARACTERS = 800
+"""Of what stands above each: more is a passage by itself, but for the names of the columns."""
 WIDE_CHARACTERS = 300
 """Of a passage of scripts that write no spaces: there a character says as much as half a word."""
 
@@ -38,7 +45,7 @@ _JOINERS = "\u200d\u2060"
 def passages(text: str) -> list[str]:
     """The passages of a text, at least one, each at most MAX_WORDS words or so; at most MAX_PASSAGES of them."""
     found: list[str] = []
-    for passage in _merged(_pieces(text)):
+    for passage in _parts(text):
         if passage.strip():
             found.append(passage.strip())
         if len(found) == MAX_PASSAGES:
@@ -46,10 +53,33 @@ def passages(text: str) -> list[str]:
     return found or [text.strip()]
 
 
+def _parts(text: str) -> Iterator[str]:
+    """The text, a table row by row: each below the names of the columns, and what stands before these if it is short."""
+    at = 0
+    least = max(ROW_CHARACTERS, len(text) // (MAX_PASSAGES // 2))
+    for table in tables(text, ()):
+        head = text[at : table.rows].rstrip()
+        if len(head) > HEAD_CHARACTERS:
+            yield from _merged(_pieces(text[at : table.start]))
+            head = text[table.start : table.rows].rstrip()
+        some = ""
+        for row in text[table.rows : table.end].splitlines():
+            if some and (len(some) > least or _size(f"{head}{some}\n{row}") > 1):
+                yield from _merged(_pieces(head + some))
+                some = ""
+            some = f"{some}\n{row}"
+        if some or table.rows == table.end:
+            yield from _merged(_pieces(head + some))
+        at = table.end
+    if at < len(text):
+        yield from _merged(_pieces(text[at:]))
+
+
 def _size(text: str) -> float:
     """How much of a passage the text fills: 1 is a full one."""
     wide = 0 if text.isascii() else len(_WIDE.findall(text))
-    words = text.count(" ") + text.count("\n") + 1
+    # Bars between the cells of a table are no words.
+    words = text.count(" ") + text.count("\n") + 1 - text.count(" |")
     return max(words / MAX_WORDS, len(text) / MAX_CHARACTERS) + wide / WIDE_CHARACTERS
 
 

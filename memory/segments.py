@@ -22,15 +22,20 @@ _LONGEST_CLUSTER = 100
 
 
 def segments(
-    text: str, *, headings: Sequence[tuple[int, int]], code: Sequence[tuple[int, int]]
+    text: str,
+    start: int = 0,
+    end: int | None = None,
+    *,
+    headings: Sequence[tuple[int, int]],
+    code: Sequence[tuple[int, int]],
 ) -> Iterator[tuple[int, str]]:
     """Where each begins, and its text. `headings`: where each begins, and its level. `code`: from where to where blocks are."""
-    start = 0
-    while len(text) - start > LONGEST:
+    end = len(text) if end is None else end
+    while end - start > LONGEST:
         cut = _cut(text, start + SHORTEST, start + LONGEST, headings, code)
         yield start, text[start:cut]
         start = cut
-    yield start, text[start:]
+    yield start, text[start:end]
 
 
 def _cut(

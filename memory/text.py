@@ -7,6 +7,7 @@ clean, storable text comes out, in time linear in the length.
 from __future__ import annotations
 
 import re
+import string
 import unicodedata
 
 ELLIPSIS = "…"
@@ -58,24 +59,63 @@ _BEFORE, _BEHIND = 100, 60  # characters around the word that a marker can have,
 _STYLED_LETTERS: dict[int, str | int] = {
     code: unicodedata.normalize("NFKC", chr(code))
     for first, last in (
+        (0x02B0, 0x02E4),
+        (0x1D00, 0x1DBF),
+        (0x2070, 0x209F),
         (0x2100, 0x214F),
         (0x2460, 0x24FF),
         (0xFE64, 0xFE64),
         (0xFF01, 0xFF5E),
         (0x1D400, 0x1D7FF),
+        (0x1F110, 0x1F14F),
     )
     for code in range(first, last + 1)
 }
-# Cyrillic and Greek letters that look like Latin ones: memoryd.looks_like() has the same.
+# Marks on letters, and letters that look like Latin ones: memoryd.looks_like() has the same.
+_STYLED_LETTERS |= {
+    code: ""
+    for first, last in (
+        (0x300, 0x36F),
+        (0x483, 0x489),
+        (0x1AB0, 0x1AFF),
+        (0x1DC0, 0x1DFF),
+        (0x20D0, 0x20FF),
+        (0xFE20, 0xFE2F),
+    )
+    for code in range(first, last + 1)
+}
+_STYLED_LETTERS |= {
+    first + n: letter
+    for first in (0x1F150, 0x1F170, 0x1F1E6)
+    for n, letter in enumerate(string.ascii_uppercase)
+}
 _STYLED_LETTERS |= str.maketrans(
     "\u0430\u0412\u0432\u0435\u0456\u043e\u0441\u0445\u0442\u0455\u0501\u0433\u043d\u043f"
     "\u0410\u0415\u0406\u041e\u0421\u0425\u0422\u0405\u0500\u041d\u0440\u0443\u0420\u0423"
     "\u043c\u041c\u03b1\u03b5\u03b9\u03bf\u03c7\u03c4\u03b7\u0391\u0392\u0395\u0399\u039f"
-    "\u03a7\u03a4\u039d\u0397\u03a1\u03a5\u039c",
-    "aBbeiocxtsdrhnAEIOCXTSDHpyPYmMaeioxtnABEIOXTNHPYM",
+    "\u03a7\u03a4\u039d\u0397\u03a1\u03a5\u039c"
+    "ᴀʙᴄᴅᴇɢʜɪᴍɴᴏᴘʀꜱᴛᴜʏⲀⲂⲤⲈⲒⲘⲚⲞⲢⲦⲨⲬꓮꓐꓚꓓꓰꓖꓧꓲꓟꓠꓳꓑꓣꓢꓔꓴꓬꓫᎪᏴᏟᎠᎬᏀᎻᎷᏢᏒᏚᎢ",
+    "aBbeiocxtsdrhnAEIOCXTSDHpyPYmMaeioxtnABEIOXTNHPYM"
+    "ABCDEGHIMNOPRSTUYABCEIMNOPTYXABCDEGHIMNOPRSTUYXABCDEGHMPRST",
 )
+_APART = r"[ ._*~|()\u00b7-]{1,3}"
+_SPACED = re.compile(r"\bc#o#n#t#e#x#t\b".replace("#", _APART), re.IGNORECASE)
+_SPACED_BEFORE = re.compile(
+    r"\b(?:e#n#d|s#t#a#r#t|b#e#g#i#n)#(?:o#f#)?(?:t#h#e#)?(?=context)".replace("#", _APART), re.IGNORECASE
+)
+_BETWEEN_LETTERS = str.maketrans("", "", " ._*~|()\u00b7-")
 NO_MARKER = "[no marker of memoryd's] "
 _SURROGATE = re.compile("[\ud800-\udfff]")
+# memoryd.is_blank() and memoryd.unseen() in the database have the same.
+_SEEN = re.compile(
+    "[^\\s\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    "\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+
+
+def is_blank(text: str) -> bool:
+    """Whether it has nothing that is seen."""
+    return _SEEN.search(text) is None
 
 
 def rendered(text: str) -> str:
@@ -141,7 +181,15 @@ def _has_marker(line: str) -> bool:
 
 
 def _plain(text: str) -> str:
-    return text if text.isascii() else _JOINERS.sub("", text).translate(_STYLED_LETTERS)
+    """The text in letters that it reads like, without what no reader sees, and words whose letters stand apart as words."""
+    if not text.isascii():
+        text = _JOINERS.sub("", text)
+        if not text.isprintable():
+            text = "".join(character for character in text if character.isprintable() or character.isspace())
+        text = text.translate(_STYLED_LETTERS)
+    if "context" in text.translate(_BETWEEN_LETTERS).casefold():
+        text = _SPACED_BEFORE.sub("end ", _SPACED.sub("context", text))
+    return text
 
 
 def _redrawn(line: str) -> str:

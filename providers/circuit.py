@@ -31,8 +31,8 @@ from providers.ports import (
 )
 
 State: TypeAlias = Literal["closed", "open"]
-OnChange: TypeAlias = Callable[[State, str, float], None]
-"""Called with the new state, the provider's name and the seconds until it is asked again (0.0 if closed)."""
+OnChange: TypeAlias = Callable[[State, str, float, str], None]
+"""Called with the new state, the provider's name, the seconds until it is asked again (0.0 if closed), and what is wrong."""
 
 Answer = TypeVar("Answer")
 
@@ -40,11 +40,11 @@ PROBE_WAIT_SECONDS = 0.5
 RETRY_AFTER_SPREAD = 0.1
 
 
-def log_change(state: State, provider: str, retry_in: float) -> None:
+def log_change(state: State, provider: str, retry_in: float, reason: str) -> None:
     """Write the one log line of a transition: the usual `on_change`."""
     log = structlog.get_logger(__name__)
     if state == "open":
-        log.warning("provider_lost", provider=provider, retry_in=round(retry_in, 3))
+        log.warning("provider_lost", provider=provider, retry_in=round(retry_in, 3), reason=reason)
     else:
         log.info("provider_back", provider=provider)
 
@@ -136,7 +136,7 @@ class Circuit:
         self._until = now + max(named, self._pause * self._rng.uniform(0.5, 1.0))
         self._pause = min(self._maximum, self._pause * 2)
         if not was_open:
-            self._on_change("open", self._provider, self._until - now)
+            self._on_change("open", self._provider, self._until - now, self._reason)
 
     def _answered(self, probe: bool) -> None:
         # A call that began before the circuit opened proves nothing about the provider now.
@@ -144,7 +144,7 @@ class Circuit:
             return
         self._open = False
         self._pause = self._first
-        self._on_change("closed", self._provider, 0.0)
+        self._on_change("closed", self._provider, 0.0, "")
 
 
 class CircuitEmbedder:

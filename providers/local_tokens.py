@@ -12,6 +12,7 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,11 @@ class Token:
 
 def fingerprint() -> str:
     """The SHA-256 of the package's two files. Raises RuntimeError if they cannot be read."""
-    folder = package_folder()
+    return _fingerprint_of(package_folder())
+
+
+@cache
+def _fingerprint_of(folder: Path) -> str:
     digest = hashlib.sha256()
     for path in (tokenizer_file(folder), weights_file(folder)):
         try:

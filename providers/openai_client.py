@@ -59,7 +59,7 @@ def connect(*, base_url: str | None, api_key: str | None, timeout_seconds: float
             timeout=timeout_seconds,
             max_retries=0,
         )
-    except (ImportError, ValueError):
+    except Exception:  # noqa: BLE001 - the library for HTTP has a class of its own for a URL that it cannot read
         # What it says may have the proxy's password in it.
         raise ValueError(
             "ALL_PROXY, HTTPS_PROXY or HTTP_PROXY names a proxy that models cannot be asked through: "

@@ -34,6 +34,7 @@ from tests.support.folders import server_folder
 from tests.support.processes.daemons import DaemonProcess, Daemons
 from tests.support.processes.workers import CREATE_DONE, open_database
 from tests.support.rows import DIMENSIONS
+from tests.support.services.remote import Remote, remote_embedder
 
 MAX_WORKERS = 8
 
@@ -283,6 +284,13 @@ async def daemons(database_url: str, tmp_path: Path) -> AsyncIterator[Daemons]:
     started = Daemons(database_url, tmp_path)
     yield started
     await started.kill_all()
+
+
+@pytest.fixture
+async def remote(server: Server, empty: str, tmp_path: Path) -> AsyncIterator[Remote]:
+    """A remote embedder, and a database made for it."""
+    async with remote_embedder(server, empty, tmp_path) as made:
+        yield made
 
 
 @pytest.fixture

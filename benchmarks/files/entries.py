@@ -86,7 +86,7 @@ async def measure(url: str, memories: int) -> dict[str, object]:
         await asyncio.sleep(3)
         edited, _ = await passes.timed()
         began = time.perf_counter()
-        await store.entries.compare()
+        await store.entries.compare([])
         compared = time.perf_counter() - began
         files = len(list(root.rglob("*.md")))
     await opened.close()

@@ -37,7 +37,7 @@ ANCHORED = 20
 """One outcome in this number has a word that anchors it."""
 EMPTY = """
 truncate agent_commands, agent_memory, memory_associations, memory_anchors, memory_queries, memoryd.fact_sources,
-    memoryd.memory_uses, memoryd.trail_leaves
+    memoryd.memory_uses, memoryd.quotes, memoryd.trail_leaves
 """
 
 

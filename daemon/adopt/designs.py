@@ -72,15 +72,19 @@ DESIGNS: Mapping[str, Design] = {
         values={"chunk_index": "null::integer"},
         left_out=(
             (_MISSING.format("{document_id}", "documents"), "'its document is not there'"),
-            ("({chunk_text}) !~ '\\S'", "'chunk_text is blank'"),
+            ("memoryd.is_blank({chunk_text})", "'chunk_text is blank'"),
         ),
     ),
     "agent_memory": Design(
         ("id content memory_type user_id", "id content agent_id kind"),
-        values={"ttl_hours": "({ttl_hours})::integer", "expires_at": _EXPIRY},
+        # Of more than a thousand years: for ever.
+        values={
+            "ttl_hours": "case when ({ttl_hours})::integer <= 8760000 then ({ttl_hours})::integer end",
+            "expires_at": _EXPIRY,
+        },
         left_out=(
             (f"{_EXPIRY} <= now()", "'it has expired'"),
-            ("({content}) !~ '\\S'", "'content is blank'"),
+            ("memoryd.is_blank({content})", "'content is blank'"),
             (
                 "({user_id}) is null and ({agent_id}) is null",
                 "'it belongs to nobody: no user_id and no agent_id'",

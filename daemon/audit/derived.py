@@ -132,7 +132,8 @@ WAYS = (
 
 THERE = {
     Kind.MESSAGE: f"select exists (select from public.conversation_messages t where t.id = $1 and {_OWN})",
-    Kind.CONVERSATION: f"select exists (select from public.conversation_sessions t where t.id = $1 and {_OWN})",
+    # A group's conversation belongs to nobody: it is there for who is in the group.
+    Kind.CONVERSATION: "select exists (select from public.conversation_sessions t where t.id = $1)",
     Kind.DOCUMENT: f"select exists (select from public.documents t where t.id = $1 and {_OWN})",
     Kind.MEMORY: "select exists (select from public.agent_memory t where t.id = $1)",
     Kind.COMMAND: "select exists (select from public.agent_commands t where t.id = $1)",

@@ -21,6 +21,8 @@ from pydantic import TypeAdapter, ValidationError
 MAGIC = b"memoryd backup 1"
 _TAIL = 8 + 32 + len(MAGIC)
 _BLOCK = 1 << 20
+_LONGEST = 1 << 28
+"""Bytes of a manifest."""
 
 
 class BackupError(Exception):
@@ -87,10 +89,13 @@ def read_manifest(path: Path) -> Manifest:
             if tail[-len(MAGIC) :].startswith(MAGIC[:-1]):
                 raise BackupError(f"{path} was made by a later memoryd. Upgrade memoryd, then try again.")
             raise BackupError(f"{path} is no whole backup of memoryd: its end is missing. Take another one.")
-        dumped = size - _TAIL - int.from_bytes(tail[:8], "big")
-        file.seek(max(0, dumped))
-        said = file.read(size - _TAIL - max(0, dumped))
         damaged = BackupError(f"{path} is damaged: it is not what memoryd backup wrote. Take another one.")
+        length = int.from_bytes(tail[:8], "big")
+        dumped = size - _TAIL - length
+        if dumped < 0 or length > _LONGEST:
+            raise damaged
+        file.seek(dumped)
+        said = file.read(length)
         if hashlib.sha256(said).digest() != tail[8:40]:
             raise damaged
         try:

@@ -1,8 +1,14 @@
-"""Whether a restored database works: its trail is whole, and what was remembered is found."""
+"""Whether a restored database works: its trail is whole, and what was remembered is found.
+
+Promise: what the file of a backup brings along runs as a login that can do nothing outside of its database.
+"""
 
 from __future__ import annotations
 
-from daemon.db.pool import Database
+from urllib.parse import urlsplit, urlunsplit
+
+from daemon.db.administrator import read_lacking
+from daemon.db.pool import Database, connect
 from daemon.logs import get_logger
 from daemon.trail.reading import read_keys, verify_all
 
@@ -16,6 +22,32 @@ from (select m.id, m.content, m.user_id, m.agent_id
         and exists (select from memoryd.entries e where e.scope = m.scope and e.id = m.id and e.code is not null)
       order by m.created_at desc limit 5) m
 """
+
+
+ACCOUNT = "memoryd_verify"
+
+
+async def make_account(url: str) -> str:
+    """Makes a login that is no superuser, and a database of it, on a server that is thrown away. Its URL."""
+    parts = urlsplit(url)
+    database = parts._replace(path=f"/{ACCOUNT}")
+    own = urlunsplit(database._replace(netloc=f"{ACCOUNT}@"))
+    server = await connect(url, application="memoryd backup")
+    try:
+        await server.execute(f"create role {ACCOUNT} login createrole")
+        await server.execute(f"create database {ACCOUNT} owner {ACCOUNT}")
+    finally:
+        await server.close()
+    account = await connect(own, application="memoryd backup")
+    administrator = await connect(urlunsplit(database), application="memoryd backup")
+    try:
+        # Nothing of the file is there yet.
+        for statement in (await read_lacking(account)).statements:
+            await administrator.execute(statement)
+    finally:
+        await account.close()
+        await administrator.close()
+    return own
 
 
 async def prove(url: str) -> list[str]:

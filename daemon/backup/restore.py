@@ -19,6 +19,7 @@ from daemon.backup.programs import find_program, run_on
 from daemon.db.administrator import read_lacking, say_lacking
 from daemon.db.pool import connect, quoted
 
+SERVICE = "memoryd_service"
 _SERVER = """
 select current_setting('server_version_num')::integer as number,
        to_regnamespace('memoryd') is not null as has_schema,
@@ -75,6 +76,9 @@ async def _make_roles(connection: asyncpg.Connection, contents: Contents, *, kno
                 await connection.execute(f"create role {quoted(role.name)} nologin")
             for role in missing:
                 await _grant(connection, role)
+            if any(role.name == SERVICE for role in missing):
+                # As the first migration does: the policies let services see the rows, and the owner as one of them.
+                await connection.execute(f"grant {SERVICE} to current_user with inherit true")
     except asyncpg.InsufficientPrivilegeError:
         names = ", ".join(quoted(role.name) for role in missing)
         raise BackupError(

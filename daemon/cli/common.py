@@ -209,7 +209,9 @@ def postgres(
             f"These settings name several databases: say which one, with memoryd --database NAME ... ({names})"
         )
     if settings.database_url is not None:
-        yield settings.database_url.get_secret_value(), None
+        from daemon.settings.databases import readable
+
+        yield readable(settings.database_url.get_secret_value(), "DATABASE_URL"), None
         return
     from daemon.cli.embedded import embedded
 

@@ -79,6 +79,14 @@ create table if not exists memoryd.migrations (
     applied_at timestamptz not null default now()
 )
 """
+_LENT_TO = """
+select o.rolname
+from pg_catalog.pg_namespace n
+join pg_catalog.pg_roles o on o.oid operator(pg_catalog.=) n.nspowner
+join pg_catalog.pg_roles me on me.rolname operator(pg_catalog.=) current_user and me.rolsuper
+where n.nspname operator(pg_catalog.=) 'memoryd' and not o.rolsuper
+  and not pg_catalog.pg_has_role(o.oid, me.oid, 'member')
+"""
 READ_LEDGER = "select version, name, checksum from memoryd.migrations order by version"
 _WRITE_LEDGER = "insert into memoryd.migrations (version, name, checksum) values ($1, $2, $3)"
 READ_SETTING = "select value #>> '{}' from memoryd.settings where key = $1"
@@ -300,6 +308,7 @@ async def _locked_ledger(connection: asyncpg.Connection) -> AsyncIterator[str]:
         await transaction.start()
         try:
             await connection.execute("create schema if not exists memoryd")
+            await _refuse_schema_of_others(connection)
             await connection.execute(_CREATE_LEDGER)
             await connection.execute(_LOCK)
         except _RACES_LOST:
@@ -346,8 +355,24 @@ async def _ensure_extension(connection: asyncpg.Connection) -> str:
     return schema
 
 
+async def _refuse_schema_of_others(connection: AnyConnection) -> None:
+    """What stands in the schema runs with the rights of who reads it, and a superuser has more of them than its owner.
+
+    Raises MigrationError where the schema is of a role that has not the superuser's rights.
+    """
+    if (owner := await connection.fetchval(_LENT_TO)) is not None:
+        raise MigrationError(
+            f"Schema memoryd belongs to the role {owner}, and this connection is a superuser's: what the role has put there "
+            f"would run with the superuser's rights. Connect as {owner}, or drop the schema."
+        )
+
+
 async def read_ledger(connection: AnyConnection) -> list[tuple[int, str, str]]:
-    """(version, name, checksum) of the numbered files that the database has; none where there is no ledger."""
+    """(version, name, checksum) of the numbered files that the database has; none where there is no ledger.
+
+    Raises MigrationError where another role has made the schema: see `_refuse_schema_of_others`.
+    """
+    await _refuse_schema_of_others(connection)
     if await connection.fetchval("select to_regclass('memoryd.migrations')") is None:
         return []
     return [(r["version"], r["name"], r["checksum"]) for r in await connection.fetch(READ_LEDGER)]

@@ -20,7 +20,8 @@ _BEFORE = "select pg_catalog.current_setting('search_path')"
 _SET = "select pg_catalog.set_config('search_path', $1, true)"
 
 # Of schema public and the one of pgvector, which statements of memoryd have in their path, what has a name of Postgres' own or
-# of pgvector's. What an extension brought is trusted as the extension is, and so is what belongs to a role with our rights.
+# of pgvector's. What belongs to a role with our rights is trusted, as what extensions bring does. That it is a member of one
+# says nothing: the owner of an extension may add to it.
 _LOOKALIKES = """
 with vector as (
     select e.oid, e.extnamespace as schema from pg_extension e where e.extname = 'vector'
@@ -42,7 +43,6 @@ from found f
 join pg_namespace n on n.oid = f.schema and (n.nspname = 'public' or n.oid = (select v.schema from vector v))
 join pg_roles r on r.oid = f.owner
 where not r.rolsuper and r.rolname <> current_user and not pg_has_role(r.oid, current_user, 'member')
-  and not exists (select from of_extension e where e.classid = f.catalog and e.objid = f.oid)
   and exists (select from found b
               where b.kind = f.kind and b.name = f.name
                 and (b.schema = 'pg_catalog'::regnamespace

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
 import asyncpg
@@ -20,6 +20,7 @@ from structlog.typing import FilteringBoundLogger
 
 from daemon.db.errors import DATABASE_FAULTS, is_gone
 from daemon.logs import describe
+from daemon.settings.databases import FORM
 from handlers.shared.ports import AnyConnection
 
 Result = TypeVar("Result")
@@ -266,17 +267,21 @@ async def connect(
 ) -> asyncpg.Connection:
     """One connection outside the pool. Raises ValueError when the URL cannot be read, else as asyncpg does.
 
-    Unless `pooled`, names without a schema are Postgres' own there.
+    Unless `pooled`, names without a schema are Postgres' own there. `pooled`: perhaps by a pooler. Then schema public counts,
+    too, but nothing that the owner of the database has put before it (alter database ... set search_path).
     """
+    options = _options(pooled, application, POSTGRES_NAMES)
     try:
-        return await asyncpg.connect(url, timeout=timeout, **_options(pooled, application, POSTGRES_NAMES))
-    except ValueError as error:
+        if pooled:
+            with suppress(asyncpg.ProtocolViolationError):  # of a pooler that takes no settings
+                return await asyncpg.connect(
+                    url, timeout=timeout, server_settings={"search_path": "public"}, **options
+                )
+        return await asyncpg.connect(url, timeout=timeout, **options)
+    except (ValueError, OverflowError) as error:
         # A plain one quotes what it took for the port: of a password that contains a slash, its beginning.
         said = f" ({error})" if isinstance(error, asyncpg.ClientConfigurationError) else ""
-        raise ValueError(
-            f"DATABASE_URL cannot be read{said}. It has the form postgresql://user:password@host:port/database; "
-            "in the password write %23 for #, %2F for /, %3F for ?, %40 for @."
-        ) from None
+        raise ValueError(f"DATABASE_URL cannot be read{said}. {FORM}") from None
 
 
 def quoted(name: str) -> str:

@@ -40,7 +40,7 @@ class Record:
 class Memory(Record):
     """A memory."""
 
-    text: object
+    text: object = None
     kind: str | None = None
     valid_from: object = None
     valid_to: object = None
@@ -61,7 +61,7 @@ class Message(Record):
 
     conversation: str
     role: str
-    text: object
+    text: object = None
     speaker: object = None
 
 
@@ -69,7 +69,7 @@ class Message(Record):
 class Command(Record):
     """A command that has ended. Without an exit code it has failed if there is an error."""
 
-    text: object
+    text: object = None
     session: object = None
     output: object = None
     error: object = None
@@ -88,6 +88,16 @@ class LeftOut:
 
 Item = Memory | Conversation | Message | Command | LeftOut
 Items = Iterator[Item]
+
+
+def guarded(what: str, items: Items) -> Items:
+    """These items; where the record has a form that its reader does not know, one that says so, and no more."""
+    try:
+        yield from items
+    except MemoryError:
+        raise
+    except Exception:  # noqa: BLE001 - whatever is odd in a record of a stranger, the next one is read
+        yield LeftOut(what, UNKNOWN)
 
 
 def text_of(value: object) -> str:

@@ -1,7 +1,7 @@
 """Reads what a system exports as records with the section that each is from: JSON, JSON lines, SQLite.
 
 Promise: beside the text of a file one record is in memory at a time; what is cut off or no export ends with a sentence that
-says where.
+says where. A record that cannot be read is None. Of SQLite only tables are read: nothing that a file computes.
 """
 
 from __future__ import annotations
@@ -14,31 +14,36 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from providers.decoding import decode
+from providers.ports import Unreadable
+
 Records = Iterator[tuple[str, Any]]
 
 _BLANK = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder(parse_constant=lambda _: None)
+_PART = re.compile(r'[][{}]|"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
+"""What tells where a value of JSON ends: brackets, and texts, which may contain some."""
 SQLITE = b"SQLite format 3\0"
+WAL = b"\2\2"
+"""Bytes 18 and 19 of an SQLite file whose changes stand in a file beside it."""
+NO_TABLE = "memoryd reads tables of SQLite, and this is a view, or it computes columns"
 
 
 class ExportError(ValueError):
     """What was given cannot be read; says what to do."""
 
 
-def from_file(path: Path, tables: Mapping[str, str]) -> Records:
-    """The records of a file of JSON or SQLite. Raises ExportError, OSError."""
-    with path.open("rb") as file:
-        head = file.read(16)
-    if head == SQLITE:
-        yield from _from_sqlite(path, tables)
-        return
-    if head.startswith(b"PK"):
-        raise ExportError(f"{path} is a ZIP archive. Unpack it, and name the folder.")
+def from_json(content: bytes, name: str) -> Records:
+    """The records of a file of JSON. Raises ExportError."""
+    if content.startswith(b"PK"):
+        raise ExportError(f"{name} is a ZIP archive. Unpack it, and name the folder.")
     try:
-        text = path.read_text("utf-8-sig")
-    except UnicodeDecodeError:
-        raise ExportError(f"{path} is not UTF-8, so it is no export of JSON.") from None
-    yield from _Json(text, str(path)).records()
+        text, guessed = decode(content)
+    except Unreadable as error:
+        raise ExportError(f"{name}: {error}") from None
+    if guessed:
+        raise ExportError(f"{name} is not UTF-8, so it is no export of JSON. Save it as UTF-8.")
+    yield from _Json(text, name).records()
 
 
 class _Json:
@@ -50,16 +55,18 @@ class _Json:
 
     def records(self) -> Records:
         """Raises ExportError."""
-        try:
-            if self._peek() == "":
-                raise ExportError(f"{self._name} is empty. Export again.")
-            if self._peek() == "[":
-                yield from self._elements("")
-                self._end()
-            else:
-                yield from self._lines()
-        except RecursionError:
-            raise self._broken("is nested too deep") from None
+        if self._peek() == "":
+            raise ExportError(f"{self._name} is empty. Export again.")
+        if self._peek() == "[":
+            yield from self._elements("")
+            self._end()
+        elif self._peek() == '"':
+            # Some programs write JSON as a string of JSON.
+            text = self._value()
+            self._end()
+            yield from _Json(text, self._name).records()
+        else:
+            yield from self._lines()
 
     def _lines(self) -> Records:
         """Objects, one after the other: a single one has sections, of several each is a record."""
@@ -127,15 +134,30 @@ class _Json:
         self._at += 1
 
     def _value(self) -> Any:
+        """The next value; None: it is nested too deep, or has a number of too many digits."""
         self._peek()
         try:
             value, self._at = _DECODER.raw_decode(self._text, self._at)
         except json.JSONDecodeError as error:
             cut = error.pos >= len(self._text) or error.msg.startswith("Unterminated")
             raise self._broken("is cut off" if cut else "is no JSON") from None
-        except ValueError:
-            raise self._broken("has a number of too many digits") from None
+        except (ValueError, RecursionError):
+            return self._skip()
         return value
+
+    def _skip(self) -> None:
+        """Goes to the end of a value that cannot be read. Raises ExportError."""
+        if self._text[self._at] not in "[{":
+            self._at = re.compile(r"[^\s,\]}]*").match(self._text, self._at).end()  # type: ignore[union-attr]
+            return
+        depth = 0
+        for part in _PART.finditer(self._text, self._at):
+            depth += (part[0] in "[{") - (part[0] in "]}")
+            if depth == 0:
+                self._at = part.end()
+                return
+        self._at = len(self._text)
+        raise self._broken("is nested too deep, and cut off")
 
     def _broken(self, how: str) -> ExportError:
         return ExportError(
@@ -151,22 +173,50 @@ SECTIONS = {
 """Fields of a document whose elements are records."""
 
 
-def _from_sqlite(path: Path, tables: Mapping[str, str]) -> Records:
+def from_sqlite(path: Path, name: str, tables: Mapping[str, str]) -> Records:
+    """The records of these tables. Raises ExportError."""
     try:
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
-            database.row_factory = sqlite3.Row
-            database.text_factory = lambda raw: raw.decode("utf-8", "replace")
-            there = {
-                r[0]
-                for r in database.execute("select name from sqlite_master where type in ('table', 'view')")
-            }
-            found = [name for name in tables if name in there]
-            if not found:
-                raise ExportError(f"{path} has none of the tables {', '.join(tables) or 'that are known'}.")
-            for name in found:
-                for row in database.execute(tables[name]):
-                    yield name, dict(row)
+        with closing(_opened(path)) as database:
+            there = {n: _is_plain(database, n, sql) for n, sql in database.execute(_NAMES) if n in tables}
+            if not any(there.get(table) for table in tables):
+                raise ExportError(f"{name} has none of the tables {', '.join(tables) or 'that are known'}.")
+            database.set_authorizer(_reads_tables_only)
+            for table, query in tables.items():
+                if there.get(table):
+                    for row in database.execute(query):
+                        yield table, dict(row)
+                elif table in there:
+                    yield NO_TABLE, None
     except sqlite3.Error as error:
         raise ExportError(
-            f"{path} cannot be read as SQLite: {error}. Is it whole, and its program stopped? Nothing was imported."
+            f"{name} cannot be read as SQLite: {error}. Is it whole, and its program stopped? Nothing was imported."
         ) from None
+
+
+_NAMES = "select name, iif(type = 'table' and rootpage > 0, sql, '') from sqlite_master where type in ('table', 'view')"
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    with path.open("rb") as file:
+        wal = file.read(20)[18:] == WAL
+    beside = path.with_name(f"{path.name}-wal")
+    # A file of which nothing stands beside it is read without the files that SQLite would make there.
+    alone = wal and not (beside.exists() and beside.stat().st_size > 0)
+    opened = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro{'&immutable=1' if alone else ''}", uri=True)
+    opened.row_factory = sqlite3.Row
+    opened.text_factory = lambda raw: raw.decode("utf-8", "replace")
+    for safe in ("trusted_schema = off", "query_only = on", "cell_size_check = on", "temp_store = memory"):
+        opened.execute(f"pragma {safe}")
+    return opened
+
+
+def _is_plain(database: sqlite3.Connection, table: str, sql: str) -> bool:
+    """Whether it is a table, none of whose columns is computed."""
+    columns = database.execute("select hidden from pragma_table_xinfo(?)", (table,)).fetchall()
+    return sql.startswith("CREATE TABLE") and bool(columns) and not any(hidden for (hidden,) in columns)
+
+
+def _reads_tables_only(action: int, _name: object, _other: object, _base: object, within: object) -> int:
+    """Whatever the file says of itself: no view (`within`) is read, and no query of its own runs."""
+    known = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION)
+    return sqlite3.SQLITE_OK if action in known and within is None else sqlite3.SQLITE_DENY

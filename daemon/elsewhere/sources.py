@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import re
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from daemon.elsewhere.items import Items, LeftOut
-from daemon.elsewhere.records import ExportError, from_file
+from daemon.elsewhere.items import Items, LeftOut, guarded
+from daemon.elsewhere.records import NO_TABLE, ExportError, from_json, from_sqlite
 from daemon.elsewhere.rivals import (
     chatgpt,
     claude,
@@ -23,6 +26,9 @@ from daemon.elsewhere.rivals import (
     mem0,
     zep,
 )
+from daemon.ingest.files import walk
+from providers.decoding import decode
+from providers.ports import Unreadable
 
 
 class System(StrEnum):
@@ -52,6 +58,9 @@ class Reader:
     """Which files of a folder are read."""
 
 
+LIKE_A_URL = re.compile(r"://|@|^\W*postgres(ql)?:|\bpassword=", re.IGNORECASE)
+"""What may be the address of a database, which is in no message."""
+
 READERS: Mapping[System, Reader] = {
     System.MEM0: Reader(mem0.items, sqlite=mem0.SQLITE, says_whose=True),
     System.LETTA: Reader(letta.items, files="*.af"),
@@ -66,40 +75,53 @@ READERS: Mapping[System, Reader] = {
 }
 
 
-def read(system: System, source: str) -> Iterator[Items]:
-    """The items of each record. Raises ExportError and OSError."""
+def items_of(system: System, name: str, modified: str, content: bytes | Path) -> Items:
+    """The items of a file: of its bytes, or of an SQLite file in its place. Raises ExportError."""
     reader = READERS[system]
-    if source.startswith(("postgres://", "postgresql://")):
-        raise ExportError("memoryd reads files: docs/importing.md says how psql writes one from a database.")
-    path = Path(source)
-    for file in _files(path, reader.files):
-        if system is System.MARKDOWN:
-            yield _of_markdown(file, path)
+    if system is System.MARKDOWN:
+        yield from guarded("file", _of_markdown(name, modified, content))
+        return
+    found = (
+        from_json(content, name) if isinstance(content, bytes) else from_sqlite(content, name, reader.sqlite)
+    )
+    for section, record in found:
+        if section == NO_TABLE:
+            yield LeftOut("table", NO_TABLE)
         else:
-            for section, record in from_file(file, reader.sqlite):
-                yield reader.items(section, record)
+            yield from guarded(section or "record", reader.items(section, record))
 
 
-def _files(path: Path, pattern: str) -> list[Path]:
-    """The file, or those of the folder. Hidden ones are left out."""
+def files_in(system: System, source: str) -> Iterator[tuple[Path, str]]:
+    """The file, or those of the folder that the system's export has; no hidden ones, and no links. Raises ExportError.
+
+    Each with its name: for Markdown, whose ids it makes, within the folder.
+    """
+    if LIKE_A_URL.search(source) and not Path(source).exists():
+        raise ExportError("memoryd reads files: docs/importing.md says how psql writes one from a database.")
+    path, pattern = Path(source), READERS[system].files
     if not path.exists():
         raise ExportError(f"{path} does not exist. Name a file or a folder.")
-    if not path.is_dir():
-        return [path]
-    files = sorted(p for p in path.glob(pattern) if p.is_file() and not _is_hidden(p.relative_to(path)))
-    if not files:
+    whole, name = Path(os.path.realpath(path)), pattern.removeprefix("**/")
+    found = False
+    for file in walk([path]):
+        if file != whole and not (
+            fnmatchcase(file.name, name)
+            and (pattern != name or file.parent == whole)
+            and stat.S_ISREG(file.lstat().st_mode)
+        ):
+            continue
+        found = True
+        inside = file.name if file == whole else file.relative_to(whole).as_posix()
+        yield file, inside if system is System.MARKDOWN else os.fspath(file)
+    if not found:
         raise ExportError(f"{path} has no file {pattern}. Unpack the export there, or name a file.")
-    return files
 
 
-def _is_hidden(path: Path) -> bool:
-    return any(part.startswith(".") for part in path.parts)
-
-
-def _of_markdown(file: Path, folder: Path) -> Items:
-    name = file.name if file == folder else file.relative_to(folder).as_posix()
+def _of_markdown(name: str, modified: str, content: bytes | Path) -> Items:
     try:
-        text = file.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        return iter([LeftOut("file", "it is not UTF-8")])
-    return markdown.items(name, {"text": text, "modified": datetime.fromtimestamp(file.stat().st_mtime, UTC)})
+        text, guessed = decode(content) if isinstance(content, bytes) else ("", {"encoding": "none"})
+    except Unreadable:
+        text, guessed = "", {"encoding": "none"}
+    if guessed:
+        return iter([LeftOut("file", "it is not UTF-8: save it as UTF-8")])
+    return markdown.items(name, {"text": text, "modified": modified})

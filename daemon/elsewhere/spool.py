@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any
@@ -28,6 +28,7 @@ from daemon.elsewhere.items import (
     time_of,
 )
 from daemon.ids import NAMESPACE, id_of
+from memory.text import is_blank
 
 TABLES = ("memories", "conversations", "messages", "commands")
 IN_MEMORY = 16_000_000
@@ -65,24 +66,22 @@ class Spool:
         for file in self._files.values():
             file.close()
 
-    def add(self, items: Iterable[Item]) -> None:
-        """Takes what can be taken of these, and counts the rest."""
-        for item in items:
-            if isinstance(item, LeftOut):
-                self.left_out[item.what, item.reason] += item.count
-                continue
-            try:
-                match item:
-                    case Memory():
-                        self._write("memories", item.id, self._memory(item))
-                    case Conversation():
-                        self._write("conversations", item.id, self._conversation(item))
-                    case Message():
-                        self._write("messages", item.id, self._message(item))
-                    case Command():
-                        self._write("commands", item.id, self._command(item))
-            except Refused as refused:
-                self.left_out[type(item).__name__.lower(), str(refused)] += 1
+    def add(self, item: Item) -> None:
+        """Takes it, or counts why not."""
+        try:
+            match item:
+                case LeftOut():
+                    self.left_out[item.what, item.reason] += item.count
+                case Memory():
+                    self._write("memories", self._memory(item))
+                case Conversation():
+                    self._write("conversations", self._conversation(item))
+                case Message():
+                    self._write("messages", self._message(item))
+                case Command():
+                    self._write("commands", self._command(item))
+        except Refused as refused:
+            self.left_out[type(item).__name__.lower(), str(refused)] += 1
 
     def batches(self, table: str) -> Iterator[str]:
         """The rows of a table in their order, as JSON arrays."""
@@ -99,7 +98,7 @@ class Spool:
         if batch:
             yield f"[{','.join(batch)}]"
 
-    def _write(self, table: str, _id: str, row: dict[str, Any]) -> None:
+    def _write(self, table: str, row: dict[str, Any]) -> None:
         key, said = row["id"], hash(row.get("content"))
         if key in self._seen:
             if table == "conversations":
@@ -151,7 +150,7 @@ class Spool:
 
     def _message(self, item: Message) -> dict[str, Any]:
         did = any(item.metadata.get(k) for k in ("tool_calls", "tool_call_id"))
-        text = text_of(item.text) if did and not text_of(item.text).strip() else self._text(item.text)
+        text = text_of(item.text) if did and is_blank(text_of(item.text)) else self._text(item.text)
         user, agent = self._owner(item.owner, item.agent)
         if user is None and agent is None:
             raise Refused(NOBODY)
@@ -201,7 +200,7 @@ class Spool:
     @staticmethod
     def _session(given: object) -> UUID:
         try:
-            return id_of(str(given))
+            return id_of(str(given) if isinstance(given, (str, int)) else "")
         except ValueError:
             raise Refused("the id of its session is almost a UUID, or no text") from None
 
@@ -220,7 +219,9 @@ class Spool:
             return self._user, named
         if owner in (None, ""):
             return None, named
-        name = owner if isinstance(owner, str) else str(owner)
+        if isinstance(owner, bool) or not isinstance(owner, (str, int)):
+            raise Refused("the id of its user is almost a UUID, or no text: give --user")
+        name = str(owner)
         if name not in self.users:
             try:
                 self.users[name] = id_of(name)
@@ -230,7 +231,7 @@ class Spool:
 
     def _text(self, given: object) -> str:
         text = text_of(given)
-        if not text.strip():
+        if is_blank(text):
             raise Refused(NO_TEXT)
         if len(text) > LONGEST_TEXT:
             raise Refused("its text has more than 10,000,000 characters")

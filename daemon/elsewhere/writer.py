@@ -63,7 +63,10 @@ on conflict do nothing
 insert into public.agent_commands (
     id, agent_id, user_id, session_id, message, output, error, exit_code, status, metadata,
     created_at, started_at, finished_at)
-select r.id, r.agent_id, r.user_id, r.session_id, r.message, r.output, r.error, r.exit_code, r.status, r.metadata,
+select r.id, r.agent_id, r.user_id,
+       case when not exists (select from public.conversation_sessions s
+                             where s.id = r.session_id and not memoryd.is_session_for(s, r.user_id)) then r.session_id end,
+       r.message, r.output, r.error, r.exit_code, r.status, r.metadata,
        r.created_at, r.created_at, r.finished_at
 from jsonb_to_recordset($1) as r(
     id uuid, agent_id text, user_id uuid, session_id uuid, message text, output text, error text, exit_code integer,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import signal
 import socket
+import stat
 import time
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -60,7 +61,7 @@ def find_postmaster(cluster: Path) -> Postmaster | None:
     alive = False
     with suppress(psutil.NoSuchProcess):
         alive = _works_in(cluster, psutil.Process(found.pid)) is not False
-    return found if alive or _answers(found) else None
+    return found if alive or _answers(found, cluster) else None
 
 
 def clear_leftovers(cluster: Folder, sockets: Folder) -> None:
@@ -109,14 +110,24 @@ def _works_in(cluster: Path, process: psutil.Process) -> bool | None:
         return None
 
 
-def _answers(found: Postmaster) -> bool:
-    """Whether a server listens on the socket: it may run in another container, where we cannot see its process."""
-    if found.socket_folder is None:
+def _answers(found: Postmaster, cluster: Path) -> bool:
+    """Whether a server listens on the socket: it may run in another container, where we cannot see its process.
+
+    The socket is the cluster owner's: who makes up a postmaster.pid leads nobody to a server of another user, or by a link.
+    """
+    if found.socket_folder is None or not found.socket_folder.is_absolute():
+        return False
+    path = found.socket_folder / f".s.PGSQL.{found.port}"
+    try:
+        status = path.lstat()
+    except OSError:
+        return False
+    if not stat.S_ISSOCK(status.st_mode) or status.st_uid != cluster.stat().st_uid:
         return False
     with closing(socket.socket(socket.AF_UNIX)) as probe:
         probe.settimeout(_GRACE_SECONDS)
         try:
-            probe.connect(str(found.socket_folder / f".s.PGSQL.{found.port}"))
+            probe.connect(str(path))
         except OSError:
             return False
     return True

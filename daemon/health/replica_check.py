@@ -13,26 +13,14 @@ from daemon.health.check import Check, split_advice
 from daemon.replica.folder import FolderUnavailable
 from daemon.replica.local_folder import LocalFolder
 from daemon.replica.location import open_drive_folder
+from daemon.replica.status import STATUS
 from daemon.settings import Settings
-
-READ = """
-select r.id, r.leased_until > now() as kept, r.trouble,
-       (select count(*) from memoryd.replica_files f where f.conflict_id is null) as files,
-       (select count(*) from memoryd.replica_files f where f.missing_since is not null) as waiting,
-       (select count(*) from memoryd.replica_conflicts c join public.documents d on d.id = c.document_id
-        where d.status <> 'deleted')
-       + (select count(*) from memoryd.replica_section_conflicts c where not c.ended) as conflicts,
-       (select count(*) from memoryd.replica_collections c where c.file_hash is not null) as collections,
-       (select coalesce(sum(c.missing), 0) from memoryd.replica_collections c
-        where c.missing_since is not null) as waiting_sections
-from memoryd.replica r
-"""
 
 
 async def check_replica(connection: asyncpg.Connection, settings: Settings) -> Check:
     """The replica of this database, and its folder where the settings here name one."""
     folder = settings.replica
-    [row] = await connection.fetch(READ)
+    [row] = await connection.fetch(STATUS)
     begun = row["files"] > 0 or row["collections"] > 0
     if folder is None and not begun:
         return Check("replica", "ok", "None is set (MEMORYD_REPLICA).")

@@ -6,7 +6,7 @@ import asyncio
 
 import asyncpg
 
-from daemon.hooks.libpq import Away, Refusal
+from daemon.hooks.libpq import UNREADABLE, Away, Refusal
 
 ROLE = "select set_config('role', 'memoryd_service', true), set_config('statement_timeout', '1500', true)"
 
@@ -25,8 +25,10 @@ class Connection:
                     server_settings={"application_name": "memoryd hook"},
                 )
             )
-        except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-            raise Away(str(error)) from None
+        except (OSError, ValueError, OverflowError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            self._loop.close()
+            is_of_url = isinstance(error, (ValueError, OverflowError))
+            raise Away(UNREADABLE if is_of_url else str(error)) from None
 
     def rows(self, sql: str, *values: str | None) -> list[tuple[str | None, ...]]:
         """The rows of one statement. Raises Refusal, or Away where the connection is lost."""

@@ -11,6 +11,7 @@ import re
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
+from errno import EINVAL
 from pathlib import Path
 from tempfile import mkstemp
 from typing import Any
@@ -47,6 +48,14 @@ class Host:
         if project is None and self.name == "codex" and (home := os.environ.get("CODEX_HOME")):
             return Path(home) / "hooks.json"
         return (project or Path.home()) / self.file
+
+    def path_in(self, project: Path) -> Path:
+        """The settings of a project, whose files may be a stranger's. Raises Unreadable where a link leads elsewhere."""
+        path = project / self.file
+        for step in (path.parent, path):
+            if step.is_symlink():
+                raise Unreadable(f"{step} is a link, which may lead to a file that is not the project's")
+        return path
 
 
 HOSTS = {
@@ -163,6 +172,8 @@ def _is_ours(entry: object) -> bool:
 def _read(path: Path) -> str:
     if not path.exists():
         return ""
+    if not path.is_file():
+        raise OSError(EINVAL, "it is no file", str(path))
     try:
         with path.open(encoding="utf-8", newline="") as file:
             text = file.read()

@@ -8,6 +8,16 @@ from importlib.util import find_spec
 
 CONNECTED, DONE, ROWS = 0, 1, 2
 SQLSTATE = ord("C")
+OF_THE_WAY = (
+    "connection to server",
+    "could not connect",
+    "could not translate",
+    "FATAL",
+    "timeout",
+    "server",
+)
+"""How the library begins what it says of the way to the server. Other words are about the URL, and quote it."""
+UNREADABLE = "its URL, or a file that it names, cannot be read"
 BEGIN = (
     b"begin; select set_config('role', 'memoryd_service', true), set_config('statement_timeout', '1500', true), "
     # The library would print notices, and the host show them.
@@ -71,7 +81,8 @@ class Connection:
             getattr(pq, name).restype = ctypes.c_char_p
         self._at = ctypes.c_void_p(pq.PQconnectdb(url.encode()))
         if pq.PQstatus(self._at) != CONNECTED:
-            raise Away(pq.PQerrorMessage(self._at).decode(errors="replace").strip())
+            said = pq.PQerrorMessage(self._at).decode(errors="replace").strip()
+            raise Away(said if said.startswith(OF_THE_WAY) else UNREADABLE)
 
     def rows(self, sql: str, *values: str | None) -> list[tuple[str | None, ...]]:
         """The rows of one statement. Raises Refusal, or Away where the connection is lost."""

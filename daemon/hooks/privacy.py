@@ -17,7 +17,10 @@ ALWAYS = (
 )  # fmt: skip
 EVERYTHING = frozenset({"*", "/*", "**", "./*"})
 
-PRIVATE = re.compile(r"<private>.*?(?:</private>|\Z)", re.DOTALL | re.IGNORECASE)
+# A tag in any case, with spaces and attributes, in wide letters' brackets, or escaped.
+PRIVATE = re.compile(
+    r"(?i)(?:[<\uff1c\ufe64]|&lt;)\s{0,20}(/?)\s{0,20}private(?![\w-])(?:[^<>\uff1e\n]{0,200}?(?:[>\uff1e\ufe65]|&gt;)|\s{0,20}>)?"
+)
 KEY_BLOCK = re.compile(
     r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY.*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----|\Z)", re.DOTALL
 )
@@ -32,37 +35,87 @@ TOKENS = re.compile(
     r"|SG\.[A-Za-z0-9_-]{16,100}\.[A-Za-z0-9_-]{16,100}|gsk_[A-Za-z0-9]{30,100}|shpat_[A-Za-z0-9]{20,60}"
     r"|(?:npm_[A-Za-z0-9]{36}|pypi-[A-Za-z0-9_-]{50}|hf_[A-Za-z0-9]{30})[A-Za-z0-9_-]{0,300}"
     r"|dop_v1_[a-f0-9]{40,80}|hvs\.[A-Za-z0-9_-]{20,200}|dckr_pat_[A-Za-z0-9_-]{20,60}|lin_api_[A-Za-z0-9]{20,60}"
-    r"|AGE-SECRET-KEY-[A-Z0-9]{40,80}|\d{8,10}:[A-Za-z0-9_-]{35}"
+    r"|AGE-SECRET-KEY-[A-Z0-9]{40,80}|(?:bot)?\d{8,10}:[A-Za-z0-9_-]{35}|glptt-[a-f0-9]{40}|sq0[a-z]{3}-[A-Za-z0-9_-]{20,60}"
+    r"|(?:NRAK|PMAK|CFPAT|tskey-[a-z]{2,10}|pplx|xai|tvly|figd|nfp|sbp|ntn|rubygems|r8)[-_][A-Za-z0-9_-]{22,200}"
+    r"|key-[a-f0-9]{32}|dapi[a-f0-9]{32}|AT[AC]TT3[A-Za-z0-9_=-]{20,300}|EAACEdEose0cBA[A-Za-z0-9]{10,300}|LTAI[A-Za-z0-9]{16,30}"
+    r"|secret_[A-Za-z0-9]{40,60}"
     r"|eyJ[A-Za-z0-9_-]{8,2000}\.eyJ[A-Za-z0-9_-]{8,4000}\.[A-Za-z0-9_-]{8,1000})"
 )
-HOOK_URL = re.compile(r"(?<=hooks\.slack\.com/services/)[A-Za-z0-9/]{10,100}")
-LOGIN_IN_URL = re.compile(r"(://)[^\s/\"'`<>]{0,200}:[^\s/\"'`<>]{1,200}@")
-HEADER = re.compile(
-    r"(?i)\b(authorization[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?:basic|bearer|token)?\s{0,3})[^\s\"']{4,2000}"
+# What stands where a credential would: a variable, a call, a word of a manual.
+PLAIN = re.compile(
+    r"(?i)[/~$<{*%:-]|(?:id|type|env)=|\.\.\.|\[|x{3}|[a-z_]\w{0,40}[.(\[]|(?:process|os|settings|config|self|this)\b"
+    r"|(?:an?|and|any|are|as|at|be|by|can|for|from|get|has|if|in|is|it|may|means|must|my|needs|no|not|of|on|or|see|should|takes"
+    r"|that|the|this|to|wants|was|when|where|which|will|with|your?|basic|bearer|bool|bytes|changed?|changeme|disabled|empty"
+    r"|enabled|encrypted|example|expired|false|field|flag|forgotten|hashed|hidden|incorrect|int|invalid|mandatory|missing"
+    r"|needed|nil|none|null|option|optional|passw(?:or)?d|placeholder|protected|redacted|required|reset|rotated|secret|str|strict"
+    r"|string|text|token|true|undefined|unknown|unset|value|wrong)(?![^\s\"'`,.;:!?)\]}&])"
 )
-BEARER = re.compile(r"(?i)\b(bearer\s{1,3})[a-z0-9._~+/-]{16,2000}=*")
-COOKIE = re.compile(r"(?i)\b((?:set-)?cookie\s{0,3}:\s{0,3})[^\n\"']{4,4000}")
-OPTION = re.compile(
-    r"(?i)((?:--(?:password|passwd|pass|token|secret|api-key|auth)[= ]|(?:\s-u|--user)[= ]?[^\s:]{1,60}:"
-    r"|\bmysql\b[^\n]{0,200}?\s-p))[^\s\"']{1,200}"
+_LOGIN = (
+    r"(?:pass(?:word|wd|phrase|code|wort)s?|kennwort|contrase\u00f1a|mot de passe|senha|wachtwoord|parola"
+    r"|\u043f\u0430\u0440\u043e\u043b\u044c|\u5bc6\u7801|\u5bc6\u78bc|\u30d1\u30b9\u30ef\u30fc\u30c9"
+    r"|(?<![a-z])(?:pw|pwd|psk|pass)|_pass|_secret)"
 )
-_NAME = (
-    r"(?:password|passwd|passphrase|passwort|pass|pwd|secret|token|(?:api|access|account|private)[ _-]?key)"
+_KEYS = r"(?:api|secret|access|private|account|auth|master|encryption|license|service|shared|signing|storage)[ _-]?key"
+_NAME = rf"(?:{_LOGIN}|secret|token|{_KEYS})(?:[_-][\w.-]{{0,40}}|\d{{1,4}})?[\"']?"
+_SAYS = r"\s{0,3}(?:[:=]|:=|=>|\s-|\s?(?:is|ist|est|es|\u00e8|lautet|was|war)\b:?)\s{0,3}"
+_MIXED = r"(?=[^\s\"'`,;<>(){}&|]{0,64}[0-9])(?=[^\s\"'`,;<>(){}&|]{0,64}[a-z])[^\s\"'`,;<>(){}&|]"
+_REST = r"[^\n|;&]{0,200}?\s"
+LOGIN_IN_URL = re.compile(
+    r"(?i)(://)[^\s/\"'`<>]{0,200}:(?!(?:passw(?:or)?d|pass|pw|secret|x{3,}|\.{3})@|[$*%{])[^\s/\"'`<>]{1,200}@"
 )
-VARIABLE = re.compile(
-    r"((?:PASSWORD|PASSWD|PASS|PWD|SECRET|TOKEN|KEY)[A-Z0-9_]{0,40}=)(?![/~$\"'])[^\s;&|]{4,500}"
+# Each: what says that a credential follows, and the credential. Where this is a second group, it may be PLAIN.
+FORMS = (
+    # HTTP
+    (
+        r"\b(authorization[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?:(?:basic|bearer|token|digest|apikey)\s{1,3})?)"
+        r"((?=[^\s\"']{0,64}[0-9=]|[^\s\"']{16})[^\s\"']{6,2000})"
+    ),
+    r"\b(bearer\s{1,3}|basic\s{1,3}(?=[a-z0-9+/]{8,400}=))[a-z0-9._~+/-]{10,2000}=*",
+    r"\b((?:set-)?cookie\s{0,3}:\s{0,3})(?=[^\n\"'=]{1,100}=)[^\n\"']{4,4000}",
+    r"\b((?:x-[\w-]{0,30}(?:key|token|secret|auth)|[a-z]{2,20}-token)\s{0,3}:\s{0,3})([^\s\"']{8,2000})",
+    r"([?&](?:sig|signature|key|code|auth)=)[\w%+/=.~-]{16,2000}",
+    r"((?:hooks\.slack\.com/services|discord(?:app)?\.com/api/webhooks)/)[\w/-]{10,200}",
+    r"(://)(?=[\w-]{0,60}\d)[\w-]{20,200}(?=@)",
+    # Command lines
+    rf"(\s--?[\w-]{{0,40}}(?:passw(?:or)?d|passphrase|pass|secret|token|{_KEYS}|auth)[= ][\"']?)([^\s\"']{{3,200}})",
+    r"((?:\s-u|\bhttps?\s-a|-user)[= ]?[\"']?[^\s:\"']{1,60}:)(?!\$)[^\s\"']{1,200}",
+    r"(\s(?:-u|--?user(?:name)?)[ =][\"']?[\w.@-]{1,60}[\"']?\s{1,3}-p\s{1,3}[\"']?)([^\s\"']{3,200})",
+    rf"(\b(?:mysql|mariadb)[\w-]{{0,10}}\b{_REST}-p[\"']?)(?![\s\"'])[^\s\"']{{1,200}}",
+    rf"(\b(?:sshpass|7z\w?|rar|(?:docker|podman|az|registry)\s+login|mongo\w{{0,8}})\b{_REST}-p\s?[\"']?)([^\s\"']{{3,200}})",
+    (
+        rf"(\b(?:redis-cli\b{_REST}-a|ldap[a-z]{{3,10}}\b{_REST}-w|openssl\s[a-z0-9-]{{3,20}}\b{_REST}-k"
+        rf"|(?:sqlcmd|zip)\b{_REST}(?-i:-P)|useradd\b{_REST}-p|ssh-keygen\b{_REST}-N|rabbitmqctl\s(?:add_user|change_password)\s\S{{1,60}}"
+        r"|requirepass|masterauth|rootpw|\w{1,30}_pw|login\s{1,3}\S{1,100}\s{1,3}password)\s{1,3}[\"']?)([^\s\"']{3,200})"
+    ),
+    r"(\bhtpasswd\s{1,3}-\w{0,5}b\w{0,5}\s{1,3}\S{1,200}\s{1,3}\S{1,100}\s{1,3}[\"']?)[^\s\"']{1,200}",
+    rf"(\bsmbclient\b{_REST}-U\s{{0,3}}[^\s%]{{1,100}}%)[^\s\"']{{1,200}}",
+    r"(\bnet\s{1,3}user?\s[^\n]{0,200}?\s)[^\s\"'/\\]{4,200}(?=\s{1,3}/(?:user:|add))",
+    r"(\becho\s{1,3}[\"']?)[^\s\"'|$]{3,200}(?=[\"']?\s{0,3}\|\s{0,3}(?:sudo\s[^\n]{0,40}-\w{0,5}S\b|(?:sudo\s)?chpasswd))",
+    r"(\s/p(?:ass)?:|\bpass:)(?=\S{0,40}[a-z])[^\s\"']{4,200}",
+    r"(\bConvertTo-SecureString\s(?:-String\s)?[\"'])[^\"'\n]{3,300}",
+    rf"(\b(?:ENV|setx|setenv|config(?:ure)?\sset)\s{{1,3}}[\w./:-]{{0,60}}?(?:{_NAME}|key\w{{0,40}})\s{{1,3}})([^\s\"'`,;<>(){{}}&|]{{4,500}})",
+    # Names and values
+    rf"(<{_NAME}>)[^<\n]{{3,300}}(?=</)",
+    rf"({_NAME}{_SAYS}[\"'`])(?![$<{{*]|[\"'`]{{2}})[^\"'`\n]{{4,300}}(?=[\"'`])",
+    r"(\b(?:identified by|password)\s{1,3}')[^'\n]{3,300}(?=')",
+    rf"({_NAME}=)((?=\S{{0,64}}[a-z])[^\s\"'`,;<>(){{}}&|]{{4,300}}(?![(\[]))",
+    (
+        rf"({_LOGIN}(?:[_-][\w.-]{{0,40}}|\d{{1,4}})?[\"']?(?:\s(?:is|ist))?\s{{0,3}}(?:[:=]|\s-)\s{{1,3}})"
+        r"((?=\S{0,64}[a-z])[^\s\"'`,;<>(){}&|]{8,300}(?![(\[]))"
+    ),
+    # After a word, what has a letter and a digit, as passwords have and words have not.
+    (
+        rf"({_NAME}(?:\s[\w\u00c0-\u024f]{{1,20}}){{0,4}}{_SAYS}|\b(?:pw|password|token|secret)\s"
+        rf"|\bcredentials?:?\s[\w.@-]{{1,60}}\s?[/:]\s?)({_MIXED}{{6,300}})"
+    ),
+    rf"()\b{_MIXED}{{6,100}}(?=\sas\s(?:the\s|a\s|my\s)?password\b)",
+    (
+        r"((?-i:\b[A-Z0-9_]{0,60}(?:PASSWORD|PASSWD|PASS|PWD|SECRET|TOKEN|KEY)(?:[_0-9][A-Z0-9_]{0,40})?)=[\"']?)"
+        r"(?![/~$\"'<*]|x{3})[^\s;&|\"']{4,500}"
+    ),
 )
-QUOTED = re.compile(
-    rf"(?i)({_NAME}[\w.-]{{0,40}}[\"']?\s{{0,3}}(?::|=|:=|=>|\bis:?)\s{{0,3}})([\"'`])[^\"'`\n]{{4,300}}\2"
-)
-# A value in quotes counts whatever it is; another one where it has a letter and a digit, as passwords have and words have not.
-ASSIGNED = re.compile(
-    rf"(?i)({_NAME}[\w-]{{0,40}}[\"']?\s{{0,3}}(?::|=|:=|=>|\bis:?)\s{{0,3}})"
-    r"(?=[^\s\"'`,;<>(){}]{0,64}[0-9])(?=[^\s\"'`,;<>(){}]{0,64}[a-z])(?![/~]|\$[{(])[^\s\"'`,;<>(){}]{6,300}"
-)
-UNSTORABLE = re.compile(
-    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\u200b-\u200f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]"
-)
+UNSTORABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
+UNSEEN = re.compile(r"[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e0fff]")
 SPLIT = re.compile(r"[\s\"'`=;|&<>(){}@:,]+")
 
 
@@ -71,14 +124,35 @@ def cleaned(text: object, most: int) -> str:
     if not isinstance(text, str):
         return ""
     # A credential at the end of what is kept is looked at whole; one that is cut at the end of that is left out.
-    text = UNSTORABLE.sub("\ufffd", PRIVATE.sub("[private]", text[: 2 * most + 10_000]))
-    for pattern in (KEY_BLOCK, TOKENS, HOOK_URL):
+    text = _without_private(UNSTORABLE.sub("\ufffd", UNSEEN.sub("", text[: 2 * most + 10_000])))
+    for pattern in (KEY_BLOCK, TOKENS):
         text = pattern.sub("[secret]", text)
     text = LOGIN_IN_URL.sub(r"\1[secret]@", text)
-    text = QUOTED.sub(r"\1\2[secret]\2", text)
-    for pattern in (HEADER, BEARER, COOKIE, OPTION, VARIABLE, ASSIGNED):
-        text = pattern.sub(r"\1[secret]", text)
+    for form in FORMS:
+        text = re.sub(form, _hidden, text, flags=re.IGNORECASE)
     return text[:most].strip()
+
+
+def _hidden(found: re.Match[str]) -> str:
+    plain = found.lastindex == 2 and PLAIN.match(found.string, found.start(2))
+    return found[0] if plain else f"{found[1]}[secret]"
+
+
+def _without_private(text: str) -> str:
+    """The text without what stands between the tags, also within each other; a tag that is not closed is up to the end."""
+    kept = ""
+    depth = at = 0
+    for tag in PRIVATE.finditer(text):
+        if not tag[1]:
+            kept += f"{text[at : tag.start()]}[private]" if depth == 0 else ""
+            depth += 1
+        elif depth:
+            depth -= 1
+        else:
+            # It was opened before what is looked at.
+            kept = "[private]"
+        at = tag.end()
+    return kept + text[at:] if depth == 0 else kept
 
 
 class Rules:

@@ -14,8 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from daemon.ingest.files import MAX_BYTES, File, LocalFiles
-from daemon.replica.drive.api import DOCUMENT, MARKDOWN, Api, Node
-from daemon.replica.drive.contents import checksum
+from daemon.replica.drive.api import DOCUMENT, MARKDOWN, Api, Node, checksum
 from daemon.replica.drive.faults import DriveError
 from providers.ports import Unreadable
 

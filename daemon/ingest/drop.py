@@ -191,7 +191,12 @@ class DropFolder:
         if rejected:
             # The name of a file may have 255 bytes.
             name = os.fsencode(to.name)[:240].decode("utf-8", "ignore") + REASON
-            to.with_name(name).write_text(f"{outcome.reason}\n", "utf-8")
+            reason = to.with_name(name)
+            reason.unlink(
+                missing_ok=True
+            )  # of an earlier file of the name, or a link that somebody has put there
+            with reason.open("x", encoding="utf-8") as file:
+                file.write(f"{outcome.reason}\n")
         outcome.path.rename(to)
         for folder in outcome.path.parents:
             if folder == self._folder:

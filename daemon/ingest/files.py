@@ -89,25 +89,26 @@ class LocalFiles:
     @staticmethod
     def look_at(path: Path) -> File:
         """See `Source`. The file is hashed without being kept."""
-        with _opened(path) as (file, status):
+        with opened(path) as (file, status):
             digest = hashlib.file_digest(file, "sha256").digest()
-            return File(path, _modified(status), digest)
+            return File(path, modified_of(status), digest)
 
     @staticmethod
     def read(path: Path) -> tuple[bytes, File]:
         """See `Source`."""
-        with _opened(path) as (file, status):
+        with opened(path) as (file, status):
             content = file.read(MAX_BYTES + 1)
-        return content, File(path, _modified(status), hashlib.sha256(content).digest())
+        return content, File(path, modified_of(status), hashlib.sha256(content).digest())
 
 
-def _modified(status: os.stat_result) -> datetime:
+def modified_of(status: os.stat_result) -> datetime:
+    """When it was changed last."""
     # A time before 1970 or after now is wrong, and some that a file may have are none in Python.
     return datetime.fromtimestamp(max(0.0, min(status.st_mtime, time.time())), UTC)
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[BufferedReader, os.stat_result]]:
+def opened(path: Path, *, most: int = MAX_BYTES) -> Iterator[tuple[BufferedReader, os.stat_result]]:
     """An open file and its status. A symbolic link at the end of the path is not followed, and a pipe is not waited for."""
     try:
         number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -121,9 +122,9 @@ def _opened(path: Path) -> Iterator[tuple[BufferedReader, os.stat_result]]:
             raise Unreadable("A link leads to it. Name the file itself, or its folder.")
         if not stat.S_ISREG(status.st_mode):
             raise Unreadable("It is not a file. Name files, or folders that contain files.")
-        if status.st_size > MAX_BYTES:
+        if status.st_size > most:
             raise Unreadable(
-                f"It has {status.st_size:,} bytes, the limit is {MAX_BYTES:,}. Split it, or take out pictures."
+                f"It has {status.st_size:,} bytes, the limit is {most:,}. Split it, or take out pictures."
             )
         try:
             yield file, status

@@ -12,6 +12,7 @@ import asyncpg
 
 from daemon.db.pool import Database
 from daemon.ingest.files import File
+from memory.text import is_blank
 from providers.ports import Parsed
 
 NOBODY = "'00000000-0000-0000-0000-000000000000'"
@@ -85,6 +86,11 @@ class ReadFile:
     parsed: Parsed
 
 
+def _title(read: ReadFile) -> str:
+    named = (each for each in (read.parsed.title, Path(read.file.name).stem.strip()) if each)
+    return next((each for each in named if not is_blank(each)), "Untitled")
+
+
 class Refused(Exception):
     """The database refuses this document; the message says why and what to do."""
 
@@ -127,7 +133,7 @@ async def write(
     try:
         rows = await database.fetch(
             WRITE,
-            [f.parsed.title or Path(f.file.name).stem.strip() or "Untitled" for f in files],
+            [_title(f) for f in files],
             [f.parsed.document_type for f in files],
             [f.parsed.text for f in files],
             [json.dumps(m) for m in metadata],

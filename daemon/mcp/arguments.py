@@ -28,6 +28,7 @@ from daemon.db.migration_files import load_sources
 from daemon.db.search_options import ROLES, Of, Option, options_of
 from daemon.ids import id_of
 from daemon.mcp.faults import Refused
+from memory.text import is_blank
 
 LONGEST_TEXT = 100_000
 """Characters of a text. Longer ones are documents: memoryd ingest."""
@@ -39,7 +40,7 @@ SHOWN_ERRORS = 3
 def _plain(text: str) -> str:
     if "\0" in text:
         raise PydanticCustomError("nul", "it contains the character NUL, which the database cannot store")
-    if not text.strip():
+    if is_blank(text):
         raise PydanticCustomError("blank", "it is blank")
     return text
 

@@ -2,7 +2,7 @@
 
 Promise: a request without the token reaches neither the SDK nor the database, but for /health, which says whether it is up,
 and asks the database once a second at most. Hosts and origins that are not this machine are refused, so no page of a browser
-gets in by another name. A call ends when its client is gone, and when the server stops.
+gets in by another name; so is a call without a proper id. A call ends when its client is gone, and when the server stops.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
+import json
 import math
 import socket
 import time
@@ -17,25 +18,79 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from mcp.server import Server
-from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
+from mcp.server.transport_security import RequestBodyLimitMiddleware, TransportSecuritySettings
 from starlette.datastructures import Headers
-from starlette.requests import Request
 from starlette.responses import JSONResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.typing import FilteringBoundLogger
 
 from daemon.asgi import LOOPBACK, serve
+from daemon.host_header import LOCAL, name_in
 from daemon.mcp.hanging_up import EndsWithItsClient, error_answer
 
 PATH = "/mcp"
 HEALTH = "/health"
-SECURITY = TransportSecuritySettings(
-    allowed_hosts=["127.0.0.1:*", "localhost:*", "[::1]:*"],
-    allowed_origins=["http://127.0.0.1:*", "http://localhost:*", "http://[::1]:*"],
-)
 HEALTH_SECONDS = 1.0
 LARGEST_BODY = 16 * 1024 * 1024
 """Bytes. Larger than any text that a tool takes, so that a text which is too long is refused in words for the model."""
+
+
+class OnlyThisMachine:
+    """Lets through what is asked of this machine by its own names, by no page or by one of its own."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope) if scope["type"] == "http" else Headers({"host": LOOPBACK})
+        scheme, _, origin = headers.get("origin", f"http://{LOOPBACK}").partition("://")
+        if name_in(headers.get("host", "")) not in LOCAL:
+            await error_answer(421, "This server is not called by that name.")(scope, receive, send)
+        elif scheme != "http" or name_in(origin) not in LOCAL:
+            await error_answer(403, "Pages of other sites may not ask here.")(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+
+class WellFormed:
+    """Refuses a call that nobody could be answered: the SDK takes one whose id is none for a notification."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "POST":
+            await self._app(scope, receive, send)
+            return
+        whole = [await receive()]  # RequestBodyLimitMiddleware has put it together
+
+        async def again() -> Message:
+            return whole.pop() if whole else await receive()
+
+        trouble = _trouble(whole[0].get("body", b""))
+        answer = self._app if trouble is None else error_answer(400, trouble)
+        await answer(scope, again, send)
+
+
+def _trouble(body: bytes) -> str | None:
+    """What is wrong with a call that Python reads as JSON."""
+    try:
+        call = json.loads(body, parse_constant=_refuse, parse_float=_finite)
+    except OverflowError:
+        return "A number of this call is none that JSON has."
+    except (ValueError, RecursionError):
+        return None  # the SDK says so
+    if isinstance(call, dict) and "id" in call and type(call["id"]) not in (str, int):
+        return "The id of a call is a text or a whole number."
+    return None
+
+
+def _refuse(constant: str) -> float:
+    raise OverflowError(constant)
+
+
+def _finite(text: str) -> float:
+    return value if math.isfinite(value := float(text)) else _refuse(text)
 
 
 class TokenRequired:
@@ -61,12 +116,11 @@ class TokenRequired:
 
 
 class HealthOpen:
-    """Answers GET /health to everybody on this machine: 200, or 503 while the database does not answer."""
+    """Answers GET /health without a token: 200, or 503 while the database does not answer."""
 
     def __init__(self, app: ASGIApp, answers: Callable[[], Awaitable[bool]]) -> None:
         self._app = app
         self._answers = answers
-        self._checks = TransportSecurityMiddleware(SECURITY)
         self._one = asyncio.Lock()
         self._asked, self._up = -math.inf, False
 
@@ -74,10 +128,8 @@ class HealthOpen:
         if scope["type"] != "http" or scope["path"] != HEALTH or scope["method"] not in ("GET", "HEAD"):
             await self._app(scope, receive, send)
             return
-        answer = await self._checks.validate_request(Request(scope))
-        if answer is None:
-            up = await self._is_up()
-            answer = JSONResponse({"status": "ok" if up else "no database"}, status_code=200 if up else 503)
+        up = await self._is_up()
+        answer = JSONResponse({"status": "ok" if up else "no database"}, status_code=200 if up else 503)
         await answer(scope, receive, send)
 
     async def _is_up(self) -> bool:
@@ -107,9 +159,10 @@ async def serve_http(
         stateless_http=True,
         json_response=True,
         max_request_body_size=LARGEST_BODY,
-        transport_security=SECURITY,
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
+    calls = RequestBodyLimitMiddleware(WellFormed(app), LARGEST_BODY)
     host, port = listening.getsockname()[:2]
     logger.info("mcp_listening", url=f"http://{host}:{port}{PATH}")
-    within = HealthOpen(TokenRequired(EndsWithItsClient(app), token, logger=logger), answers)
-    await serve(within, listening, lifespan="on")
+    within = HealthOpen(TokenRequired(EndsWithItsClient(calls), token, logger=logger), answers)
+    await serve(OnlyThisMachine(within), listening, lifespan="on")

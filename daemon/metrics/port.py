@@ -19,6 +19,7 @@ from typing import Protocol
 
 from structlog.typing import FilteringBoundLogger
 
+from daemon.host_header import name_in
 from daemon.logs import describe, frames
 
 MOST_CLIENTS = 128
@@ -186,10 +187,9 @@ class HttpPort:
         """On loopback only by names of this machine: a page of a browser here gets in by a name of its own (DNS rebinding)."""
         if host is None or not self._host.is_loopback:
             return True
-        host = host.lower()
-        name = host if host.endswith("]") else host.rpartition(":")[0] or host
+        name = name_in(host)
         try:
-            return name == "localhost" or ip_address(name.strip("[]")).is_loopback
+            return name == "localhost" or ip_address(name).is_loopback
         except ValueError:
             return False
 

@@ -24,6 +24,8 @@ from daemon.queue.topic import Topic
 from handlers.shared.ports import Job
 
 LAST_CLAIM_SECONDS = 2.0
+LONGEST_WAIT_SECONDS = 60.0
+"""For a provider; a circuit waits no longer of its own accord, but a provider may ask for an hour."""
 
 
 class Worker:
@@ -156,7 +158,8 @@ class Worker:
         await asyncio.sleep(seconds)
 
     async def _wait_for_provider(self) -> None:
-        while not self._stopping and (seconds := self.topic.waits_for()) > 0:
+        # For longer its jobs are begun: what needs no provider is done, and they go back to the queue until it may be asked.
+        while not self._stopping and 0 < (seconds := self.topic.waits_for()) <= LONGEST_WAIT_SECONDS:
             await asyncio.sleep(min(seconds, 1.0))
 
     async def _claim(self) -> list[Job]:

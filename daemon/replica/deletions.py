@@ -1,8 +1,7 @@
 """What people delete: the documents of files that are gone.
 
 Promise: a file counts as deleted when it was gone for a while, and when no other file is still being written, which might be
-the same one under another name. Only a pass that looks at the whole folder says so. Where many are gone at once, a person is
-asked, and nothing is deleted until they say so.
+the same one under another name. Where many are gone at once, a person is asked, and nothing is deleted until they say so.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from datetime import datetime
 from uuid import UUID
 
 from daemon.replica.pass_state import PassState
-from daemon.replica.store.documents import Store
+from daemon.replica.store.documents import BURY, Store
 from memory.replica.decision import ask_first
 
 RECENT_SECONDS = 600.0
@@ -30,15 +29,12 @@ class Deletions:
 
     def are_settled(self, state: PassState, paths: set[str]) -> bool:
         """Whether these files are gone for long enough."""
-        if not state.is_whole:
-            if paths:
-                state.look_everywhere()
-            return False
         clock = time.monotonic()
         self._gone_since = {path: self._gone_since.get(path, clock) for path in paths}
-        if state.files.waiting or any(clock - since < self._settle for since in self._gone_since.values()):
+        if state.files.pause is not None or any(
+            clock - since < self._settle for since in self._gone_since.values()
+        ):
             state.report.waits |= bool(paths)
-            state.report.everything |= bool(paths)
             return False
         return True
 
@@ -51,10 +47,11 @@ class Deletions:
         asked: list[str] = []
         if others or any(base.waits for base in state.bases.values()):
             recent = await self._store.recently_buried(RECENT_SECONDS) if others else 0
-            if ask_first(len(others) + recent, of=state.number() + recent):
+            if ask_first(len(others) + recent, of=len(state.bases) + recent):
                 asked = [state.bases[document].path for document in others]
                 others = {}
             await self._store.ask([*asked, *(state.bases[document].path for document in confirmed)])
         state.report.asked = len(asked)
-        state.report.counts["deleted"] += await self._store.bury(confirmed, confirmed=True)
-        state.report.counts["deleted"] += await self._store.bury(others, confirmed=False)
+        for some, is_confirmed in ((confirmed, True), (others, False)):
+            buried = await self._store.write(BURY, list(some.items()), is_confirmed)
+            state.report.counts["deleted"] += len(buried)

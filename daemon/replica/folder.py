@@ -2,24 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, MutableMapping
+import asyncio
+import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
-from struct import Struct
-from typing import Protocol
+from typing import Protocol, TypeAlias
 from uuid import UUID
 
-SIGNATURE_BYTES = 32
-_ROW = Struct(f"{SIGNATURE_BYTES}sd")
+from memory.replica.paths import IDENTITY
+
 Signature = bytes
-"""SIGNATURE_BYTES of a file: as long as they are the same, the file was most likely not changed."""
-NO_SIGNATURE = bytes(SIGNATURE_BYTES)
+"""As long as it is the same, the file was most likely not changed."""
+NO_SIGNATURE = b""
 """No file has this one."""
 
 
 class FolderUnavailable(Exception):
     """The folder as a whole cannot be used now. The message says why and what to do."""
+
+
+def require_mark(found: str | None, replica: UUID, *, where: str) -> None:
+    """Raises FolderUnavailable unless the folder is this replica's. `found`: what its mark names; None: it has no mark."""
+    if found is None:
+        raise FolderUnavailable(
+            f"{where} has no {IDENTITY}: it is not mounted, or not the replica. Mount it, or correct MEMORYD_REPLICA; or, if "
+            "its files are lost, run: memoryd replica --rewrite"
+        )
+    if found != str(replica):
+        raise FolderUnavailable(f"{where} is the replica of another database. Correct MEMORYD_REPLICA.")
+
+
+def mark_of(replica: UUID) -> bytes:
+    """What is in the file that marks a folder as a replica's."""
+    return (json.dumps({"replica": str(replica), "program": "memoryd"}) + "\n").encode()
+
+
+def marked(content: bytes) -> str:
+    """The replica that such a file names; empty: none."""
+    try:
+        said = json.loads(content)
+    except ValueError:
+        return ""
+    return str(said.get("replica")) if isinstance(said, dict) else ""
 
 
 class Changed(Exception):
@@ -42,63 +68,18 @@ class Entry:
         return datetime.fromtimestamp(self.seconds, UTC)
 
 
-class Entries(MutableMapping[str, Entry]):
-    """Files by their paths. In memory each is one short row of bytes: there may be 100,000."""
-
-    def __init__(self) -> None:
-        self._rows: dict[str, bytes] = {}
-
-    def __getitem__(self, path: str) -> Entry:
-        row = self._rows[path]
-        signature, seconds = _ROW.unpack_from(row)
-        return Entry(signature, seconds, row[_ROW.size :] or None)
-
-    def __setitem__(self, path: str, entry: Entry) -> None:
-        self._rows[path] = _ROW.pack(entry.signature, entry.seconds) + (entry.hash or b"")
-
-    def __delitem__(self, path: str) -> None:
-        del self._rows[path]
-
-    def __contains__(self, path: object) -> bool:
-        return path in self._rows
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._rows)
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def has_hashes(self) -> bool:
-        """Whether one has a hash."""
-        return any(len(row) > _ROW.size for row in self._rows.values())
-
-
 @dataclass(frozen=True, slots=True)
 class Listing:
     """All files of a folder."""
 
-    files: Entries = field(default_factory=Entries)
+    files: dict[str, Entry] = field(default_factory=dict)
     folders: set[str] = field(default_factory=set)
     unread: set[str] = field(default_factory=set)
     """Paths of folders and files that could not be read, or are links: what is in them is not known."""
+    is_young: bool = False
+    """It may lack what was written a short time ago."""
     left_out: int = 0
     """Documents of another program, which are no files."""
-
-    def with_(self, more: Listing) -> Listing:
-        """What both found; `more` is the later one."""
-        files = Entries()
-        files.update(self.files)
-        files.update(more.files)
-        return Listing(
-            files,
-            self.folders | more.folders,
-            self.unread | more.unread,
-            self.left_out + more.left_out,
-        )
-
-    def has_hashes(self) -> bool:
-        """Whether the store tells any hash."""
-        return self.files.has_hashes()
 
     def is_unknown(self, path: str) -> bool:
         """Whether the scan cannot say that there is no such file."""
@@ -128,8 +109,25 @@ def written(path: str) -> str:
     return raw.replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace")
 
 
+Wake: TypeAlias = Callable[[], None]
+"""Something changed."""
+Blind: TypeAlias = Callable[[BaseException], None]
+"""The system tells of no changes, because of this error."""
+
+
 class Folder(Protocol):
-    """A store of files. Its methods block, and are called in threads."""
+    """A store of files. Its methods block, and are called in threads; all but `watch` and `close`."""
+
+    settle_seconds: float
+    """A file that is gone for so long is deleted; one that has not changed for so long is whole."""
+
+    async def watch(
+        self, wake: Wake, blind: Blind, available: asyncio.Event, unavailable: asyncio.Event
+    ) -> None:
+        """Calls `wake` when something changed, while the folder is available; the events say when it is, and is not."""
+
+    def close(self) -> None:
+        """Ends what is running in other threads."""
 
     def check(self, replica: UUID) -> None:
         """Raises FolderUnavailable unless this is the folder of that replica."""
@@ -141,13 +139,6 @@ class Folder(Protocol):
 
     def list(self) -> Listing:
         """All files but hidden ones. Raises FolderUnavailable."""
-        ...
-
-    def look(self, paths: Collection[str]) -> Listing | None:
-        """The same, of these paths and of all that is in those that are folders. Raises FolderUnavailable.
-
-        None: such a folder is listed as a whole, which costs no more.
-        """
         ...
 
     def read(self, path: str) -> bytes:

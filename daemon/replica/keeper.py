@@ -1,8 +1,8 @@
 """The part of a daemon that keeps the replica: it waits for the lease, then for changes, and has them synchronised.
 
 Promise: one daemon at a time works on a replica; when it dies, another one takes it within seconds. Events of the file system
-and of the database only say that a pass is due, and at which files it has to look; every so often there is one that looks at
-all. What fails is tried again, after pauses that grow, and the log says what to do.
+and of the database only say that a pass is due; every so often there is one without. What fails is tried again, after pauses
+that grow, and the log says what to do.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import errno
 import time
-from collections.abc import Collection
 from uuid import UUID
 
 from structlog.typing import FilteringBoundLogger
@@ -20,45 +19,43 @@ from daemon.db.errors import DATABASE_FAULTS, is_gone
 from daemon.db.pool import Database
 from daemon.first_to_end import until_first_ends
 from daemon.logs import describe
-from daemon.replica import location
-from daemon.replica.folder import FolderUnavailable
-from daemon.replica.location import Location
+from daemon.replica.folder import Folder, FolderUnavailable
 from daemon.replica.pass_state import Report
 from daemon.replica.store.documents import LeaseLost, Store
 from daemon.replica.sync import Sync
-from daemon.replica.watch.agenda import Agenda
-from daemon.replica.watch.pauses import Pauses
 
 RENEW_SECONDS = 2.0
-LONGEST_REST_SECONDS = 1.0
+SCAN_SECONDS = 60.0
+"""Between two passes while nothing happens."""
+SHARE = 0.05
+"""Of the time: so much of it such passes may take."""
+LONGEST_REST_SECONDS = 10.0
 """After a pass."""
+LAST_SECONDS = 60.0
+"""While the folder cannot be used, or written: the longest pause. The first one is a second, and each twice the one before."""
+MAX_PASSES = 5
+"""Passes one after the other, each of which left something to do, until there is a pause."""
 
 
 class Replica:
     """Keeps the replica in a folder, until cancelled."""
 
     def __init__(
-        self,
-        place: Location,
-        *,
-        database: Database,
-        daemon_id: UUID,
-        logger: FilteringBoundLogger,
+        self, folder: Folder, *, database: Database, daemon_id: UUID, logger: FilteringBoundLogger
     ) -> None:
-        self._place = place
+        self._folder = folder
         self._database = database
         self._log = logger
         self._store = Store(database, daemon_id)
-        self._due = Agenda()
+        self._due = asyncio.Event()
         self._trouble: str | None = None
+        self._failures, self._passes, self._stuck = 0, 0, 0
         self._available, self._unavailable = asyncio.Event(), asyncio.Event()
-        self._asked, self._asked_entries = 0, 0
-        self._left_out = 0, 0, 0
-        self._bookmark: str | None = None
+        self._told: tuple[int, ...] = (0, 0, 0, 0, 0)
 
     def wake(self) -> None:
-        """Something changed in the database: a pass is due."""
-        self._due.rows()
+        """Something changed in the database, or in the folder: a pass is due."""
+        self._due.set()
 
     async def run(self) -> None:
         """Waits for the lease, and works while it lasts."""
@@ -77,18 +74,18 @@ class Replica:
                         self._log.error("replica_failed", error=describe(error))
                 await asyncio.sleep(RENEW_SECONDS)
         finally:
-            self._place.close()
+            self._folder.close()
             with contextlib.suppress(*DATABASE_FAULTS, asyncio.CancelledError):
                 await asyncio.wait_for(self._store.give_back(), 2.0)
 
     async def _keep(self, replica: UUID) -> None:
         self._log.info("replica_taken", replica=str(replica))
-        sync = Sync(store=self._store, folder=self._place.folder, settle_seconds=self._place.settle_seconds)
-        watch = self._place.watch(self._due.paths, self._blind, self._available, self._unavailable)
+        sync = Sync(store=self._store, folder=self._folder, settle_seconds=self._folder.settle_seconds)
+        watch = self._folder.watch(self.wake, self._blind, self._available, self._unavailable)
         await until_first_ends(self._renew(), watch, self._work(sync, replica))
 
     def _blind(self, error: BaseException) -> None:
-        self._log.warning("replica_not_watched", error=describe(error), scan_seconds=location.SCAN_SECONDS)
+        self._log.warning("replica_not_watched", error=describe(error), scan_seconds=SCAN_SECONDS)
 
     async def _renew(self) -> None:
         """Ends when the replica is another daemon's."""
@@ -99,67 +96,66 @@ class Replica:
                 return
 
     async def _work(self, sync: Sync, replica: UUID) -> None:
-        pauses, prepared = Pauses(location.SCAN_SECONDS), False
-        self._due.everything()
+        prepared = False
         while True:
-            changed, rows = self._due.take()
-            waits = False
+            self._due.clear()
+            began = time.perf_counter()
             try:
                 if not prepared:
-                    await self._resume()
                     await sync.prepare(replica)
                     prepared = True
                     self._unavailable.clear()
                     self._available.set()
-                report, took = await self._pass(
-                    sync, replica, changed if self._place.is_told() else None, rows=rows
-                )
-                await self._keep_bookmark()
+                report = await sync.run(replica)
             except FolderUnavailable as error:
                 await self._tell(str(error))
-                wait, prepared = pauses.unavailable(), False
-                self._due.everything(after=wait)
+                wait, prepared = self._after_failure(), False
                 self._available.clear()
                 self._unavailable.set()
             else:
+                took = time.perf_counter() - began
+                self._say(report, took)
                 await self._tell(None)
-                wait = pauses.after(report, took=took, is_told=self._place.is_told())
-                waits = report.waits
-                if report.is_whole:
-                    self._due.everything(after=pauses.rest)
-                if report.error is not None and wait:
-                    name = errno.errorcode.get(report.error.errno or 0, "?")
-                    self._log.warning(
-                        "replica_write_failed", files=report.failures, error=name, again_seconds=wait
-                    )
-            if wait:
-                await self._due.wait(wait, rows=not waits)
+                wait = self._wait(report, took)
+                # While documents arrive all the time, passes take half of the time at most.
+                await asyncio.sleep(min(took, LONGEST_REST_SECONDS))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(wait):
+                    await self._due.wait()
 
-    async def _pass(
-        self, sync: Sync, replica: UUID, changed: Collection[str] | None, *, rows: bool
-    ) -> tuple[Report, float]:
-        began = time.perf_counter()
-        report = await sync.run(replica, changed, rows=rows)
-        took = time.perf_counter() - began
-        if any(report.counts.values()):
-            counts = {name: count for name, count in report.counts.items() if count}
+    def _wait(self, report: Report, took: float) -> float:
+        """Seconds until the next pass that no event asks for: at once while there is more to do, but not for ever."""
+        self._passes = self._passes + 1 if report.again else 0
+        self._stuck = self._stuck + 1 if report.again and not any(report.counts.values()) else 0
+        if report.error is not None:
+            wait = self._after_failure()
+            name = errno.errorcode.get(report.error.errno or 0, "?")
+            self._log.warning("replica_write_failed", files=report.failures, error=name, again_seconds=wait)
+            return wait
+        self._failures = 0
+        if report.again:
+            # A file that can be listed and not read, for example, is looked at less and less often.
+            pause = min(report.pause * 2.0 ** min(self._stuck, 20), SCAN_SECONDS)
+            return 0.0 if self._passes < MAX_PASSES else pause
+        return report.pause if report.waits else max(SCAN_SECONDS, took / SHARE)
+
+    def _after_failure(self) -> float:
+        self._failures += 1
+        return min(2.0 ** (self._failures - 1), LAST_SECONDS)
+
+    def _say(self, report: Report, took: float) -> None:
+        """Logs what a pass did, and what waits for a person, where that is not as it was."""
+        if counts := {name: count for name, count in report.counts.items() if count}:
             self._log.info("replica_synced", **counts, ms=round(took * 1000))
-        if report.asked and report.asked != self._asked:
+        told = report.asked, report.asked_entries, report.refused, report.not_text, report.copies
+        if told[0] and told[0] != self._told[0]:
             self._log.warning("replica_deletions_wait", files=report.asked)
-        if report.asked_entries and report.asked_entries != self._asked_entries:
+        if told[1] and told[1] != self._told[1]:
             self._log.warning("replica_entries_wait", entries=report.asked_entries)
-        left_out = report.refused, report.not_text, report.copies
-        if any(left_out) and left_out != self._left_out:
-            self._log.warning(
-                "replica_files_left_out",
-                refused=report.refused,
-                not_text=report.not_text,
-                copies=report.copies,
-            )
-        self._asked, self._asked_entries, self._left_out = report.asked, report.asked_entries, left_out
-        # While documents arrive all the time, passes take half of the time at most.
-        await self._due.rest(min(took, LONGEST_REST_SECONDS))
-        return report, took
+        if any(told[2:]) and told[2:] != self._told[2:]:
+            left_out = {"refused": report.refused, "not_text": report.not_text, "copies": report.copies}
+            self._log.warning("replica_files_left_out", **left_out)
+        self._told = told
 
     async def _tell(self, trouble: str | None) -> None:
         await self._store.tell(trouble)
@@ -168,14 +164,3 @@ class Replica:
         elif trouble is None and self._trouble is not None:
             self._log.info("replica_available")
         self._trouble = trouble
-
-    async def _resume(self) -> None:
-        """Where the folder tells of changes since a page token: goes on from the one that was kept."""
-        if (pages := self._place.pages) is not None:
-            pages.resume(await self._store.page_token(pages.name))
-
-    async def _keep_bookmark(self) -> None:
-        pages = self._place.pages
-        if pages is not None and (token := pages.bookmark()) not in (None, self._bookmark):
-            await self._store.keep_page_token(pages.name, token)
-            self._bookmark = token

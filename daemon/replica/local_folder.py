@@ -6,30 +6,46 @@ A file appears as a whole or not at all, and survives a power cut. Only memoryd'
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
-import json
 import os
 import stat
 import struct
 import time
 import uuid
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import aclosing, contextmanager
 from hashlib import sha256
 from io import BufferedReader
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path, PurePosixPath
-from posixpath import split
 from uuid import UUID
 
+from watchfiles import Change
+
 from daemon.open_files import is_local, is_open_for_writing
-from daemon.replica.folder import Changed, Entry, FolderUnavailable, Listing, is_text
-from daemon.replica.watch.own_changes import Mark, OwnChanges, mark
+from daemon.replica.changed_files import SETTLE_SECONDS
+from daemon.replica.folder import (
+    Blind,
+    Changed,
+    Entry,
+    FolderUnavailable,
+    Listing,
+    Wake,
+    is_text,
+    mark_of,
+    marked,
+    require_mark,
+)
+from daemon.watching import NotWatched, changes
 from memory.replica.paths import IDENTITY, USERS
 
 TEMPORARY = ".memoryd-"
+DEBOUNCE_MS = 50
+AGAIN_SECONDS, LONGEST_SECONDS = 0.2, 60.0
+"""Until a folder is watched again. Where that lasts for no change, for twice as long the next time."""
+BLIND_AFTER = 2
+"""Attempts to watch a folder that failed, when a person is told."""
 _SIGNATURE = struct.Struct("<4Q")
 _LONGEST = 2**64 - 1
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -41,30 +57,49 @@ class LocalFolder:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self.settle_seconds = SETTLE_SECONDS
         self._local_device: int | None = None
         """The device of the root, if only this machine writes to it."""
-        self._own = OwnChanges()
+
+    async def watch(
+        self, wake: Wake, blind: Blind, available: asyncio.Event, unavailable: asyncio.Event
+    ) -> None:
+        """See `Folder`. When the folder was away, it may be another one by now: it is watched again."""
+
+        def is_seen(_change: Change, path: str) -> bool:
+            return path == os.fspath(self.root) or not Path(path).name.startswith(".")
+
+        options = {"debounce": DEBOUNCE_MS, "step": DEBOUNCE_MS, "stop_event": unavailable}
+        failures = 0
+        while True:
+            await available.wait()
+            # As soon as it is watched: a pass may have listed it before, and missed what changed in between.
+            asyncio.get_running_loop().call_soon(wake)
+            try:
+                async with aclosing(changes(self.root, watch_filter=is_seen, **options)) as found:
+                    async for _ in found:
+                        failures = 0
+                        wake()
+            except NotWatched as error:
+                failures += 1
+                if failures == BLIND_AFTER and not isinstance(error.__cause__, FileNotFoundError):
+                    blind(error.__cause__ or error)
+            if available.is_set():
+                await asyncio.sleep(min(AGAIN_SECONDS * 2 ** min(failures, 20), LONGEST_SECONDS))
+
+    def close(self) -> None:
+        """See `Folder`."""
 
     def check(self, replica: UUID) -> None:
         """See `Folder`."""
-        found = self._identity()
-        if found is None:
-            raise FolderUnavailable(
-                f"The folder {self.root} has no {IDENTITY}: it is not mounted, or not the replica. Mount it; or, if its files "
-                "are lost, run: memoryd replica --rewrite"
-            )
-        if found != str(replica):
-            raise FolderUnavailable(
-                f"The folder {self.root} is the replica of another database. Correct MEMORYD_REPLICA."
-            )
+        require_mark(self._identity(), replica, where=f"The folder {self.root}")
 
     def identify(self, replica: UUID) -> None:
         """See `Folder`."""
         try:
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
             if self._identity() is None:
-                said = json.dumps({"replica": str(replica), "program": "memoryd"}) + "\n"
-                self.write(IDENTITY, said.encode(), replaces=None)
+                self.write(IDENTITY, mark_of(replica), replaces=None)
         except OSError as error:
             raise _unavailable(self.root, error) from None
         self.check(replica)
@@ -78,15 +113,6 @@ class LocalFolder:
                 _list(root, "", listing)
             except OSError as error:
                 raise _unavailable(self.root, error) from None
-        return listing
-
-    def look(self, paths: Collection[str]) -> Listing:
-        """See `Folder`."""
-        listing = Listing()
-        with self._opened_root() as root:
-            self._local_device = os.fstat(root).st_dev if is_local(self.root) else None
-            for folder, names in groupby(sorted(map(split, paths)), key=itemgetter(0)):
-                _look(root, folder, [name for _, name in names], listing)
         return listing
 
     def read(self, path: str) -> bytes:
@@ -110,20 +136,19 @@ class LocalFolder:
         try:
             # Another folder may be in the root's place: for a file that is to be replaced nothing is made in that one.
             with self._opened_parent(path, make=replaces is None) as (folder, name):
-                self._write(folder, name, path, content, replaces)
+                self._write(folder, name, content, replaces)
         except FileNotFoundError:
             raise Changed from None
 
-    def _write(self, folder: int, name: str, path: str, content: bytes, replaces: bytes | None) -> None:
+    def _write(self, folder: int, name: str, content: bytes, replaces: bytes | None) -> None:
         temporary = f"{TEMPORARY}{uuid.uuid4().hex}"
         try:
-            left = _create(folder, temporary, content)
+            _create(folder, temporary, content)
             if replaces is None:
                 _put_new(folder, temporary, name)
             else:
                 _require(folder, name, replaces)
                 os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-            self._own.remember(path, left)
             os.fsync(folder)
         finally:
             with contextlib.suppress(OSError):
@@ -134,7 +159,6 @@ class LocalFolder:
         with self._opened_parent(path) as (folder, name):
             _require(folder, name, replaces)
             os.unlink(name, dir_fd=folder)
-            self._own.remember(path, None)
             os.fsync(folder)
         self._remove_empty(path)
 
@@ -148,19 +172,6 @@ class LocalFolder:
             os.fsync(folder)
         self._remove_empty(path)
 
-    def is_own_work(self, path: str) -> bool:
-        """Whether a path is as memoryd left it: an event of it tells nothing new."""
-        if path not in self._own:
-            return False
-        try:
-            with self._opened_parent(path) as (folder, name):
-                found = mark(os.stat(name, dir_fd=folder, follow_symlinks=False))
-        except FileNotFoundError:
-            return self._own.is_as_left(path, None)
-        except (OSError, FolderUnavailable):
-            return False
-        return self._own.is_as_left(path, found)
-
     def clean(self) -> None:
         """See `Folder`."""
         for folder, _, names in os.walk(self.root):
@@ -172,14 +183,11 @@ class LocalFolder:
     def _identity(self) -> str | None:
         try:
             with self._opened_root() as root:
-                said = json.loads(_read(root, IDENTITY))
+                return marked(_read(root, IDENTITY))
         except FileNotFoundError:
             return None
         except OSError as error:
             raise _unavailable(self.root, error) from None
-        except ValueError:
-            return ""
-        return str(said.get("replica")) if isinstance(said, dict) else ""
 
     def _remove_empty(self, path: str) -> None:
         """Folders of users go with their last file: their name says who the user was."""
@@ -222,54 +230,28 @@ class LocalFolder:
 
 
 def _list(folder: int, prefix: str, listing: Listing) -> None:
+    """The files of a folder, with all that is in its folders. Hidden ones are left out."""
     with os.scandir(folder) as found:
-        names = [one.name for one in found]
+        names = [one.name for one in found if not one.name.startswith(".")]
     for name in names:
-        _list_one(folder, prefix, name, listing)
-
-
-def _list_one(folder: int, prefix: str, name: str, listing: Listing) -> None:
-    """A file, or a folder with all that is in it. Hidden ones are left out."""
-    path = prefix + name
-    if name.startswith("."):
-        return
-    try:
-        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        if stat.S_ISDIR(found.st_mode):
-            listing.folders.add(path)
-            inner = os.open(name, _FOLDER, dir_fd=folder)
-            try:
-                _list(inner, f"{path}/", listing)
-            finally:
-                os.close(inner)
-        elif stat.S_ISREG(found.st_mode) and is_text(path):
-            listing.files[path] = _entry(found)
-        else:
+        path = prefix + name
+        try:
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if stat.S_ISDIR(status.st_mode):
+                listing.folders.add(path)
+                inner = os.open(name, _FOLDER, dir_fd=folder)
+                try:
+                    _list(inner, f"{path}/", listing)
+                finally:
+                    os.close(inner)
+            elif stat.S_ISREG(status.st_mode) and is_text(path):
+                listing.files[path] = _entry(status)
+            else:
+                listing.unread.add(path)
+        except FileNotFoundError:
+            pass  # it was deleted meanwhile
+        except OSError:
             listing.unread.add(path)
-    except FileNotFoundError:
-        pass  # it was deleted meanwhile
-    except OSError:
-        listing.unread.add(path)
-
-
-def _look(root: int, folder: str, names: list[str], listing: Listing) -> None:
-    """Files and folders of one folder, which is opened part by part: a link on the way is not followed."""
-    parts = PurePosixPath(folder).parts
-    if any(part.startswith(".") for part in parts):
-        return
-    with contextlib.ExitStack() as stack:
-        inner = root
-        for number, part in enumerate(parts, start=1):
-            try:
-                inner = os.open(part, _FOLDER, dir_fd=inner)
-            except FileNotFoundError:
-                return
-            except OSError:
-                listing.unread.add("/".join(parts[:number]))
-                return
-            stack.callback(os.close, inner)
-        for name in names:
-            _list_one(inner, f"{folder}/" if folder else "", name, listing)
 
 
 def _entry(found: os.stat_result) -> Entry:
@@ -293,7 +275,7 @@ def _read(folder: int, name: str) -> bytes:
         return file.read()
 
 
-def _create(folder: int, name: str, content: bytes) -> Mark:
+def _create(folder: int, name: str, content: bytes) -> None:
     made = os.open(
         name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder
     )
@@ -301,7 +283,6 @@ def _create(folder: int, name: str, content: bytes) -> Mark:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-        return mark(os.fstat(file.fileno()))
 
 
 def _put_new(folder: int, temporary: str, name: str) -> None:

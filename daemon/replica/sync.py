@@ -24,30 +24,39 @@ its base. No transaction is open while a file is read or written.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from hashlib import sha256
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
+from daemon.replica.changed_files import SETTLE_SECONDS, ChangedFiles, FileText
 from daemon.replica.deletions import Deletions
 from daemon.replica.documents.conflicts import Conflicts
 from daemon.replica.documents.ignored_files import IgnoredFiles
 from daemon.replica.documents.index import Index
 from daemon.replica.entries.sync import Collections
-from daemon.replica.files.changed import ChangedFiles
-from daemon.replica.files.stability import SETTLE_SECONDS
-from daemon.replica.files.texts import FileText
 from daemon.replica.folder import Folder
 from daemon.replica.pass_state import LeftOut, PassState, Report, Writer
-from daemon.replica.store.documents import Addition, Base, Document, Edit, Noted, Store
+from daemon.replica.store.documents import (
+    ADD,
+    FORGET,
+    GIVE,
+    NOTE,
+    TAKE,
+    Base,
+    Document,
+    Edit,
+    Noted,
+    Store,
+)
 from daemon.replica.store.statements import accepted
 from daemon.replica.survey import Survey
 from memory.replica.decision import Action, Row, began_from, began_of, decide, is_old
-from memory.replica.document_file import Found, write
+from memory.replica.document_file import Found, Text, write
 from memory.replica.paths import key, path_for, source_of, title_of, user_of
 
 BATCH = 100
@@ -65,8 +74,6 @@ class _Results:
     forgotten: list[tuple[UUID, None]] = field(default_factory=list)
     given: dict[UUID, str] = field(default_factory=dict)
     gone: dict[UUID, datetime] = field(default_factory=dict)
-    unlisted: set[UUID] = field(default_factory=set)
-    """Documents whose edit changes nothing of what Index.md says."""
 
 
 class Sync:
@@ -88,20 +95,14 @@ class Sync:
 
     async def prepare(self, replica: UUID) -> None:
         """Makes the folder ready. A folder without the replica's mark is taken only while no file is known."""
-        if not await self._store.has_files() and not await self._collections.has_files():
+        if not await self._store.has_files():
             await asyncio.to_thread(self._folder.identify, replica)
         await asyncio.to_thread(self._folder.check, replica)
         await asyncio.to_thread(self._folder.clean)
 
-    async def run(
-        self, replica: UUID, changed: Collection[str] | None = None, *, rows: bool = True
-    ) -> Report:
-        """One pass. Raises FolderUnavailable, LeaseLost, and what the database raises.
-
-        `changed`: it looks only at what is at these paths, and at what an earlier pass left; None: at everything. `rows`:
-        documents may have changed too.
-        """
-        state = await self._survey.look(replica, changed, rows=rows)
+    async def run(self, replica: UUID) -> Report:
+        """One pass. Raises FolderUnavailable, LeaseLost, and what the database raises."""
+        state = await self._survey.look(replica)
         await self._ignored.erase_again(state, self._collections.known)
         self._collections.claim(state)
         conflicts = await self._store.conflicts()
@@ -109,8 +110,6 @@ class Sync:
         gone = await self._compare(state)
         # First what people wrote into files of conflicts: one of these may become the document's text.
         await self._conflicts.run(state, conflicts, conflict_paths)
-        if not state.is_whole:
-            state.note_waiting()
         if self._deletions.are_settled(state, {state.bases[document].path for document in gone}):
             gone = await self._conflicts.promote(state, conflicts, conflict_paths, gone)
             await self._deletions.bury(state, gone)
@@ -118,10 +117,7 @@ class Sync:
         await self._add(state, new)
         await self._collections.run(state)
         await self._ignored.tell(state)
-        await self._index.make_room(state)
-        state.release()
         await self._index.run(state)
-        self._survey.leave(state)
         return state.report
 
     async def _compare(self, state: PassState) -> dict[UUID, datetime]:
@@ -129,15 +125,12 @@ class Sync:
         changed = [
             document
             for document, base in state.bases.items()
-            if (path := state.paths.get(document)) is None or not state.files.known.has_hash(path, base.file)
+            if (file := state.known(document)) is None or file.hash != base.file
         ]
         changed += [document for document in state.paths if document not in state.bases]
-        due = await self._store.to_compare(changed) if state.due is None else _both(changed, state.due)
-        await self._survey.recall(state, due)
-        await self._ignored.erase(state, [one for one in due if state.paths.get(one) in state.files.unread])
-        ids = [document for document in due if state.paths.get(document) not in state.files.unknown]
+        due = await self._store.to_compare(changed)
         gone: dict[UUID, datetime] = {}
-        for some in batches(ids, BATCH):
+        for some in batches(due, BATCH):
             rows = await self._store.documents(some)
             await self._store.entries.learn_homes(state.homes, _new_users(rows.values(), state))
             results = _Results()
@@ -148,15 +141,13 @@ class Sync:
         return gone
 
     async def _finish(self, state: PassState, results: _Results) -> None:
-        await self._store.note(results.noted)
-        await self._store.forget(results.forgotten)
-        await self._store.give(results.given)
-        taken: set[UUID] = set()
+        await self._store.write(NOTE, results.noted)
+        await self._store.write(FORGET, results.forgotten)
+        await self._store.write(GIVE, list(results.given.items()))
         refused = state.report.refused
-        for some in await accepted(self._store.take, results.edits, partial(_refuse, state)):
-            taken |= some
+        take, refuse = partial(self._store.write, TAKE), partial(_refuse, state)
+        taken = {row[0] for row in await accepted(take, results.edits, refuse)}
         state.report.counts["taken"] += len(taken)
-        state.report.unlisted += len(taken & results.unlisted)
         state.report.counts["conflicts"] += sum(e.lost for e in results.edits if e.document in taken)
         # Their front matter is written in the next pass, or they are compared with the row as it is by then.
         state.report.again |= len(results.edits) > state.report.refused - refused or bool(results.given)
@@ -165,28 +156,42 @@ class Sync:
         self, state: PassState, document: UUID, row: Document | None, results: _Results
     ) -> None:
         file, path = state.known(document), state.paths.get(document, "")
+        if path in state.files.unknown:
+            if row is None and (other := state.files.unread.get(path)) is not None:
+                # The document was erased, and its file is no text by now.
+                await self._remove(state, document, path, other, results)
+            return
         said = None if file is None else await self._writer.content(state, path, file)
         if file is not None and said is None:
             return  # it has changed since it was read: the next pass sees what it is
-        if file is None and state.is_missing(document):
-            return
         match _action(state, document, row, said):
             case Action.NOTHING | Action.NOTE | Action.WRITE as action if row and row.row is Row.THERE:
-                await self._write(state, row, action, results, said)
+                await self._write(state, row, action, results)
             case Action.TAKE | Action.TAKE_BOTH as action if row and file and said:
                 _take(state, row, results, path, file, said, lost=action is Action.TAKE_BOTH)
             case Action.BURY if row:
                 results.gone[document] = row.version
             case Action.REMOVE if file:
-                if await self._writer.remove(state, path, replaces=file.hash, for_good=row is None):
-                    results.forgotten.append((document, None))
-                    state.report.counts["removed"] += 1
+                await self._remove(state, document, path, file, results, for_good=row is None)
             case Action.FORGET:
                 results.forgotten.append((document, None))
 
-    async def _write(
-        self, state: PassState, row: Document, action: Action, results: _Results, said: Found | None
+    async def _remove(
+        self,
+        state: PassState,
+        document: UUID,
+        path: str,
+        file: FileText,
+        results: _Results,
+        *,
+        for_good: bool = True,
     ) -> None:
+        if await self._writer.remove(state, path, replaces=file.hash, for_good=for_good):
+            results.forgotten.append((document, None))
+            state.report.counts["removed"] += 1
+            state.report.left_out.pop(path, None)
+
+    async def _write(self, state: PassState, row: Document, action: Action, results: _Results) -> None:
         """Writes a document's file unless it is as it should be."""
         assert row.text is not None
         base, file, path = state.bases.get(row.id), state.known(row.id), state.paths.get(row.id)
@@ -211,7 +216,6 @@ class Sync:
             if not await self._writer.write(state, path, content, replaces=replaces):
                 return
             state.report.counts["written"] += 1
-            state.report.unlisted += said is not None and said.text(row.title).title == row.title
         now = row.text.digest()
         began = None if base is None else began_from(base.base, base.began, now=now)
         results.noted.append(Noted(path, row.id, None, row.user, now, hashed, row.version, began))
@@ -224,14 +228,14 @@ class Sync:
                 file = state.files.known[path]
                 if (said := await self._writer.content(state, path, file)) is not None:
                     additions.append(_addition(path, said, file, state))
-            added = sum(await accepted(self._store.add, additions, partial(_refuse, state)))
-            state.report.counts["added"] += added
-            state.report.again |= added > 0
+            added = await accepted(partial(self._store.write, ADD), additions, partial(_refuse, state))
+            state.report.counts["added"] += len(added)
+            state.report.again |= bool(added)
 
 
-def _refuse(state: PassState, one: Edit | Addition) -> None:
+def _refuse(state: PassState, one: tuple[Any, ...]) -> None:
     state.report.refused += 1
-    state.report.left_out[one.path] = LeftOut.REFUSED
+    state.report.left_out[one[0]] = LeftOut.REFUSED
 
 
 def _is_left(file: FileText, row: Document, base: Base | None) -> bool:
@@ -277,50 +281,24 @@ def _action(state: PassState, document: UUID, row: Document | None, said: Found 
 def _take(
     state: PassState, row: Document, results: _Results, path: str, file: FileText, said: Found, *, lost: bool
 ) -> None:
-    """Notes what a person wrote into a document's file; a document of chunks that its writer brought is not edited."""
-    if row.is_of_chunks:
-        state.report.left_out[path] = LeftOut.CHUNKS
-        return
-    results.edits.append(_edit(path, row, said, file, state, lost=lost))
-    if said.text(row.title).title == row.title and not lost:
-        results.unlisted.add(row.id)
-
-
-def _edit(path: str, row: Document, said: Found, file: FileText, state: PassState, *, lost: bool) -> Edit:
+    """Notes what a person wrote into a document's file."""
     text, base = said.text(row.title), state.bases.get(row.id)
-    return Edit(
-        path,
-        row.id,
-        row.version,
-        lost,
-        text.title,
-        text.body,
-        text.front_matter,
-        state.listing.files[path].modified,
-        text.digest(),
-        file.hash,
-        began_of(said.began, before=None if base is None else base.began),
-    )
+    began = began_of(said.began, before=None if base is None else base.began)
+    columns = _columns(text, path, file, state)
+    results.edits.append(Edit(path, row.id, row.version, lost, *columns, began))
 
 
-def _addition(path: str, said: Found, file: FileText, state: PassState) -> Addition:
-    text = said.text(title_of(path))
-    return Addition(
-        path,
-        user_of(path),
-        source_of(path),
-        text.title,
-        text.body,
-        text.front_matter,
-        state.listing.files[path].modified,
-        text.digest(),
-        file.hash,
-        said.began,
-    )
+def _addition(path: str, said: Found, file: FileText, state: PassState) -> tuple[Any, ...]:
+    columns = _columns(said.text(title_of(path)), path, file, state)
+    return path, user_of(path), source_of(path), *columns, said.began
 
 
-def _both(some: Iterable[UUID], others: Iterable[UUID]) -> list[UUID]:
-    return list(dict.fromkeys([*some, *others]))
+def _columns(
+    text: Text, path: str, file: FileText, state: PassState
+) -> tuple[str, str, str, datetime, bytes, bytes]:
+    """What the database is told of a file and its text."""
+    modified = state.listing.files[path].modified
+    return text.title, text.body, text.front_matter, modified, text.digest(), file.hash
 
 
 def batches(things: Sequence[T], size: int) -> Iterator[list[T]]:

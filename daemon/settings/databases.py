@@ -1,6 +1,7 @@
-"""MEMORYD_DATABASE_URLS: many databases for one process, each with a name.
+"""URLs of databases; and MEMORYD_DATABASE_URLS: many databases for one process, each with a name.
 
-Promise: what cannot be read whole is refused whole, with one sentence that shows no password.
+Promise: what cannot be read whole is refused whole, with one sentence that shows no password. A library that was given such a
+URL would quote what it takes for a host, a port or an option: of a password with a # or a / in it, the beginning.
 """
 
 from __future__ import annotations
@@ -14,7 +15,18 @@ from urllib.parse import parse_qs, unquote, urlsplit
 NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")
 NAMES_ARE = "a name is 1 to 63 of a to z, 0 to 9, _, . and -, and begins with a letter or a digit"
 MAX_BYTES = 5_000_000
-SCHEMES = ("postgresql", "postgres")
+MOST_PORTS = 65_535
+
+FORM = (
+    "It has the form postgresql://user:password@host:port/database; "
+    "in the password write %23 for #, %2F for /, %3F for ?, %40 for @."
+)
+_HOST = r"(\[[0-9a-fA-F:.%]+\]|[^\[\]:@/?#,]*)(:[0-9]{0,5})?"
+_URL = re.compile(
+    rf"postgres(ql)?://(?P<user>[^/?#\[\]]*@)?(?P<hosts>{_HOST}(,{_HOST})*)"
+    r"(/[^/?#@]*)?(\?[^=&#;]+=[^&#;]*(&([^=&#;]+=[^&#;]*)?)*)?"
+)
+_MISTAKEN = re.compile(r"[\x00-\x1f]|%(?![0-9a-fA-F]{2})|%00|[?&]port=[^&]*[^0-9,&]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +76,8 @@ def parse_databases(entries: Sequence[str], *, where: str) -> tuple[NamedDatabas
     addresses: dict[tuple[str, str, str], str] = {}
     for number, entry in enumerate(entries, 1):
         name, separator, url = entry.partition("=")
-        if not separator or "://" in name:
+        # Of a password with a space and a = in it the rest looks like NAME=.
+        if not separator or "://" in name or "://" not in url:
             raise ValueError(f"{where}: entry {number} is not NAME=URL, such as acme=postgresql://host/acme.")
         if not NAME.fullmatch(name):
             raise ValueError(f"{where}: {name[:80]!r} is no name of a database: {NAMES_ARE}.")
@@ -74,20 +87,32 @@ def parse_databases(entries: Sequence[str], *, where: str) -> tuple[NamedDatabas
         if address in addresses:
             raise ValueError(f"{where}: {addresses[address]} and {name} are two names for one database.")
         addresses[address] = name
-        found[name] = NamedDatabase(name, url)
+        found[name] = NamedDatabase(name, readable(url, where))
     if not found:
         raise ValueError(f"{where} names no database. Write NAME=URL, such as acme=postgresql://host/acme.")
     return tuple(found.values())
 
 
+def readable(url: str, which: str) -> str:
+    """The URL, as every library reads it. Raises ValueError, a sentence that begins with `which` and shows nothing of it."""
+    if any(character.isspace() for character in url):
+        raise ValueError(f"{which} has white space in it. {FORM}")
+    found = _URL.fullmatch(url)
+    user, hosts = ("", "") if found is None else (found["user"] or "", found["hosts"])
+    ports = re.findall(r":([0-9]+)(?=,|$)", hosts)
+    lost = hosts and not user and "@" in url  # what stands before it is the beginning of a password
+    if found is None or _MISTAKEN.search(url) or lost or any(int(port) > MOST_PORTS for port in ports):
+        raise ValueError(f"{which} cannot be read. {FORM}")
+    scheme, _, rest = url.partition("://")
+    return f"{scheme}://{user[:-1].replace('@', '%40')}{user[-1:]}{rest[len(user) :]}"
+
+
 def address_of(url: str) -> str:
     """Where a database is, as host:port/name, without user, password and parameters: fit for a log line."""
     try:
-        parts, (host, port, database) = urlsplit(url), _host_port_name(url)
+        host, port, database = _host_port_name(readable(url, "It"))
     except ValueError:
         return "?"
-    if "@" in parts.path or ("@" in url and "@" not in parts.netloc):
-        return "?"  # of a password with a slash in it the beginning looks like a host
     return (
         f"{host or 'local'}{'' if ':' in host.rpartition(']')[2] or ',' in host else f':{port}'}/{database}"
     )
@@ -104,16 +129,8 @@ def _host_port_name(url: str) -> tuple[str, str, str]:
 
 def _address(url: str, which: str) -> tuple[str, str, str]:
     """Where a database is: host, port and name, from the URL or its parameters."""
-    form = "It has the form postgresql://user:password@host:port/database"
-    if any(character.isspace() for character in url):
-        raise ValueError(f"{which} has white space in it. {form}.")
-    try:
-        parts = urlsplit(url)
-        host, port, database = _host_port_name(url)
-    except ValueError:
-        raise ValueError(f"{which} cannot be read. {form}; in it write %23 for #, %2F for /.") from None
-    if "@" in parts.path:
-        raise ValueError(f"{which} cannot be read. {form}; in the password write %2F for /.")
-    if parts.scheme not in SCHEMES or not database:
-        raise ValueError(f"{which} names no database. {form}.")
+    is_ours = url.startswith(("postgresql://", "postgres://"))
+    host, port, database = _host_port_name(readable(url, which)) if is_ours else ("", "", "")
+    if not database:
+        raise ValueError(f"{which} names no database. {FORM}")
     return host.lower(), port, database

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 from dotenv import dotenv_values
 
@@ -22,7 +23,9 @@ NAMED_BY = "MEMORYD_ENV_FILE"
 URLS = frozenset({"DATABASE_URL", "MEMORYD_DATABASE_URL", "MEMORYD_DATABASE_URLS"})
 DATABASES = URLS | {"MEMORYD_DATA_DIR"}
 """The variables that name a database."""
-_PASSWORD = re.compile(r"://[^/@\s]*:[^/@\s]+@|[?&]password=")
+_QUOTED = re.compile(r"\$\{([^}:]*)")
+_SERVICE = re.compile(r"[?&]service=")
+"""It may have a password, which stands in ~/.pg_service.conf, and goes to the URL's own host."""
 
 # What stands in one line has one meaning: of several names the environment's goes before all of the file's.
 _ONE = (
@@ -38,7 +41,7 @@ SENT: tuple[tuple[frozenset[str], frozenset[str]], ...] = (
     (_ONE[1], frozenset({"MEMORYD_IPFS_URL"})),
     (_ONE[3], frozenset({"MEMORYD_EVM_RPC_URL"})),
     (_ONE[4], frozenset({"MEMORYD_GDRIVE_URL"})),
-    (frozenset({"PGPASSWORD"}), URLS),
+    (frozenset({"PGPASSWORD", "PGSERVICE"}), URLS),
 )
 """Secrets, each with where it goes."""
 
@@ -144,16 +147,52 @@ def astray(variables: Mapping[str, str]) -> str | None:
     if os.environ.get(NAMED_BY):
         return None
     ours = _of_environment()
+    if (quoted := _quoted(variables.keys())) is not None:
+        return _elsewhere(quoted[0], "the environment", quoted[1])
     for secrets, addresses in SENT:
         for address in sorted(addresses & variables.keys()):
-            if address in URLS and all(map(_PASSWORD.search, variables[address].split())):
-                continue  # it brings a password of its own
+            if address in URLS and all(map(_brings_password, variables[address].split())):
+                continue
             if (secret := next(iter(sorted(secrets & ours)), None)) is not None:
                 return (
                     f"{secret} stands in the environment, and {address} in the file .env of this folder: a secret would go to "
                     f"an address that may be a stranger's. Set both in one place, or name the file: {NAMED_BY}=.env"
                 )
+            if address in URLS and _SERVICE.search(variables[address]):
+                return _elsewhere("the service", "~/.pg_service.conf", address)
     return None
+
+
+def _elsewhere(what: str, where: str, address: str) -> str:
+    return (
+        f"{address} in the file .env of this folder names {what} of {where}: a secret would go to an address that may be a "
+        f"stranger's. Write it out, or name the file: {NAMED_BY}=.env"
+    )
+
+
+def _quoted(names: Collection[str]) -> tuple[str, str] | None:
+    """Which variable of the environment the file quotes (${NAME}) in what goes to an address; and in which of these names."""
+    sent = set[str]().union(*(secrets | addresses for secrets, addresses in SENT), ENDPOINTS, HEADERS)
+    seen: set[str] = set()
+    path = env_file()
+    raw = {} if path is None else dotenv_values(path, encoding=ENCODING, interpolate=False)
+    for name, value in raw.items():
+        for quoted in _QUOTED.findall(value or "") if name.upper() in names and name.upper() in sent else ():
+            if quoted not in seen and quoted in os.environ:
+                return quoted, name
+        seen.add(name)
+    return None
+
+
+def _brings_password(given: str) -> bool:
+    """Whether a URL, or NAME=URL, has a password of its own, as the drivers read it: then they look for no other."""
+    scheme, _, rest = given.partition("://")
+    try:
+        parts = urlsplit(f"{scheme.rpartition('=')[2]}://{rest}")
+        whole = parts.netloc.count("@") <= 1  # else each driver reads another host
+        return whole and bool(parts.password or parse_qs(parts.query).get("password"))
+    except ValueError:
+        return False
 
 
 def heed_variables_of_file(prefix: str) -> None:

@@ -7,7 +7,14 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, Field, SecretStr
 
-from daemon.settings.values import A_CENTURY, agent_name, known_languages, not_by_rules, secret_names
+from daemon.settings.values import (
+    A_CENTURY,
+    agent_name,
+    http_url,
+    known_languages,
+    not_by_rules,
+    secret_names,
+)
 
 
 class Models(BaseModel):
@@ -52,7 +59,7 @@ class Models(BaseModel):
         validation_alias=AliasChoices("MEMORYD_OPENAI_API_KEY", "OPENAI_API_KEY"),
         description="Key of the OpenAI or compatible server. Many local ones need none.",
     )
-    openai_base_url: str | None = Field(
+    openai_base_url: Annotated[str, AfterValidator(http_url)] | None = Field(
         None, description="Address of a server with OpenAI's protocol. Empty: OpenAI's own."
     )
     provider_timeout_seconds: Annotated[float, Field(gt=0, le=3600)] = Field(
@@ -114,7 +121,7 @@ class Replica(BaseModel):
     gdrive_poll_seconds: Annotated[float, Field(ge=1, le=86_400)] = Field(
         10.0, description="Pause between two questions to Google Drive for changes."
     )
-    gdrive_url: str | None = Field(
+    gdrive_url: Annotated[str, AfterValidator(http_url)] | None = Field(
         None, description="Address of a server that speaks Drive v3. Empty: Google's own."
     )
 

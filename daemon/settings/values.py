@@ -10,6 +10,10 @@ from pydantic_core import PydanticCustomError
 
 FIELD = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 """The name of a secret field."""
+URL = re.compile(
+    r"https?://(?:[^\s/?#@\[\]]*@)?(?:\[[0-9a-f:.%]+\]|[^\s/?#@:\[\]]+)(?::([0-9]{0,5}))?(?:[/?][^\s#]*)?",
+    re.IGNORECASE,
+)
 A_CENTURY = 876_000
 """In hours. Longer times would not fit into Postgres' timestamps."""
 
@@ -66,6 +70,17 @@ def secret_names(text: str) -> str:
             raise PydanticCustomError(
                 "secret_fields", "names of your own: memoryd itself writes and reads that field"
             )
+    return text
+
+
+def http_url(text: str) -> str:
+    """Passes the address of a server. What else is given a library would quote: of a password with a / in it, the beginning."""
+    found = URL.fullmatch(text)
+    if found is None or int(found[1] or 0) > 65535:
+        raise PydanticCustomError(
+            "http_url",
+            "an address such as https://llm.example/v1; in a password write %23 for #, %2F for /, %3F for ?, %40 for @",
+        )
     return text
 
 

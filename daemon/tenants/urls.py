@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
-from daemon.settings.databases import SCHEMES
+from daemon.settings.databases import readable
 
 _OF_DATABASE = ("dbname", "database")
 
@@ -19,22 +19,14 @@ class TenantError(ValueError):
 def on_database(url: str, database: str) -> str:
     """The same server, user and parameters with another database. Raises TenantError for what is no URL of Postgres."""
     try:
-        parts = urlsplit(url)
-    except ValueError:
-        raise TenantError(_FORM) from None
-    if parts.scheme not in SCHEMES or "@" in parts.path or "#" in url:
-        raise TenantError(_FORM)
+        parts = urlsplit(readable(url, "The URL of the server"))
+    except ValueError as error:
+        raise TenantError(str(error)) from None
     query = "&".join(
         one for one in parts.query.split("&") if one and one.partition("=")[0] not in _OF_DATABASE
     )
     # Put together by hand: urlunsplit leaves the slashes away where there is no host.
     return f"{parts.scheme}://{parts.netloc}/{quote(database, safe='')}{'?' if query else ''}{query}"
-
-
-_FORM = (
-    "The URL of the server cannot be read. It has the form postgresql://user:password@host:port; "
-    "in the password write %23 for #, %2F for /, %3F for ?, %40 for @."
-)
 
 
 def database_of(url: str) -> str:

@@ -31,7 +31,7 @@ CHECKPOINTS = "select size, root, note, verifier from memoryd.trail_checkpoints 
 # is_empty: it shows nothing that its leaf does not protect. filled_again: by an import of an older memoryd, which brought
 # no salt back; so nobody can tell any more whether it is what was anchored.
 LEAVES = """
-select l.position, l.anchor_id, l.leaf, l.salt, a.id is not null as there,
+select l.id, l.position, l.anchor_id, l.leaf, l.salt, a.id is not null as there,
        a.payload = '{"erased": true}' and a.category is null and a.created_at is null and a.cid is null
            and a.chain_tx is null and a.memory_id is null and l.user_id is null and l.memory_id is null
            and (a.previous_hash is null or not l.chained) as is_empty,
@@ -51,10 +51,9 @@ left join lateral (
 left join lateral (
     select r.reference from memoryd.trail_receipts r where r.anchor_id = a.id and r.final and r.ledger = any($3) limit 1
 ) c on true
-where l.position > $1
-order by l.position
-limit $2
 """
+PLACED = f"{LEAVES} where l.position > $1 order by l.position limit $2"
+WAITING = f"{LEAVES} where l.position is null and l.id > $1 order by l.id limit $2"
 # In one statement: what is erased, linked again or given a position meanwhile is no break.
 CHAINS = """
 select c.id, c.position
@@ -82,6 +81,10 @@ where not exists (select from memoryd.trail_leaves l where l.anchor_id = a.id)
 order by a.created_at, a.id
 limit 1000
 """
+LEAFLESS = """
+select count(*) from public.memory_anchors a
+where not exists (select from memoryd.trail_leaves l where l.anchor_id = a.id)
+"""
 CHANGED = """
 select a.id, m.id as memory_id from public.memory_anchors a
 join memoryd.trail_leaves l on l.anchor_id = a.id and l.salt is not null
@@ -105,6 +108,8 @@ class Found:
     """Leaves whose rows were erased."""
     unsigned: int = 0
     """Leaves behind the last checkpoint."""
+    waiting: int = 0
+    """Anchors that have no position in the log yet."""
     checkpoints: int = 0
     breaks: list[Break] = field(default_factory=list)
     unverifiable: list[Break] = field(default_factory=list)
@@ -146,6 +151,7 @@ async def verify_all(
     checkpoints, found.breaks = check_notes(stored, found.origin, keys)
     checkpoints = sorted({*checkpoints, *known}, key=lambda one: one.size)
     found.checkpoints = len(checkpoints)
+    waiting = await _waiting(database, found)
     now = await _leaves(database, found, tell)
     tiles = {(row["level"], row["number"]): row["hashes"] for row in await database.fetch(TILES)}
     after = await _state(database)
@@ -159,7 +165,11 @@ async def verify_all(
         Break("inserted", None, str(row["id"]), "it has no leaf: it was not written as others are")
         for row in (await database.fetch(STRAYS) if state["carried"] else ())
     ]
+    # One may have got its position meanwhile.
+    known_breaks = {one.anchor for one in found.breaks}
+    found.breaks += [one for one in waiting if one.anchor not in known_breaks]
     if not state["carried"]:
+        found.waiting += (await database.fetch(LEAFLESS))[0]["count"]
         says = "anchors from before the log wait for their leaves: a daemon gives them"
         found.unverifiable.append(Break("unverifiable", None, None, says))
     found.unsigned = max(0, len(now) - max((one.size for one in checkpoints), default=0))
@@ -176,11 +186,26 @@ async def _state(database: Database) -> Any:
     return rows[0]
 
 
+async def _waiting(database: Database, found: Found) -> list[Break]:
+    """Counts the leaves without a position, and compares their rows; returns what these break."""
+    breaks: list[Break] = []
+    last = -1
+    while rows := await database.fetch(WAITING, last, ROWS, list(CHAIN_LEDGERS)):
+        last = rows[-1]["id"]
+        found.waiting += len(rows)
+        for row, (_, own) in zip(rows, await asyncio.to_thread(_hashed, rows), strict=True):
+            how, says = _of_row(row, own=own)
+            if how is not None:
+                kind = found.unverifiable if how == "unverifiable" else breaks
+                kind.append(Break(how, None, str(row["anchor_id"]), says))
+    return breaks
+
+
 async def _leaves(database: Database, found: Found, tell: Callable[[int], None]) -> list[Leaf | None]:
     """The leaves by position; what their rows break is added to `found`."""
     now: list[Leaf | None] = []
     last = -1
-    while rows := await database.fetch(LEAVES, last, ROWS, list(CHAIN_LEDGERS)):
+    while rows := await database.fetch(PLACED, last, ROWS, list(CHAIN_LEDGERS)):
         last = rows[-1]["position"]
         hashed = await asyncio.to_thread(_hashed, rows)
         for row, (hash_, own) in zip(rows, hashed, strict=True):

@@ -16,7 +16,7 @@ from starlette.types import Scope
 
 from daemon.audit.rule import SECONDS as AUDIT_SECONDS
 from daemon.web.errors import answer_error, refusal
-from daemon.web.gate import SAFE, Gate, cookie_name
+from daemon.web.gate import SAFE, Gate, cookie_name, is_from_elsewhere
 from daemon.web.pages import (
     audit,
     context,
@@ -127,8 +127,10 @@ async def sign_in(request: Request) -> Response:
     """The form; and what it, or the link that the command prints, sends."""
     web, port = web_of(request), request.app.state.port
     given = request.state.form if request.method == "POST" else request.query_params
-    secret, then = given.get("token") or given.get("password"), _within(given.get("next", ""))
-    if not secret:
+    secret, then = given.get(web.guard.kind), _within(given.get("next", ""))
+    # Any site can make a browser load an address. The link with the token comes from no site; a password is in no link.
+    in_link = request.method != "POST" and (web.guard.kind != "token" or is_from_elsewhere(request))
+    if not secret or in_link:
         return page(request, "sign_in.html", kind=web.guard.kind, then=then, wrong=None)
     cookie = web.guard.begin(secret)
     if cookie is None:
@@ -151,7 +153,8 @@ async def sign_in(request: Request) -> Response:
         path="/",
         httponly=True,
         samesite="strict",
-        secure=request.url.scheme == "https" or request.headers.get("x-forwarded-proto") == "https",
+        secure="https"
+        in (request.url.scheme, *request.headers.get("x-forwarded-proto", "").replace(" ", "").split(",")),
     )
     return answer
 

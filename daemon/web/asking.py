@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 REMOTE = "openai/"
 LONGEST_EMBEDDED = 8192
 """Characters of a question that are embedded, as in the database."""
-HERE = "select memoryd.embeds_here()"
+HERE = "select memoryd.embeds_here() or memoryd.asks_nothing($1)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ async def compared_by(request: Request, text: str) -> Compared:
     """What a question of the viewer's is compared by."""
     web = web_of(request)
     async with reading(web.database, viewer_of(request)) as connection:
-        if await connection.fetchval(HERE):
+        if await connection.fetchval(HERE, text):
             return Compared()
     try:
         async with web.database.connection() as connection:

@@ -19,6 +19,10 @@ class NotThereError(Exception):
     """There is no such row, or the viewer may not see it: both are told with the same words."""
 
 
+class BusyError(Exception):
+    """As much is being done as may be at once; the message says what."""
+
+
 class ChangedMeanwhileError(Exception):
     """Somebody has changed the row since its form was shown: nothing was stored."""
 
@@ -52,6 +56,8 @@ def answer_error(request: Request, error: BaseException, log: FilteringBoundLogg
             return refusal(request, 404, "There is no such row, or you may not see it.")
         case BadValueError():
             return refusal(request, 400, str(error))
+        case BusyError():
+            return refusal(request, 429, str(error))
         case asyncpg.QueryCanceledError():
             return refusal(request, 504, "The database took too long for this page. Ask for less, or later.")
         case asyncpg.InsufficientPrivilegeError():

@@ -7,15 +7,16 @@ Every answer forbids scripts and styles from elsewhere or within the page, frame
 
 from __future__ import annotations
 
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
-from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import HTTPConnection, Request
+from starlette.datastructures import MutableHeaders
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from daemon.host_header import name_in
 from daemon.web.errors import refusal
-from daemon.web.forms import TooLongError, read_form
+from daemon.web.forms import LARGEST, LARGEST_SIGN_IN, TooLongError, read_form
 from daemon.web.sign_in import LONGEST_NAME, Guard, Session
 
 OPEN = ("/sign-in", "/static/")
@@ -33,7 +34,6 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
 }
-LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
 def cookie_name(port: int) -> str:
@@ -64,13 +64,16 @@ class Gate:
             await send(message)
 
         request = Request(scope, receive)
-        answer = await self._refused(request)
+        try:
+            answer = await self._refused(request)
+        except ClientDisconnect:
+            return
         await (answer or self._app)(scope, receive, send_guarded)
 
     async def _refused(self, request: Request) -> Response | None:
         if request.client is None or not self._guard.takes_from(request.client.host):
             return refusal(request, 403, "This server answers only its proxy (memoryd web --proxy-address).")
-        if self._hosts and _host_of(request) not in self._hosts:
+        if self._hosts and name_in(request.headers.get("host", "")) not in self._hosts:
             return refusal(request, 421, "This server is not called by that name (memoryd web --host).")
         request.state.session = session = self._session(request)
         is_open = request.url.path.startswith(OPEN)
@@ -78,10 +81,14 @@ class Gate:
             return self._sign_in(request)
         if request.method in SAFE:
             return None
-        if _is_from_elsewhere(request):
+        if is_from_elsewhere(request):
             return refusal(request, 403, "This form came from another site, so nothing was done.")
         try:
-            request.state.form = await read_form(request)
+            request.state.form = await read_form(request, largest=LARGEST_SIGN_IN if is_open else LARGEST)
+        except TimeoutError:
+            return refusal(
+                request, 408, "This form did not come in time, so nothing was done. Send it again."
+            )
         except TooLongError as error:
             return refusal(request, 413, str(error))
         except ValueError as error:
@@ -96,9 +103,9 @@ class Gate:
 
     def _session(self, request: HTTPConnection) -> Session | None:
         if self._guard.proxy_header is not None:
-            # Of two a proxy has added one to the other, which came from the browser.
+            # Of two a proxy has added one to the other, which came from the browser; some join them with a comma.
             names = [name.strip() for name in request.headers.getlist(self._guard.proxy_header)]
-            known = len(names) == 1 and 0 < len(names[0]) <= LONGEST_NAME
+            known = len(names) == 1 and 0 < len(names[0]) <= LONGEST_NAME and "," not in names[0]
             return self._guard.session_of_proxy(names[0]) if known else None
         return self._guard.session_of(request.cookies.get(self._cookie))
 
@@ -122,16 +129,12 @@ def _local_path(request: Request) -> str:
     return request.url.path + (f"?{request.url.query}" if request.url.query else "")
 
 
-def _host_of(request: Request) -> str:
-    try:
-        return (urlsplit(f"//{request.headers.get('host', '')}").hostname or "").lower()
-    except ValueError:
-        return ""
-
-
-def _is_from_elsewhere(request: Request) -> bool:
-    headers: Headers = request.headers
-    if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+def is_from_elsewhere(request: Request) -> bool:
+    """Whether a page of another site has made the browser send this."""
+    if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         return True
-    origin = headers.get("origin")
-    return origin is not None and urlsplit(origin).netloc.lower() != headers.get("host", "").lower()
+    ours = tuple(f"{scheme}://{request.headers.get('host', '')}/".lower() for scheme in ("http", "https"))
+    origin, referer = request.headers.get("origin"), request.headers.get("referer")
+    return (origin is not None and f"{origin}/".lower() not in ours) or (
+        bool(referer) and not f"{referer}/".lower().startswith(ours)
+    )

@@ -25,6 +25,7 @@ SECONDS = 10.0
 """That a statement of a page may take."""
 WHO = "select memoryd.caller_id() as user_id, memoryd.caller_is_service() as service"
 ON_RECORD = "select memoryd.log_support($1, $2, $3)"
+SHOWN = "select memoryd.audit_admin_memories($1, $2)"
 Verb = Literal["select", "insert", "update", "delete"]
 
 
@@ -102,6 +103,13 @@ async def rows_found(connection: AnyConnection, viewer: Viewer, sql: str, *args:
     rows = await connection.fetch(sql, *args)
     await connection.execute("select set_config('role', $1, true)", viewer.role)
     return rows
+
+
+async def shown(connection: AnyConnection, viewer: Viewer, table: str, ids: Sequence[UUID]) -> None:
+    """Puts on record whose rows a text shows that memoryd has made as the service, for support."""
+    if viewer.user is None:
+        await act(connection, viewer.role, claims=viewer.claims, org="all", seconds=SECONDS)
+        await connection.execute(SHOWN, table, list(ids))
 
 
 @asynccontextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -10,9 +11,13 @@ from structlog.typing import FilteringBoundLogger
 
 from daemon.db.pool import Database
 from daemon.settings import Settings
+from daemon.web.errors import BusyError
 from daemon.web.forms import BadValueError
 from daemon.web.sign_in import Guard
 from daemon.web.viewer import Viewer
+
+MOST_AUDITS = 2
+"""At once, of all sessions: each reads whole tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +32,13 @@ class Web:
     edits: bool = False
     kept: dict[str, object] = field(default_factory=dict)
     """What pages keep for all readers, in this process."""
+    _audits: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MOST_AUDITS))
+
+    def audits(self) -> asyncio.Semaphore:
+        """To be held while one runs. Raises BusyError."""
+        if self._audits.locked():
+            raise BusyError(f"{MOST_AUDITS} audits run already. Wait until one of them has ended.")
+        return self._audits
 
 
 def web_of(request: Request) -> Web:

@@ -11,6 +11,7 @@ from pgvector import Vector
 
 from handlers.shared.ports import AnyConnection, Job, Reader
 from memory.passages import passages
+from memory.text import is_blank
 from memory.vectors import OneVector
 
 MAX_CHARACTERS = 131_072
@@ -58,7 +59,7 @@ class Written:
 async def read_rows(reader: Reader, source: str, jobs: Sequence[Job]) -> list[RowToIndex]:
     """Of the rows that the jobs refer to those that are still there and lack their entries."""
     found = await reader.fetch(READ, source, list({j.ref for j in jobs}))
-    return [RowToIndex(r["id"], passages(r["text"]) if r["text"].strip() else (), r["hash"]) for r in found]
+    return [RowToIndex(r["id"], () if is_blank(r["text"]) else passages(r["text"]), r["hash"]) for r in found]
 
 
 def texts_of(rows: Sequence[RowToIndex]) -> Iterator[str]:

@@ -30,6 +30,8 @@ class Question:
     embedding: Vector | None
     near: str | None
     """A JSON array, see memoryd.question()."""
+    by_words: bool = False
+    """Whether it has no embedding because the embedder does not answer."""
 
 
 class Questions:
@@ -43,13 +45,14 @@ class Questions:
     async def read(self, text: str, *, agent: str | None = None, user: UUID | None = None) -> Question:
         """The question with its embedding, where the embedder answers in time, and its new words' neighbours."""
         (row,) = await self._reader.fetch(READ, text, agent, user)
-        found = await self._embedding.if_possible({0: row["text"]}, asked=True)
+        asked = {0: row["text"]} if row["text"] else {}
+        found = await self._embedding.if_possible(asked, asked=True)
         near = None
         if row["words"]:
             vectors = await self._words.embed(row["words"])
             (answer,) = await self._reader.fetch(NEAR, row["lexemes"], [Vector(v) for v in vectors])
             near = answer[0]
-        return Question(text, found.get(0), near)
+        return Question(text, found.get(0), near, by_words=asked != {} and not found)
 
 
 SEARCH = """

@@ -6,7 +6,7 @@ another title. Documents of users are not in it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import groupby
 from pathlib import PurePosixPath
 from urllib.parse import quote
@@ -47,51 +47,16 @@ gets another one, such as `README 2.md`. Hidden files and links are left alone.
 """
 
 
-class Contents:
-    """What Index.md lists. In memory each file is one string: there may be 100,000."""
-
-    def __init__(self) -> None:
-        self._files: list[str] = []
-
-    def add(self, path: str, title: str) -> None:
-        """A document's own file, and the title of the document."""
-        self._files.append("\0".join((str(PurePosixPath(path).parent), one_line(title), path)))
-
-    def written(self, collections: Iterable[tuple[str, str]] = ()) -> bytes:
-        """The Index. `collections`: of each file of entries the path and its title."""
-        text = bytearray()
-        for line in self._lines(collections):
-            text += line.encode()
-        return bytes(text.removesuffix(b"\n"))
-
-    def _lines(self, collections: Iterable[tuple[str, str]] = ()) -> Iterator[str]:
-        yield f"# Index\n\nThis list is {KEPT}.\n\n"
-        self._files.sort()
-        for folder, group in groupby(self._files, key=lambda one: one.partition("\0")[0]):
-            yield f"## {_shown(folder) if folder != '.' else 'Not in a folder'}\n\n"
-            for one in group:
-                _, title, path = one.split("\0", 2)
-                yield _line(title, path)
-            yield "\n"
-        if entries := sorted(collections):
-            yield "## What is remembered\n\n"
-            for path, title in entries:
-                yield _line(title, path)
-            yield "\n"
-        if not self._files:
-            yield "There are no documents.\n\n"
-
-
-def index(files: Iterable[tuple[str, str, bool]], collections: Iterable[tuple[str, str]] = ()) -> str:
-    """The Index. `files`: of each the path, the title of its document, and whether it is a conflict's.
-
-    `collections`: of each file of entries the path and its title.
-    """
-    contents = Contents()
-    for path, title, other in files:
-        if not other:
-            contents.add(path, title)
-    return contents.written(collections).decode()
+def index(documents: Iterable[tuple[str, str]], collections: Iterable[tuple[str, str]] = ()) -> str:
+    """The Index: of each document's own file, and of each file of entries, the path and its title."""
+    lines = [f"# Index\n\nThis list is {KEPT}.\n"]
+    files = sorted((str(PurePosixPath(path).parent), one_line(title), path) for path, title in documents)
+    for folder, group in groupby(files, key=lambda one: one[0]):
+        lines.append(f"## {_shown(folder) if folder != '.' else 'Not in a folder'}\n")
+        lines += [*(_line(title, path) for _, title, path in group), ""]
+    if entries := sorted(collections):
+        lines += ["## What is remembered\n", *(_line(title, path) for path, title in entries), ""]
+    return "\n".join([*lines, *([] if files else ["There are no documents.\n"])])
 
 
 def is_kept(content: bytes) -> bool:
@@ -100,7 +65,7 @@ def is_kept(content: bytes) -> bool:
 
 
 def _line(title: str, path: str) -> str:
-    return f"- [{_shown(title)}](<{quote(path)}>)\n"
+    return f"- [{_shown(title)}](<{quote(path)}>)"
 
 
 def _shown(text: str) -> str:

@@ -18,6 +18,7 @@ from uuid import UUID
 from memory.replica.collections import Entry, Key, Said, Source, Words, label_for, said_by
 from memory.replica.decision import Action, Row, decide
 from memory.replica.sections import Section, short
+from memory.text import is_blank
 
 NOTHING_SEEN = -1
 """The version of a file that has been before all texts."""
@@ -124,8 +125,6 @@ class Plan:
     additions: list[Addition] = field(default_factory=list)
     removed: dict[UUID, bytes] = field(default_factory=dict)
     """Entries whose section a person deleted, with the version of the row that was compared."""
-    gone: list[UUID] = field(default_factory=list)
-    """Entries that have neither section nor row any more."""
     changed_conflicts: list[tuple[UUID, Words]] = field(default_factory=list)
     ended_conflicts: list[UUID] = field(default_factory=list)
     promoted: dict[UUID, UUID] = field(default_factory=dict)
@@ -154,25 +153,18 @@ def merge(
     return _Merge(of, noted, conflicts, elsewhere, age or Age()).run(sections)
 
 
+@dataclass(slots=True)
 class _Merge:
-    def __init__(
-        self,
-        of: Key,
-        noted: Mapping[UUID, Noted],
-        conflicts: Mapping[UUID, Other],
-        elsewhere: Mapping[UUID, Elsewhere],
-        age: Age,
-    ) -> None:
-        self._of = of
-        self._noted = noted
-        self._conflicts = conflicts
-        self._elsewhere = elsewhere
-        self._age = age
-        self._plan = Plan()
-        self._seen: set[UUID] = set()
-        self._finished: set[UUID | None] = set()
-        self._other_texts: dict[UUID, Words] = {}
-        self._known_again: dict[bytes, list[UUID]] = {}
+    _of: Key
+    _noted: Mapping[UUID, Noted]
+    _conflicts: Mapping[UUID, Other]
+    _elsewhere: Mapping[UUID, Elsewhere]
+    _age: Age
+    _plan: Plan = field(default_factory=Plan)
+    _seen: set[UUID] = field(default_factory=set)
+    _finished: set[UUID | None] = field(default_factory=set)
+    _other_texts: dict[UUID, Words] = field(default_factory=dict)
+    _known_again: dict[bytes, list[UUID]] = field(default_factory=dict)
 
     def run(self, sections: Sequence[Section]) -> Plan:
         own = [one for one in sections if one.id is not None and one.conflict is None]
@@ -253,7 +245,6 @@ class _Merge:
 
     def _without_row(self, place: int, section: Section, said: Said, entry: UUID, one: Noted) -> None:
         """What is erased goes, whatever the section says by now; else what a person wrote stays."""
-        self._plan.gone.append(entry)
         words = said.words(one.label)
         if not (one.erased or words.digest() == one.base or _is_untouched(section, words)):
             self._make(place, section, said)
@@ -268,7 +259,7 @@ class _Merge:
         self._plan.additions.append(Addition(place, wanted, said.words(label_for(self._of))))
 
     def _is_finished(self, said: Said) -> bool:
-        return bool(said.body.strip()) and (bool(said.title) or self._of.source is not Source.KNOWLEDGE)
+        return not is_blank(said.body) and (bool(said.title) or self._of.source is not Source.KNOWLEDGE)
 
     def _unfinished(self, section: Section) -> None:
         if section.id in self._finished or section.id in self._seen:
@@ -277,7 +268,6 @@ class _Merge:
         if section.id is not None:
             self._seen.add(section.id)
             if (one := self._noted.get(section.id)) is not None and one.entry is None:
-                self._plan.gone.append(section.id)
                 return
         self._plan.layout.append(section)
 
@@ -286,7 +276,7 @@ class _Merge:
         one = self._conflicts.get(section.conflict)
         if one is None or one.id in self._other_texts:
             is_gone = self._age.is_old and _is_untouched(section, said.words(""))
-            if said.body.strip() and not is_gone and section.conflict not in self._age.erased:
+            if not is_blank(said.body) and not is_gone and section.conflict not in self._age.erased:
                 self._make(place, section, said)
             return
         words = said.words(one.words.label)
@@ -295,7 +285,7 @@ class _Merge:
             self._without_conflict(place, section, words, one)
         elif (
             words.digest() != one.words.digest()
-            and said.body.strip()
+            and not is_blank(said.body)
             and not _is_untouched(section, said.words(""))
         ):
             self._plan.changed_conflicts.append((one.id, words))
@@ -303,7 +293,7 @@ class _Merge:
     def _without_conflict(self, place: int, section: Section, words: Words, one: Other) -> None:
         """A conflict that is over, or whose entry is gone: what a person wrote into its section becomes an entry."""
         had = one.words.digest() if one.base is None else one.base
-        if words.digest() != had and words.body.strip() and not self._noted[one.entry].erased:
+        if words.digest() != had and not is_blank(words.body) and not self._noted[one.entry].erased:
             self._make(place, section, Said(words.label, words.title, words.body))
 
     def _without_section(self, missing: Sequence[UUID]) -> None:
@@ -312,9 +302,8 @@ class _Merge:
             if entry in self._seen:
                 continue
             one = self._noted[entry]
-            if one.entry is None:
-                self._plan.gone.append(entry)
-            elif one.base == one.entry.words.digest() and self._age.has_seen(one):
+            is_known = one.entry is not None and one.base == one.entry.words.digest()
+            if one.entry is not None and is_known and self._age.has_seen(one):
                 self._remove(entry, one.entry)
         for other in self._conflicts.values():
             deleted = other.id not in self._other_texts and other.base is not None and not other.ended

@@ -12,6 +12,8 @@ from collections.abc import Container
 from pathlib import PurePosixPath
 from uuid import UUID
 
+from memory.text import is_blank
+
 SUFFIX = ".md"
 ROOT = "documents"
 USERS = "users"
@@ -131,4 +133,5 @@ def source_of(path: str) -> str | None:
 
 def title_of(path: str) -> str:
     """The title of a new file that names none."""
-    return PurePosixPath(path).stem.strip() or UNTITLED
+    stem = PurePosixPath(path).stem.strip()
+    return UNTITLED if is_blank(stem) else stem

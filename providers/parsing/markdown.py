@@ -1,5 +1,8 @@
 """Markdown: taken as it is, but for its front matter, which becomes metadata.
 
+Front matter is read by YAML 1.2, in which `no`, `12:30` and `2026-11-02` are text; numbers that are not written as JSON writes
+them (`0123`, `1.10`) are text, too. A value that cannot be read costs its own field alone.
+
 Front matter that is no valid YAML stays in the text, so that nothing that a person wrote is lost, and the metadata
 say `front_matter: unreadable`. So does YAML that is made to be expensive: with references to other parts of itself
 (a few lines can stand for gigabytes), very deep, or very long.
@@ -7,15 +10,14 @@ say `front_matter: unreadable`. So does YAML that is made to be expensive: with 
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
-import frontmatter
 import yaml
-from frontmatter.default_handlers import SafeLoader, YAMLHandler
 
-from providers.parsing.decoding import decode
-from providers.parsing.headings import first_heading
+from providers.decoding import decode
+from providers.parsing.headings import best_title
 from providers.parsing.texts import json_value, one_line, title_of
 from providers.ports import Parsed
 
@@ -25,18 +27,20 @@ MAX_DEPTH = 30
 UNREADABLE = {"front_matter": "unreadable"}
 
 _END = re.compile(r"^(?:---|\.\.\.)[ \t]*$", re.MULTILINE)
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,14})(?:\.(?:\d{0,14}[1-9]|0))?")
 
 
 def read(content: bytes, name: str, room: int) -> Parsed:
     """The text without front matter; title from front matter, the first heading, or the name. Raises `Unreadable`."""
-    text, _ = decode(content)
+    text, mark = decode(content)
     metadata, text = split(text)
-    title = metadata.get("title")
+    said = metadata.get("title")
+    title = one_line(str(said)) if isinstance(said, str | int | float) else ""
     return Parsed(
         text=text,
-        title=(one_line(title) if isinstance(title, str) else "") or first_heading(text) or title_of(name),
+        title=best_title(title, text) or title or title_of(name),
         document_type="markdown",
-        metadata=metadata,
+        metadata=metadata | mark,
     )
 
 
@@ -49,31 +53,42 @@ def split(text: str) -> tuple[dict[str, Any], str]:
         # A rule at the top of an ordinary text, or no end in sight.
         return {}, text
     try:
-        metadata, _ = frontmatter.parse(text[: end.start()] + "---\n", handler=_Handler())
-        return json_value(metadata), text[end.end() :].lstrip("\n")
-    except _NoFrontMatterError:
-        return {}, text
+        metadata = _mapping(text[4 : end.start()])
     except Exception:  # noqa: BLE001 - YAML of any kind makes its library fail in many ways
         return dict(UNREADABLE), text
+    # Where it is no mapping, these are words between two rules.
+    return ({}, text) if metadata is None else (json_value(metadata), text[end.end() :].lstrip("\n"))
 
 
-class _NoFrontMatterError(Exception):
-    pass
+def _mapping(written: str) -> dict[str, Any] | None:
+    """None: it is another value. Raises YAMLError, and ValueError where it is made to be expensive."""
+    depth = 0
+    for event in yaml.parse(written, Loader=yaml.SafeLoader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if isinstance(event, yaml.AliasEvent) or depth > MAX_DEPTH:
+            raise ValueError("references, or too deep")
+    root = yaml.compose(written, Loader=yaml.SafeLoader)
+    if isinstance(root, yaml.MappingNode):
+        return _value(root)  # type: ignore[no-any-return]
+    return {} if root is None or root.value == "" else None
 
 
-class _Handler(YAMLHandler):
-    """Refuses YAML that is made to be expensive."""
+def _value(node: Any) -> Any:
+    if isinstance(node, yaml.MappingNode):
+        return {_key(key): _value(value) for key, value in node.value}
+    if isinstance(node, yaml.SequenceNode):
+        return [_value(each) for each in node.value]
+    plain = node.style is None and not node.tag.startswith("!")
+    if plain and node.value in ("", "~", "null", "Null", "NULL"):
+        return None
+    if (
+        plain
+        and node.value.lower() in ("true", "false")
+        and node.value in (node.value.lower(), node.value.title(), node.value.upper())
+    ):
+        return node.value.lower() == "true"
+    return json.loads(node.value) if plain and _NUMBER.fullmatch(node.value) else node.value
 
-    FM_BOUNDARY = re.compile(r"^---[ \t]*$", re.MULTILINE)
 
-    def load(self, fm: str, **kwargs: object) -> Any:
-        """The mapping. Raises _NoFrontMatterError if it is another value: then these are words between two rules."""
-        depth = 0
-        for event in yaml.parse(fm, Loader=SafeLoader):
-            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            if isinstance(event, yaml.AliasEvent) or depth > MAX_DEPTH:
-                raise ValueError("references, or too deep")
-        value = super().load(fm, **kwargs)
-        if not isinstance(value, dict | None):
-            raise _NoFrontMatterError
-        return value
+def _key(node: Any) -> str:
+    return str(node.value if isinstance(node, yaml.ScalarNode) else _value(node))

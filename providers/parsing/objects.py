@@ -12,8 +12,8 @@ import re
 from pathlib import PurePath
 from typing import Any
 
-from providers.parsing.decoding import decode
-from providers.parsing.texts import Output, clean, one_line, title_of
+from providers.decoding import clean, decode
+from providers.parsing.texts import Output, one_line, title_of
 from providers.ports import Parsed
 
 _NAME = re.compile(r"[^\s.:\[\]\"]+")
@@ -21,14 +21,13 @@ _NAME = re.compile(r"[^\s.:\[\]\"]+")
 
 def read(content: bytes, name: str, room: int) -> Parsed:
     """Paths and values, or a block of code with `json: unreadable` in `metadata`. Raises `Unreadable`."""
-    text, _ = decode(content)
+    text, metadata = decode(content)
     title = None
-    metadata = {}
     output = Output(room)
     try:
         value = _load(text, lines=PurePath(name).suffix.lower() in (".jsonl", ".ndjson"))
     except (ValueError, RecursionError):
-        metadata = {"json": "unreadable"}
+        metadata["json"] = "unreadable"
         _write_block(text, output)
     else:
         title = _title(value)

@@ -1,70 +1,39 @@
-"""DOCX, PPTX and XLSX, by kreuzberg, where memoryd was installed with the extra `office`.
+"""DOCX, PPTX and XLSX, where memoryd was installed with the extra `office`: which of the readers takes a file, and its title.
 
-Why kreuzberg and not markitdown (judged in November 2026 by what their packages declare): kreuzberg 4.10 is one wheel under
-the MIT licence, 39 MB, 98 MB unpacked, and depends on no other package. markitdown 0.1.9 needs magika, which tells with a
-model on onnxruntime what a file is, and requests, an HTTP client; and further packages for each format: mammoth and
-lxml, python-pptx, pandas and openpyxl. That is code of many more people that reads files of strangers.
-
-Promise: no picture is looked at and no model is loaded (OCR, layout and embeddings are off), nothing is cached on disk, and no
-connection is opened. It is imported in the child process only.
+Measured by `python -m benchmarks.files.readers`, no library for all three gives what the files show: notes, charts and
+comments, dates and prices as a sheet shows them. So DOCX is mammoth's, which depends on one small package, and the others are
+read here from their XML.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from providers.parsing import docx, pptx, xlsx
+from providers.parsing.containers import office_type
+from providers.parsing.headings import best_title
+from providers.parsing.package import Package
+from providers.parsing.texts import Output, json_value, title_of
+from providers.ports import Parsed
 
-import kreuzberg
-
-from providers.parsing.containers import DAMAGED, office_type
-from providers.parsing.headings import first_heading
-from providers.parsing.texts import clean, json_value, one_line, title_of
-from providers.ports import Parsed, Unreadable
-
-FORMATS = "application/vnd.openxmlformats-officedocument."
-MIME = {
-    "docx": FORMATS + "wordprocessingml.document",
-    "pptx": FORMATS + "presentationml.presentation",
-    "xlsx": FORMATS + "spreadsheetml.sheet",
-}
+READERS = {"docx": docx.lines, "pptx": pptx.lines, "xlsx": xlsx.lines}
 MAX_NAMES = 200
-"""Of sheets, in the metadata."""
+"""Of sheets and authors, in the metadata."""
 
 
 def read(content: bytes, name: str, room: int) -> Parsed:
     """The document. `metadata` has authors, and sheets of an XLSX. Raises `Unreadable`."""
     document_type = office_type(content)
-    try:
-        result = kreuzberg.extract_bytes_sync(content, MIME[document_type], config=_config())
-    except kreuzberg.KreuzbergError as error:
-        raise Unreadable(DAMAGED) from error
-    found = result.metadata
-    text = clean(result.content).strip("\n")
+    package = Package(content)
+    said = package.properties()
+    output = Output(room)
+    for line in READERS[document_type](package):
+        output.add(line)
+    text = output.text().strip("\n")
+    # The first heading of a workbook is the name of a sheet, which is often "Sheet1".
+    title = best_title(said["title"], "" if document_type == "xlsx" else text)
+    metadata = {"authors": said["authors"], "sheets": xlsx.sheets(package) if document_type == "xlsx" else []}
     return Parsed(
         text=text,
-        title=one_line(str(found.get("title") or "")) or _heading(text, document_type) or title_of(name),
+        title=title or title_of(name),
         document_type=document_type,
-        metadata=_metadata(found),
+        metadata={key: json_value(value[:MAX_NAMES]) for key, value in metadata.items() if value},
     )
-
-
-def _config() -> Any:
-    config = kreuzberg.ExtractionConfig(
-        output_format="markdown",
-        use_cache=False,
-        enable_quality_processing=False,
-        concurrency=kreuzberg.ConcurrencyConfig(max_threads=1),
-        ocr=None,
-        layout=None,
-    )
-    config.max_archive_depth = 0  # only what the person wrote, not files embedded in it
-    return config
-
-
-def _heading(text: str, document_type: str) -> str | None:
-    # The first heading of a workbook is the name of a sheet, which is often "Sheet1".
-    return None if document_type == "xlsx" else first_heading(text)
-
-
-def _metadata(found: Any) -> dict[str, Any]:
-    chosen = {"authors": found.get("authors"), "sheets": found.get("sheet_names")}
-    return {key: json_value(list(each)[:MAX_NAMES]) for key, each in chosen.items() if each}

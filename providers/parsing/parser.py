@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Coroutine, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
 
-from providers.parsing.frames import GarbageError
+from providers.confined.frames import GarbageError
+from providers.confined.process import Child, command_of
+from providers.decoding import clean
 from providers.parsing.kinds import kind_of
-from providers.parsing.process import Child, default_command
 from providers.parsing.reading import PLAIN, read_file
-from providers.parsing.texts import clean, size
+from providers.parsing.texts import size
 from providers.ports import Parsed, Unreadable
 
 TEXT_BYTES = 10_000_000
@@ -31,16 +33,18 @@ FILES = 500
 IDLE_SECONDS = 60.0
 """After this time without a file the children are ended: each takes 30 to 100 MB."""
 SPARE_SECONDS = 15.0
-"""The child's clock ends it when a file takes too long. This much later the daemon does: pipes and imports take time too."""
+"""A child that takes no processor time for so long is stuck, and ended. One that takes too much ends itself."""
 
+CHILD = "providers.parsing.child"
+Answer = TypeVar("Answer")
 BROKE_OFF = (asyncio.IncompleteReadError, ConnectionError, GarbageError)
 
 
 class ChildParser:
     """Reads files in child processes. Implements `Parser`. Belongs to the event loop in which it is first used.
 
-    `memory_bytes`: of a child, beyond what Python takes. `seconds`: for one file, CPU and clock. `children`: how many files
-    are read at once. `command` starts a child.
+    `memory_bytes`: of a child, beyond what Python takes. `seconds`: of processor time, for one file; what takes longer gets
+    twice as much in a second try. `children`: how many files are read at once. `command` starts a child.
     """
 
     def __init__(
@@ -53,7 +57,7 @@ class ChildParser:
     ) -> None:
         self._memory = memory_bytes
         self._seconds = seconds
-        self._command = default_command() if command is None else list(command)
+        self._command = command_of(CHILD) if command is None else list(command)
         self._slots = asyncio.Semaphore(children)
         self._idle: list[Child] = []
         self._closed = False
@@ -70,7 +74,12 @@ class ChildParser:
         if kind in PLAIN and len(content) <= SMALL:
             return await asyncio.to_thread(read_file, content, name, room=TEXT_BYTES)
         async with self._slots:
-            return await self._in_child(content, name)
+            try:
+                return await self._in_child(content, name, self._seconds)
+            except _TooSlowError:
+                with suppress(_TooSlowError):
+                    return await self._in_child(content, name, 2 * self._seconds)
+                raise Unreadable(self._slow()) from None
 
     async def close(self) -> None:
         """End the children. The parser is not used afterwards; a file that is being read is read to its end."""
@@ -81,22 +90,24 @@ class ChildParser:
             await self._ending
         await self._end_idle()
 
-    async def _in_child(self, content: bytes, name: str) -> Parsed:
+    async def _in_child(self, content: bytes, name: str, seconds: float) -> Parsed:
         child = await self._child()
         fresh = child.files == 0
         try:
-            async with asyncio.timeout(self._seconds + SPARE_SECONDS):
-                answer, text = await child.ask(self._request(name), content, most=TEXT_BYTES)
+            request = {"name": clean(name), "room": TEXT_BYTES, "memory": self._memory, "seconds": seconds}
+            answer, text = await _while_at_work(child, child.ask(request, content, most=TEXT_BYTES))
             parsed = _parsed(answer, text)
         except TimeoutError as error:
             await child.end()
-            raise Unreadable(self._slow()) from error
+            raise _TooSlowError from error
         except BROKE_OFF as error:
             code = await child.end()
+            if code in (-signal.SIGPROF, -signal.SIGXCPU):
+                raise _TooSlowError from error
             if not fresh:
                 # It may have been killed between two files, or suffer from the one before.
-                return await self._in_child(content, name)
-            raise Unreadable(self._why(code)) from error
+                return await self._in_child(content, name, seconds)
+            raise Unreadable(self._broken()) from error
         except Unreadable:
             await self._keep(child)
             raise
@@ -108,9 +119,6 @@ class ChildParser:
             raise Unreadable(self._large())
         await self._keep(child)
         return parsed
-
-    def _request(self, name: str) -> dict[str, Any]:
-        return {"name": clean(name), "room": TEXT_BYTES, "memory": self._memory, "seconds": self._seconds}
 
     async def _child(self) -> Child:
         while self._idle:
@@ -136,9 +144,7 @@ class ChildParser:
         while self._idle:
             await self._idle.pop().end()
 
-    def _why(self, code: int) -> str:
-        if code in (-signal.SIGALRM, -signal.SIGXCPU):
-            return self._slow()
+    def _broken(self) -> str:
         return (
             "The program that reads such files broke off at this one. The file is damaged, or reading it takes more than "
             f"{size(self._memory)} of memory. Save it again from the program that made it, or split it, and give that instead."
@@ -146,7 +152,9 @@ class ChildParser:
 
     def _slow(self) -> str:
         return (
-            f"Reading the file took longer than {self._seconds:g} seconds. It is very large, damaged, or made to do harm. "
+            f"Reading the file took longer than {self._seconds:g} seconds of processor time, and a second try "
+            "twice as long. "
+            "It is very large, damaged, or made to do harm. "
             "Split it, or save it in another format, and give that instead."
         )
 
@@ -155,6 +163,24 @@ class ChildParser:
             f"Reading the file takes more than {size(self._memory)} of memory. "
             "Split it, or save it in another format, and give that instead."
         )
+
+
+class _TooSlowError(Exception):
+    """The file takes too long."""
+
+
+async def _while_at_work(child: Child, asked: Coroutine[Any, Any, Answer]) -> Answer:
+    """What the child answers. Raises TimeoutError when it takes no processor time any more."""
+    answer = asyncio.ensure_future(asked)
+    try:
+        taken = -1.0
+        while not (await asyncio.wait({answer}, timeout=SPARE_SECONDS))[0]:
+            if (now := child.processor_seconds()) == taken:
+                raise TimeoutError
+            taken = now
+        return answer.result()
+    finally:
+        answer.cancel()
 
 
 def _parsed(answer: dict[str, Any], text: bytes) -> Parsed | None:

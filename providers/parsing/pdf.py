@@ -8,14 +8,20 @@ searches for half of it.
 
 from __future__ import annotations
 
-import io
+import ctypes
 import re
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from statistics import median
 from typing import Any
 
-from pypdf import PageObject, PdfReader
-from pypdf.errors import DependencyError
+import pypdfium2
+from pypdfium2 import raw
 
-from providers.parsing.texts import Output, clean, one_line, title_of
+from providers.decoding import clean
+from providers.parsing.headings import best_title
+from providers.parsing.texts import Output, one_line, title_of
 from providers.ports import Parsed, Unreadable
 
 DAMAGED = "The PDF is damaged or incomplete. Copy or download it again, or print it to a new PDF, and give that instead."
@@ -24,75 +30,135 @@ PICTURES = (
     "The PDF has no text in it; it is scanned pictures. Run it through OCR (text recognition), for example with "
     "ocrmypdf, and give the PDF that this makes."
 )
+UNMAPPED = (
+    "The fonts of the PDF do not say which letters they show. Run it through OCR (text recognition), for example with "
+    "ocrmypdf --force-ocr, and give the PDF that this makes."
+)
+MOST_UNMAPPED = 0.1
+"""Of the characters of a page: more are no text."""
+NEAR = 0.3
+"""Of the size of a letter: the same letter so near is the same letter, drawn twice to look bold."""
+LARGER = 1.2
+"""Than most of the page: a line of this size is its heading."""
 
 _DIVIDED = re.compile(r"(?<=[^\W\d_])-\n(?=[^\W\d_A-Z])")
 _LEADERS = re.compile(r"(?: ?\.){5,}")
 """The dots of a table of contents."""
 _LIKE_HEADING = re.compile(r"^(?=#{1,6} )", re.MULTILINE)
-_MADE_BY = re.compile(r"(?i)^(?:microsoft (?:word|powerpoint|excel) - |untitled\b.*|slide 1$)")
+_TWICE = re.compile(r"(\S[^\n]{3,40}?)[ ]?\1")
+_HYPHEN = re.compile("[\x02\ufffe]")
+"""What PDFium makes of a hyphen at the end of a line, which it joins with the next one."""
+_DIVIDED_BY_PDFIUM = re.compile(r"(?<=[^\W\d_])[\x02\ufffe](?=[^\W\d_A-Z])")
 
 
 def read(content: bytes, name: str, room: int) -> Parsed:
-    """Page by page. `metadata` has pages, pages_without_text (if any) and author. Raises `Unreadable`."""
-    reader = _open(content)
+    """Page by page. `metadata` has pages, pages_without_text and pages_unreadable (if any), and author. Raises `Unreadable`."""
+    document = _open(content)
+    count = len(document)
     output = Output(room)
-    try:
-        count = len(reader.pages)
-    except (MemoryError, RecursionError):
-        raise
-    except Exception as error:
-        raise Unreadable(DAMAGED) from error
-    silent = broken = 0
+    faults: Counter[str] = Counter()
+    title = best_title(_info(document, "Title"))
     for number in range(count):
         try:
-            text = _page(reader.pages[number])
-        except (MemoryError, RecursionError):
-            raise
-        except Exception:  # noqa: BLE001 - a damaged page fails in many ways; the others are still worth reading
-            broken += 1
+            page = document[number].get_textpage()
+        except pypdfium2.PdfiumError:
+            faults[DAMAGED] += 1
             continue
+        text = _text(page)
         if not text:
-            silent += 1
-            continue
-        output.add(f"## Page {number + 1}\n\n{text}\n" if count > 1 else text)
-    if silent + broken == count:
-        raise Unreadable(PICTURES if silent else DAMAGED)
-    metadata = {"pages": count, "pages_without_text": silent, "pages_unreadable": broken}
-    author = _info(reader, "/Author")
-    title = _MADE_BY.sub("", _info(reader, "/Title"))
+            faults[PICTURES] += 1
+        elif _unmapped(page, text) > MOST_UNMAPPED * len("".join(text.split())):
+            faults[UNMAPPED] += 1
+        else:
+            output.add(f"## Page {number + 1}\n\n{text}\n" if count > 1 else text)
+            title = title or best_title(_heading(page))
+        page.close()
+    if faults.total() == count:
+        raise Unreadable(max(faults, key=lambda fault: faults[fault], default=DAMAGED))
+    metadata = {"pages": count, "pages_without_text": faults[PICTURES]}
+    metadata["pages_unreadable"] = faults[DAMAGED] + faults[UNMAPPED]
+    found: dict[str, Any] = metadata | {"author": _info(document, "Author")}
     return Parsed(
         text=output.text().rstrip("\n"),
         title=title or title_of(name),
         document_type="pdf",
-        metadata={key: value for key, value in (metadata | {"author": author}).items() if value},
+        metadata={key: value for key, value in found.items() if value},
     )
 
 
-def _open(content: bytes) -> PdfReader:
+def _open(content: bytes) -> pypdfium2.PdfDocument:
     try:
-        reader = PdfReader(io.BytesIO(content), strict=False)
         # Many are encrypted with an empty password: anybody may read them.
-        locked = reader.is_encrypted and not reader.decrypt("")
-    except (MemoryError, RecursionError):
-        raise
-    except (DependencyError, NotImplementedError) as error:
-        raise Unreadable(ENCRYPTED) from error
-    except Exception as error:
-        raise Unreadable(DAMAGED) from error
-    if locked:
-        raise Unreadable(ENCRYPTED)
-    return reader
+        return pypdfium2.PdfDocument(content)
+    except pypdfium2.PdfiumError as error:
+        locked = getattr(error, "err_code", None) in (raw.FPDF_ERR_PASSWORD, raw.FPDF_ERR_SECURITY)
+        raise Unreadable(ENCRYPTED if locked else DAMAGED) from error
 
 
-def _page(page: PageObject) -> str:
-    text = clean(page.extract_text()).replace("\u00ad\n", "").replace("\u00ad", "").replace("\f", "\n")
-    text = "\n".join(line.strip() for line in _LEADERS.sub(" …", text).split("\n"))
+def _text(page: pypdfium2.PdfTextPage) -> str:
+    text = _clean(page.get_text_range())
+    return _clean("".join(_once(page))) if _TWICE.search(text) else text
+
+
+def _clean(text: str) -> str:
+    text = (
+        clean(_HYPHEN.sub("-", _DIVIDED_BY_PDFIUM.sub("", text)))
+        .replace("\u00ad\n", "")
+        .replace("\u00ad", "")
+        .replace("\f", "\n")
+    )
+    text = "\n".join(" ".join(line.split(" ")).strip() for line in _LEADERS.sub(" …", text).split("\n"))
     return re.sub(r"\n{3,}", "\n\n", _LIKE_HEADING.sub(r"\\", _DIVIDED.sub("", text))).strip()
 
 
-def _info(reader: PdfReader, key: str) -> str:
+def _once(page: pypdfium2.PdfTextPage) -> Iterator[str]:
+    """The letters, without those that are drawn again where they are."""
+    seen: dict[int, list[tuple[float, float]]] = defaultdict(list)
+    left, right, bottom, top = (ctypes.c_double() for _ in range(4))
+    for at in range(page.count_chars()):
+        letter = raw.FPDFText_GetUnicode(page, at)
+        if letter > 32 and raw.FPDFText_GetCharBox(page, at, left, right, bottom, top):
+            x, y = (left.value + right.value) / 2, (bottom.value + top.value) / 2
+            near = NEAR * max(right.value - left.value, top.value - bottom.value, 1)
+            if any(abs(x - a) < near and abs(y - b) < near for a, b in seen[letter][-50:]):
+                continue
+            seen[letter].append((x, y))
+        yield chr(letter)
+
+
+def _unmapped(page: pypdfium2.PdfTextPage, text: str) -> int:
+    """How many letters have no letter: their font does not say which, or says a control or a private character."""
+    wrong = sum(unicodedata.category(each) in ("Cc", "Co", "Cn") and each not in "\n\t" for each in text)
+    return max(wrong, sum(int(raw.FPDFText_HasUnicodeMapError(page, n)) for n in range(page.count_chars())))
+
+
+def _heading(page: pypdfium2.PdfTextPage) -> str | None:
+    """The lines at the top of a page that are larger than most of it."""
+    box = raw.FS_RECTF()
+    lines: list[tuple[float, str]] = []
+    sizes: list[float] = []
+    words, size = "", 0.0
+    for at in range(min(page.count_chars(), 3_000)):
+        letter = chr(raw.FPDFText_GetUnicode(page, at))
+        if letter in "\r\n":
+            lines += [(size, words)] if words.strip() else []
+            words, size = "", 0.0
+        else:
+            words += letter
+            if not letter.isspace() and raw.FPDFText_GetLooseCharBox(page, at, box):
+                size = max(size, abs(box.top - box.bottom))
+                sizes.append(size)
+    lines += [(size, words)] if words.strip() else []
+    largest = max((size for size, _ in lines), default=0.0)
+    if not sizes or largest < LARGER * median(sizes):
+        return None
+    first = next(n for n, (size, _) in enumerate(lines) if size > 0.95 * largest)
+    last = next((n for n, (size, _) in enumerate(lines) if n > first and size <= 0.95 * largest), len(lines))
+    return one_line(" ".join(words for _, words in lines[first : min(last, first + 3)]))
+
+
+def _info(document: pypdfium2.PdfDocument, key: str) -> str:
     try:
-        found: Any = reader.metadata.get(key) if reader.metadata else None
-        return one_line(str(found.get_object())) if found is not None else ""
-    except Exception:  # noqa: BLE001 - optional, and often damaged
-        return ""
+        return one_line(document.get_metadata_value(key))
+    except (pypdfium2.PdfiumError, UnicodeError):
+        return ""  # optional, and often damaged

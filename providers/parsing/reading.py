@@ -38,9 +38,8 @@ def reader_of(kind: Kind) -> Reader:
     try:
         reader: Reader = import_module(f"providers.parsing.{READERS[kind]}").read
     except ModuleNotFoundError:
-        extra = "office" if kind == "office" else "documents"
         raise Unreadable(
-            f"{missing('Reading this kind of file', extra)}; start memoryd again, and give the file again."
+            f"{missing('Reading this kind of file', 'documents')}; start memoryd again, and give the file again."
         ) from None
     return reader
 

@@ -1,55 +1,56 @@
-"""CSV as Markdown tables.
-
-The header is written again every 50 rows, so that a chunk that is cut out of a long table still says what its
-columns are. Rows keep the cells they have: one odd row does not widen all the others.
-"""
+"""CSV as a Markdown table. Rows keep the cells they have: one odd row does not widen all the others."""
 
 from __future__ import annotations
 
 import csv
 import io
+import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from pathlib import PurePath
 from typing import Literal
 
-from providers.parsing.decoding import decode
+from providers.decoding import decode
+from providers.parsing.grids import Cell, line, split
 from providers.parsing.texts import Output, title_of
 from providers.ports import Parsed
 
-ROWS = 50
-"""Of one table."""
-DELIMITERS = ",;\t|"
+FIRST = 20
+"""Rows that are looked at for the delimiter and the header."""
+DELIMITERS = "\t;|,"
+"""In this order: a comma is in decimals and sentences, too."""
 MAX_CELL = 131_072
 """The csv module's own limit, for the whole process: a file in which a cell could be longer is read in the child."""
 
+_TOLD = re.compile(r"sep=(.)\n", re.IGNORECASE)
+"""How Excel is told the delimiter, in the first line."""
+
 
 def read(content: bytes, name: str, room: int) -> Parsed:
-    """Tables of 50 rows. `metadata` has the number of `rows` and of `columns`. Raises `Unreadable`."""
-    text, _ = decode(content)
+    """One table. `metadata` has the number of `rows` and of `columns`. Raises `Unreadable`."""
+    text, mark = decode(content)
     if len(text) > MAX_CELL:
         csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
     output = Output(room)
-    rows = _rows(text, "\t" if PurePath(name).suffix.lower() == ".tsv" else _delimiter(text))
-    header = next(rows, [])
+    told = _TOLD.match(text)
+    text = text[told.end() :] if told else text
+    tab = "\t" if PurePath(name).suffix.lower() == ".tsv" else None
+    rows = _rows(text, told[1] if told else tab or _delimiter(text))
+    first = [[Cell(cell) for cell in row] for row in islice(rows, FIRST)]
+    title, header, rest = split(first)
+    for each in [*title, *([line(header), line(["---"] * len(header))] if header else [])]:
+        output.add(each)
     count = 0
-    while piece := list(islice(rows, ROWS)):
-        if count:
-            output.add("")
-        output.add(_line(header))
-        output.add(_line(["---"] * len(header)))
-        for row in piece:
-            output.add(_line(row))
-        count += len(piece)
-    if not count and header:
-        output.add(_line(header))
-        output.add(_line(["---"] * len(header)))
+    for row in chain(([cell.text for cell in row] for row in rest), rows):
+        output.add(line(row))
+        count += 1
     return Parsed(
         text=output.text(),
         title=title_of(name),
         document_type="csv",
-        metadata={"rows": count, "columns": len(header)},
+        metadata={"rows": count, "columns": len(header)} | mark,
     )
 
 
@@ -62,11 +63,10 @@ def _rows(text: str, delimiter: str) -> Iterator[list[str]]:
 
 
 def _delimiter(text: str) -> str:
-    """The character that splits the first line into most cells; a comma if none does."""
-    first = text[:MAX_CELL].lstrip("\n").split("\n", 1)[0]
-    outside = "".join(first.split('"')[::2])
-    return max(DELIMITERS, key=outside.count)
+    """The character that splits most of the first rows alike; a comma if none does."""
 
+    def alike(delimiter: str) -> int:
+        widths = Counter(len(row) for row in islice(_rows(text, delimiter), FIRST))
+        return max((count for width, count in widths.items() if width > 1), default=delimiter == ",")
 
-def _line(cells: list[str]) -> str:
-    return "| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in cells) + " |"
+    return max(DELIMITERS, key=alike)

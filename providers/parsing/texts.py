@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
+from providers.decoding import clean
 from providers.ports import Unreadable
 
 MAX_TITLE = 200
@@ -53,21 +54,6 @@ def size(count: int) -> str:
         if count >= factor:
             return f"{count / factor:.3g} {unit}"
     return f"{count} bytes"
-
-
-def clean(text: str) -> str:
-    """Drops NUL, joins the halves of surrogate pairs, makes lone ones U+FFFD, and ends lines with a line feed."""
-    if "\x00" in text:
-        text = text.replace("\x00", "")
-    if "\r" in text:
-        text = text.replace("\r\n", "\n").replace("\r", "\n")
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
 
 
 def one_line(text: str, most: int = MAX_TITLE) -> str:

@@ -15,8 +15,10 @@ from bs4.dammit import EncodingDetector
 from bs4.element import PreformattedString
 from markdownify import ATX, MarkdownConverter
 
-from providers.parsing.decoding import decode
-from providers.parsing.texts import clean, one_line, title_of
+from providers.decoding import clean, decode
+from providers.parsing.grids import Cell, markdown
+from providers.parsing.headings import best_title
+from providers.parsing.texts import one_line, title_of
 from providers.ports import Parsed
 
 UNSEEN = [
@@ -40,19 +42,38 @@ ENDS: dict[str, AbstractSet[str]] = {
 MAX_DEPTH = 300
 """Of tags. Converting recurses, so a page that is deeper becomes text without structure. Real pages are below 100."""
 
+APART = frozenset((
+    "address", "aside", "center", "details", "dir", "fieldset", "figcaption", "figure", "footer", "form", "header", "hgroup",
+    "legend", "main", "menu", "nav", "search", "summary", "textarea",
+))  # fmt: skip
+"""What stands in lines of its own, beside what the converter knows."""
+BESIDE = frozenset(("button", "label", "meter", "optgroup", "option", "output", "progress"))
+"""What stands beside its neighbours, with room between."""
+_APART = re.compile(r"display\s*:\s*(?:block|flex|grid|table|list-item|flow-root)", re.IGNORECASE)
 _HIDDEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
 _WITHIN = re.compile(r"\s*(?:#|javascript:|data:|vbscript:)", re.IGNORECASE)
 """Where a link leads that is of no use outside of the page."""
+BLOCKS = ["table", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "pre", "form", "article", "section"]
+"""What is in the cells of a table that is there for the layout."""
+LONG = 1_000
+"""Characters of a cell that only a layout has, where no cell is marked as a name."""
+SHORT = 100
 PERMALINKS = ("¶", "#", "§", "🔗")
 """What pages put behind a heading to link to it."""
 
 
 def read(content: bytes, name: str, room: int) -> Parsed:
     """The page; title from <title>, the first <h1>, or the name. Raises `Unreadable`."""
-    declared = EncodingDetector.find_declared_encoding(content, is_html=True, search_entire_document=False)
-    text, _ = decode(content, declared)
-    text, title = convert(text)
-    return Parsed(text=text, title=title or title_of(name), document_type="html", metadata={})
+    html, mark = decode(content, declared(content))
+    text, title = convert(html)
+    return Parsed(
+        text=text, title=best_title(title, text) or title_of(name), document_type="html", metadata=mark
+    )
+
+
+def declared(content: bytes) -> str | None:
+    """The encoding that the page names."""
+    return EncodingDetector.find_declared_encoding(content, is_html=True, search_entire_document=False)
 
 
 def convert(html: str) -> tuple[str, str | None]:
@@ -60,6 +81,8 @@ def convert(html: str) -> tuple[str, str | None]:
     soup = _Soup(html, "html.parser")
     title = _title(soup)
     _remove_unseen(soup)
+    _open_layouts(soup)
+    _set_apart(soup)
     if _depth(soup) > MAX_DEPTH:
         text = soup.get_text("\n")
     else:
@@ -69,10 +92,9 @@ def convert(html: str) -> tuple[str, str | None]:
             escape_asterisks=False,
             escape_underscores=False,
             escape_misc=False,
-            table_infer_header=True,
             code_language_callback=_language,
         ).convert_soup(soup)
-    lines = clean(text).split("\n")
+    lines = clean(text.replace("\u00ad", "")).split("\n")
     return re.sub(r"\n{3,}", "\n\n", "\n".join(line.rstrip() for line in lines)).strip("\n"), title
 
 
@@ -91,8 +113,16 @@ class _Soup(BeautifulSoup):
 class _Converter(MarkdownConverter):
     """Markdown without what only a browser can use."""
 
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._cells: dict[int, str] = {}
+        """What is in each, by the id of its tag, for the table that it is in."""
+
     def convert_img(self, el: Any, text: str, parent_tags: Any) -> str:
         return one_line(str(el.get("alt") or ""))
+
+    def convert_sup(self, el: Any, text: str, parent_tags: Any) -> str:
+        return f"^{text}" if re.fullmatch(r"[-\u2212]?\d+", text) else text
 
     def convert_a(self, el: Any, text: str, parent_tags: Any) -> str:
         if text.strip() in PERMALINKS:
@@ -101,6 +131,81 @@ class _Converter(MarkdownConverter):
             return text
         el.attrs.pop("title", None)
         return str(super().convert_a(el, text, parent_tags))  # type: ignore[misc]
+
+    def convert_td(self, el: Any, text: str, parent_tags: Any) -> str:
+        self._cells[id(el)] = " ".join(text.split())
+        return ""
+
+    convert_th = convert_td
+
+    def convert_tr(self, el: Any, text: str, parent_tags: Any) -> str:
+        return ""
+
+    def convert_table(self, el: Any, text: str, parent_tags: Any) -> str:
+        named = _own(el, ["th", "thead"]) != []
+        heads = [row for head in _own(el, ["thead"]) for row in head.find_all("tr", recursive=False)]
+        rows = [
+            [
+                Cell(
+                    self._cells.pop(id(cell), ""),
+                    _span(cell, "rowspan"),
+                    _span(cell, "colspan"),
+                    (cell.name == "th" or cell.parent in heads) if named else None,
+                )
+                for cell in row.find_all(["td", "th"], recursive=False)
+            ]
+            for row in _own(el, ["tr"])
+        ]
+        if parent_tags & {"td", "th"}:
+            # A table in a cell of another one.
+            return "; ".join(", ".join(cell.text for cell in row if cell.text) for row in rows)
+        return "\n\n" + "\n".join([text.strip(), "", *markdown(rows)]) + "\n\n"
+
+
+def _own(table: Tag, names: list[str]) -> list[Tag]:
+    """The tags of a table with these names, but for those of tables that are in its cells."""
+    return [tag for tag in table.find_all(names) if tag.find_parent("table") is table]
+
+
+def _span(cell: Tag, name: str) -> int:
+    """How many rows or columns a cell is merged of. 0 stands for all rows that follow."""
+    said = re.match(r"\s*(\d{1,5})", str(cell.get(name) or ""))
+    return 1 if said is None else int(said[1]) or (65_534 if name == "rowspan" else 1)
+
+
+def _open_layouts(soup: BeautifulSoup) -> None:
+    """Makes tables that only put text beside text into blocks, and rows of short texts into lines."""
+    for table in soup.find_all("table"):
+        if _is_layout(table):
+            for tag in _own(table, ["tr", "thead", "tbody", "tfoot", "caption"]):
+                tag.name = "div"
+                cells = tag.find_all(["td", "th"], recursive=False)
+                short = all(
+                    len(cell.get_text()) < SHORT and not cell.find(["table", "div", "p", *BLOCKS])
+                    for cell in cells
+                )
+                for cell in cells:
+                    cell.name = "span" if short else "div"
+                    cell.append(" ")
+            table.name = "div"
+
+
+def _is_layout(table: Tag) -> bool:
+    """Whether nothing says that it is data, and it nests tables or blocks, or has no two rows of two cells with text."""
+    if str(table.get("role") or "").lower() in ("presentation", "none"):
+        return True
+    if _own(table, ["th", "thead", "caption"]):
+        return False
+    if table.find(BLOCKS):
+        return True
+    texts = [
+        [cell.get_text(" ", strip=True) for cell in row.find_all(["td"], recursive=False)]
+        for row in _own(table, ["tr"])
+    ]
+    return (
+        sum(len(list(filter(None, row))) > 1 for row in texts) < 2
+        or max(len(text) for row in texts for text in row) > LONG
+    )
 
 
 def _language(pre: Tag) -> str | None:
@@ -129,6 +234,23 @@ def _remove_unseen(soup: BeautifulSoup) -> None:
             tag.decompose()
     for each in soup.find_all(string=lambda text: isinstance(text, PreformattedString)):
         each.extract()
+
+
+def _set_apart(soup: BeautifulSoup) -> None:
+    """Sees to it that words of neighbours are not one word."""
+    for tag in soup.find_all(True):
+        if (
+            tag.name in APART
+            or (tag.name in ("a", "span") and _APART.search(str(tag.get("style") or "")))
+            or (tag.name in ("td", "th", "tr") and tag.find_parent("table") is None)
+        ):
+            tag.name = "div"
+        elif tag.name in BESIDE or "-" in tag.name:
+            tag.insert_before(" ")
+            tag.insert_after(" ")
+        elif tag.name == "rt" and tag.find_previous_sibling("rp") is None:
+            tag.insert_before("(")
+            tag.insert_after(")")
 
 
 def _hidden(tag: Tag) -> bool:

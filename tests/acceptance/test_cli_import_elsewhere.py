@@ -155,7 +155,7 @@ async def test_facts_of_graphiti_and_zep_that_ended_are_not_current(
 
 
 async def test_langmem_letta_and_the_exports_of_chats(
-    memoryd: Commands, connection: asyncpg.Connection
+    memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path
 ) -> None:
     items = await run(memoryd, "langmem", DATA / "langmem.jsonl", "--agent", "lake")
     assert rows(items) == {"memories": (2, 0)}
@@ -168,6 +168,10 @@ async def test_langmem_letta_and_the_exports_of_chats(
     sam = await run(memoryd, "letta", DATA / "letta.af", "--user", "mia", "--agent", "sam")
     assert rows(sam) == {"memories": (1, 0), "messages": (3, 0)}
     assert left_out(sam)["it is an event of Letta's own"] == 1
+    string = tmp_path / "string.af"
+    string.write_text(json.dumps((DATA / "letta.af").read_text()))
+    again = await run(memoryd, "letta", string, "--user", "mia", "--agent", "sam")
+    assert rows(again) == {"memories": (0, 1), "messages": (0, 3)}
     said = [(m["role"], m["content"]) for m in await connection.fetch(MESSAGES)]
     assert said[:2] == [("user", "Where is the heron?"), ("assistant", "At the lake.")]
     await connection.execute("delete from conversation_sessions")
@@ -200,19 +204,21 @@ async def test_markdown_by_item_and_section(
         "Then prose.\n\n```\n# no heading\n```\n\n## Ice\nIt freezes.\n"
     )
     (notes / "sub/b.md").write_text("Whole.\n\nOne memory.")
-    (notes / "c.md").write_bytes(b"\xff\xfe")
+    (notes / "c.md").write_text("Склад переехал в Тверь.", encoding="cp1251")
+    (notes / "d.md").write_text("The boat is in Köln.", encoding="utf-16")
     taken = await run(memoryd, "markdown", notes, "--agent", "guide")
-    assert left_out(taken) == {"it is not UTF-8": 1}
+    assert left_out(taken) == {"it is not UTF-8: save it as UTF-8": 1}
     found = await connection.fetch(MEMORIES)
     assert [r["content"] for r in found] == [
         "Lake > Ice: It freezes.",
         "Lake: Then prose.\n\n```\n# no heading\n```",
         "Lake: herons nest here",
         "Lake: trams\n  go there",
+        "The boat is in Köln.",
         "Whole.\n\nOne memory.",
     ]
     assert (found[0]["created_at"].date().isoformat(), found[0]["kind"]) == ("2025-03-01", "note")
-    assert rows(await run(memoryd, "markdown", notes, "--agent", "guide")) == {"memories": (0, 5)}
+    assert rows(await run(memoryd, "markdown", notes, "--agent", "guide")) == {"memories": (0, 6)}
 
 
 def command(**fields: Any) -> dict[str, Any]:
@@ -232,8 +238,10 @@ async def test_past_commands_are_remembered_with_their_outcomes(
         command(output="It listens at port 7411", exit_code=0, user_id="mia", session_id="telegram:42"),
         command(message="undo", output="no", exit_code=3, finished_at="2026-05-24T19:05:00Z"),
         command(message="rest", error="lost"),
-        command(message="wake", metadata={"build": 512}),
+        command(message="wake", metadata={"build": 512}, session_id=str(id_of("hers"))),
     ]
+    hers = "insert into conversation_sessions (id, user_id) values ($1, $2)"
+    await connection.execute(hers, id_of("hers"), id_of("ann"))
     file.write_text("\n".join(map(json.dumps, given)))
     taken = await run(memoryd, "commands", file)
     assert rows(taken) == {"commands": (4, 0)}
@@ -248,7 +256,7 @@ async def test_past_commands_are_remembered_with_their_outcomes(
     assert (found[0]["user_id"], found[0]["session_id"]) == (id_of("mia"), id_of("telegram:42"))
     assert found[0]["created_at"] == found[0]["started_at"] == found[0]["finished_at"]
     assert found[2]["finished_at"].isoformat() == "2026-05-24T19:05:00+00:00"
-    assert json.loads(found[3]["metadata"])["original"] == {"build": 512}
+    assert (json.loads(found[3]["metadata"])["original"], found[3]["session_id"]) == ({"build": 512}, None)
     await until(connection, "select count(*) = 4 from agent_memory where kind in ('outcome', 'error')")
     context = await connection.fetchval(
         "select build_context('alice', 'deploy the heronry', user_id => $1)", id_of("mia")

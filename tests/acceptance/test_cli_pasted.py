@@ -83,7 +83,7 @@ async def project(connection: asyncpg.Connection) -> asyncpg.Connection:
 
 
 async def test_overloads_are_told_by_their_arguments_and_moved_aside(
-    memoryd: Commands, project: asyncpg.Connection
+    memoryd: Commands, project: asyncpg.Connection, second: asyncpg.Connection
 ) -> None:
     await paste(project, "user_memory", "team_knowledge")
     assert len(await failing(project)) == 6
@@ -110,15 +110,29 @@ async def test_overloads_are_told_by_their_arguments_and_moved_aside(
         )
     ) == {"match_memory", "search_shared_knowledge", "cleanup_expired_memory"}
     assert check(await memoryd("doctor", "--json"), "overloads")["verdict"] == "ok"
+    # The design's trigger beside memoryd's own is gone: a memory is announced once.
+    heard = Notifications(second)
+    await heard.listen("memory_updated")
+    await remember(project, "Ann takes no sugar.", user_id=UUID(int=7))
+    assert len(await heard.until_now(project)) == 1
 
 
 async def test_who_pastes_twice_has_both_moved_aside(memoryd: Commands, project: asyncpg.Connection) -> None:
+    await remember(project, "The safe is behind the clock.", agent_id="_shared")
+    await remember(project, "Ann takes no sugar.", user_id=UUID(int=7))
+    await project.execute(
+        "create or replace function has_role(uuid, text) returns boolean language sql return true"
+    )
     for schema in ("memoryd_adopted", "memoryd_adopted_2"):
         await paste(project, "user_memory", "fleet")
         done = await memoryd("migrate", "--repair")
         assert done.code == 0, done.err
         assert f"into {schema}\n" in done.out
     assert await failing(project) == []
+    # Nobody sees more by a view or a policy that was repaired.
+    async with acting_as(project, ANN):
+        assert await column(project, "select content from shared_memory") == []
+        assert await column(project, "select content from agent_memory") == []
 
 
 async def test_all_designs_pasted_are_repaired(memoryd: Commands, project: asyncpg.Connection) -> None:
@@ -146,43 +160,6 @@ async def test_all_designs_pasted_are_repaired(memoryd: Commands, project: async
     with pytest.raises(asyncpg.NoDataFoundError):
         await project.execute("select touch_knowledge(gen_random_uuid())")
     assert (await memoryd("migrate")).out == "The schema is up to date.\n"
-
-
-async def test_nobody_sees_more_by_a_view_or_a_policy_that_was_repaired(
-    memoryd: Commands, project: asyncpg.Connection
-) -> None:
-    await remember(project, "The safe is behind the clock.", agent_id="_shared")
-    await remember(project, "Ann takes no sugar.", user_id=UUID(int=7))
-    await project.execute(
-        "create or replace function has_role(uuid, text) returns boolean language sql return true"
-    )
-    await paste(project, "user_memory", "fleet")
-    await memoryd("migrate", "--repair")
-    async with acting_as(project, ANN):
-        assert await column(project, "select content from shared_memory") == []
-        assert await column(project, "select content from agent_memory") == []
-
-
-async def test_a_memory_is_announced_once_after_a_repair(
-    memoryd: Commands, project: asyncpg.Connection, second: asyncpg.Connection
-) -> None:
-    await paste(project, "user_memory")
-    await memoryd("migrate", "--repair")
-    heard = Notifications(second)
-    await heard.listen("memory_updated")
-    await remember(project, "Ann takes no sugar.", user_id=UUID(int=7))
-    assert len(await heard.until_now(project)) == 1
-
-
-async def test_an_upgrade_holds_beside_overloads(memoryd: Commands, project: asyncpg.Connection) -> None:
-    await paste(project, "user_memory", "team_knowledge")
-    await project.execute("update memoryd.function_files set checksum = 'of before'")
-    done = await memoryd("migrate")
-    assert done.code == 0, done.err
-    # Theirs is still there, and still theirs.
-    assert check(await memoryd("doctor", "--json"), "overloads")["verdict"] == "problem"
-    assert (await memoryd("migrate", "--repair")).code == 0
-    assert await failing(project) == []
 
 
 async def test_of_every_public_function_an_overload_is_told_and_moved(

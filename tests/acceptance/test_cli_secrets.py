@@ -222,7 +222,7 @@ async def test_a_memory_that_a_person_deleted_comes_back_with_its_values_encrypt
 async def test_killed_in_the_middle_and_two_at_once_encrypt_each_value_once(
     memoryd: Commands, keyed: Path, connection: asyncpg.Connection
 ) -> None:
-    rows = 1000
+    rows = 400
     await connection.execute(
         "insert into agent_memory (agent_id, content, user_id, metadata) "
         "select 'a', 'memory ' || n, case when n % 2 = 0 then $1::uuid end, "

@@ -162,7 +162,7 @@ async def test_megabytes_survive_export_and_import(
 ) -> None:
     # Each longer than what is imported at once.
     for n in range(2):
-        await remember(connection, f"{n} " + "Ωmega " * 800_000, user_id=ANN)
+        await remember(connection, f"{n} " + "Ωmega " * 400_000, user_id=ANN)
     await connection.execute(
         "insert into agent_memory (agent_id, user_id, content) "
         "select 'alice', $1, 'note ' || n from generate_series(1, 1200) n",

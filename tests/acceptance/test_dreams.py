@@ -131,12 +131,7 @@ async def test_one_of_many_daemons_dreams(connection: asyncpg.Connection, daemon
     assert sum(len(one.events("dream_started")) for one in started) == 1
 
 
-@pytest.mark.parametrize(
-    "work", ["insert into agent_commands (agent_id, message) values ('alice', 'wake up')", MUCH_WORK]
-)
-async def test_arriving_work_ends_an_idle_dream(
-    connection: asyncpg.Connection, daemons: Daemons, work: str
-) -> None:
+async def test_arriving_work_ends_an_idle_dream(connection: asyncpg.Connection, daemons: Daemons) -> None:
     async with connection.transaction():
         # Many words and few of them shared: much to compare, little to conclude.
         await connection.execute(
@@ -149,13 +144,16 @@ async def test_arriving_work_ends_an_idle_dream(
         # What is under test is the dream, not the associations of all these.
         await connection.execute("delete from memoryd.jobs")
     daemon = await daemons.start(**IDLY)
-    dream_id = (await daemon.event("dream_started"))["dream"]
-    await connection.execute(work)
-    ended = await daemon.event("dream_ended", dream=dream_id)
-    assert ended["status"] == "interrupted"
-    await until(connection, "select not exists (select from agent_commands where status = 'pending')")
-    session = "select status, finished_at is not null from dream_sessions where id = $1::text::uuid"
-    assert tuple(await one_row(connection, session, dream_id)) == ("interrupted", True)
+    seen = 0
+    for work in ("insert into agent_commands (agent_id, message) values ('alice', 'wake up')", MUCH_WORK):
+        dream_id = (await daemon.event("dream_started", after=seen))["dream"]
+        await connection.execute(work)
+        seen = len(daemon.lines)
+        ended = await daemon.event("dream_ended", dream=dream_id)
+        assert ended["status"] == "interrupted"
+        await until(connection, "select not exists (select from agent_commands where status = 'pending')")
+        session = "select status, finished_at is not null from dream_sessions where id = $1::text::uuid"
+        assert tuple(await one_row(connection, session, dream_id)) == ("interrupted", True)
 
 
 def written(request: dict[str, Any]) -> str:

@@ -169,7 +169,7 @@ async def test_what_needs_an_extra_says_the_command(
         installation("run", url=database_url, cwd=tmp_path, embedder="fastembed/BAAI/bge-small-en-v1.5"),
     )
     commands = [Counter(re.findall(r"pipx install --force '\.\[(\w+)\]'", said)) for _, said in told]
-    assert commands == [{"ledgers": 1}, {"documents": 4, "office": 1}, {"onnx": 1}]
+    assert commands == [{"ledgers": 1}, {"documents": 3}, {"onnx": 1}]
     assert [code for code, _ in told] == [1, 1, 1]
 
 

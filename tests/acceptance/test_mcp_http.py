@@ -22,6 +22,13 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 ANN, BOB = uuid.uuid4(), uuid.uuid4()
 TOKEN = "t" * 43
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+HOSTS_OF_OTHERS = (
+    "evil.example", "evil@127.0.0.1", "127.0.0.1:1@evil.example", "127.0.0.1:evil.example", "localhost.evil.example",
+    "127.0.0.1/", "127.0.0.1?x", "127.0.0.1, evil.example", "[::1", "127.0.0.1]",
+)  # fmt: skip
+ORIGINS_OF_OTHERS = (
+    "http://evil.example", "null", "http://127.0.0.1:1@evil.example", "https://localhost.evil.example", "http://[", "127.0.0.1",
+)  # fmt: skip
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -56,8 +63,8 @@ async def test_only_who_has_the_token_gets_in_and_only_from_this_machine(address
     right = {"Authorization": f"Bearer {TOKEN}", "Accept": "application/json, text/event-stream"}
     refused = [
         (401, {}), (401, {"Authorization": "Bearer " + "u" * 43}), (401, {"Authorization": TOKEN}),
-        (401, {"Authorization": f"Basic {TOKEN}"}), (421, right | {"Host": "evil.example"}),
-        (403, right | {"Origin": "http://evil.example"}),
+        (401, {"Authorization": f"Basic {TOKEN}"}), *((421, right | {"Host": host}) for host in HOSTS_OF_OTHERS),
+        *((403, right | {"Origin": origin}) for origin in ORIGINS_OF_OTHERS),
     ]  # fmt: skip
     async with httpx2.AsyncClient() as http:
         for code, headers in refused:
@@ -65,6 +72,36 @@ async def test_only_who_has_the_token_gets_in_and_only_from_this_machine(address
             assert answer.status_code == code, (code, headers, answer.text)
         elsewhere = await http.get(address.replace("/mcp", "/"), headers=right)
         assert elsewhere.status_code == 404
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        '{"jsonrpc": "2.0", "id": NaN, "method": "ping"}',
+        '{"jsonrpc": "2.0", "id": -Infinity, "method": "ping"}',
+        '{"jsonrpc": "2.0", "id": 1e999, "method": "ping"}',
+        '{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"_meta": {"x": [NaN]}}}',
+        '{"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progress": Infinity}}',
+        '{"jsonrpc": "2.0", "id": 1.5, "method": "ping"}',
+        '{"jsonrpc": "2.0", "id": {}, "method": "ping"}',
+        '{"jsonrpc": "2.0", "id": true, "method": "ping"}',
+        '{"jsonrpc": "2.0", "id": null, "method": "ping"}',
+        '[{"jsonrpc": "2.0", "id": NaN, "method": "ping"}]',
+        '{"jsonrpc": "2.0", "id": 1, "method": "ping"',
+        "[" * 100_000,
+        "9" * 5000,
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+async def test_what_is_no_call_is_refused_and_not_accepted(address: str, body: str, encoding: str) -> None:
+    headers = {
+        "Authorization": f"Bearer {TOKEN}", "Accept": "application/json, text/event-stream", "Content-Type": "application/json",
+    }  # fmt: skip
+    for version in ({}, {"MCP-Protocol-Version": "2025-06-18"}, {"MCP-Protocol-Version": "2026-07-28"}):
+        async with httpx2.AsyncClient() as http:
+            answer = await http.post(address, content=body.encode(encoding), headers=headers | version)
+        assert answer.status_code == 400, (version, answer.text)
+        assert answer.json()["error"]["code"] < 0
 
 
 async def test_whether_it_is_up_needs_no_token_but_this_machine(address: str) -> None:

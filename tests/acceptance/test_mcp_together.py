@@ -26,7 +26,7 @@ SERVERS = {
     "ann": ("--agent", "alice", "--user", ANN),
     "ben": ("--agent", "alice", "--user", BEN),
 }
-EACH = 20
+EACH = 6
 SAID = "{who} keeps note number {n} of the harbour"
 
 

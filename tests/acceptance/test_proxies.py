@@ -9,32 +9,34 @@ import pytest
 from daemon.cli.proxies import reach_this_machine_directly
 from tests.support.processes.daemons import Daemons
 from tests.support.rows import remember
-from tests.support.services.remote import remote_embedder
+from tests.support.services.remote import Remote
 from tests.support.waiting import IDLE, until
 
 DEAD = "http://127.0.0.1:9"
 NAMES = ("http_proxy", "https_proxy", "all_proxy")
 
 
-@pytest.mark.parametrize("names", [NAMES, tuple(map(str.upper, NAMES))])
 async def test_a_server_on_this_machine_is_asked_without_the_proxy(
-    empty_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...]
+    remote: Remote, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in names:
+    for name in NAMES:
         monkeypatch.setenv(name, DEAD)
-    async with remote_embedder(empty_url, tmp_path) as remote:
-        daemon = await remote.daemons.start(**remote.settings)
-        await remember(remote.connection, "The heron built a nest.")
-        await until(remote.connection, IDLE)
-        assert remote.server.paid == ["The heron built a nest."]
-        assert daemon.events("provider_lost") == []
+        monkeypatch.setenv(name.upper(), DEAD)
+    daemon = await remote.daemons.start(**remote.settings)
+    await remember(remote.connection, "The heron built a nest.")
+    await until(remote.connection, IDLE)
+    assert remote.server.paid == ["The heron built a nest."]
+    assert daemon.events("provider_lost") == []
 
 
 async def test_a_proxy_that_does_not_speak_http_is_told_without_its_password(
     database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     daemons = Daemons(database_url, tmp_path)
-    for proxy in ("socks5://me:secret@127.0.0.1:9", "gopher://me:secret@127.0.0.1:9"):
+    for proxy in (
+        "socks5://me:secret@127.0.0.1:9", "gopher://me:secret@127.0.0.1:9", "http://me:secret#x@127.0.0.1:9",
+        "http://me:secret/x@127.0.0.1:9",
+    ):  # fmt: skip
         monkeypatch.setenv("ALL_PROXY", proxy)
         daemon = await daemons.start(
             wait=False, embedder="openai/test", embedding_dimensions=8, openai_base_url=DEAD

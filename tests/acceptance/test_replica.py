@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import shutil
 from pathlib import Path
@@ -13,7 +12,8 @@ import asyncpg
 from tests.support.access.acting import ANN, BOB
 from tests.support.processes.commands import Commands
 from tests.support.processes.daemons import Daemons
-from tests.support.rows import insert
+from tests.support.replica.entry_files import is_called
+from tests.support.rows import insert, remember
 from tests.support.waiting import IDLE, until
 
 
@@ -160,18 +160,9 @@ async def test_a_user_is_erased_while_the_daemon_runs_and_while_it_does_not(
     daemon = await daemons.start(replica=root)
     assert await until(connection, "select exists (select from memoryd.replica where noting)")
     # A name that is known stands beside the id.
-    name = {"slot": "name", "value": "mia"}
-    await insert(
-        connection,
-        "agent_memory",
-        {
-            "agent_id": "app",
-            "user_id": ANN,
-            "content": "The user's name is Mia.",
-            "metadata": json.dumps(name),
-        },
-    )
-    await appears(root / f"users/{ANN} Mia/memories.md", with_text="Mia")
+    await is_called(connection, "Mia", user=ANN)
+    await remember(connection, "Likes tea.", user_id=ANN, kind="fact")
+    await appears(root / f"users/{ANN} Mia/memories.md", with_text="Likes tea.")
     for user, home in ((ANN, f"{ANN} Mia"), (BOB, f"{BOB}")):
         await insert(connection, "documents", {"title": "Diary", "content": "Dear diary.", "user_id": user})
         await appears(root / f"users/{home}/documents/documents/Diary.md", with_text="Dear diary.")

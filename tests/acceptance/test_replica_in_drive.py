@@ -36,6 +36,7 @@ def settings(drive_server: DriveServer, tmp_path: Path) -> dict[str, Any]:
         "gdrive_key_file": drive_server.write_key(tmp_path / "key.json"),
         "gdrive_url": drive_server.url,
         "gdrive_poll_seconds": 1,
+        "drive_young_seconds": 1.0,
     }
 
 
@@ -71,8 +72,7 @@ async def test_a_document_is_a_file_in_drive_that_people_edit_and_delete(
     hashed = sha256(written.encode()).digest()
     assert await until(connection, "select true from memoryd.replica_files where file_hash = $1", hashed)
 
-    # A daemon that is started again goes on from the page token, and does not fetch what it knows.
-    assert await until(connection, "select page_token is not null from memoryd.replica")
+    # A daemon that is started again does not fetch what it knows.
     await daemon.stop()
     drive.move("documents/upload/Menu.md", "elsewhere/Menu.md")
     drive.trash("note.md")
@@ -82,7 +82,6 @@ async def test_a_document_is_a_file_in_drive_that_people_edit_and_delete(
     assert await until(
         connection, "select replica_path = 'elsewhere/Menu.md' from documents where title = 'Menu'"
     )
-    assert drive_server.asked("GET changes/startPageToken") == 0
     fetched = [
         drive.files[one.rpartition("/")[2]].name
         for one in drive_server.requests

@@ -108,6 +108,13 @@ def test_of_releases_that_are_gone_others_within_the_ranges_are_taken(index: Ind
     assert index.installed == {"bark": "1.0", "leaf": "1.1", "tree": "1.1", "twig": "1.0"}
 
 
+def test_of_those_that_are_gone_none_is_missed_that_pip_names_later(index: Index) -> None:
+    index.publish("leaf", "1.2", python=">=3.99")
+    said = index.install("bark==1.0", "leaf==1.2", "tree==1.8", "twig==1.0", "unneeded==1.9")
+    assert gone(said) == ["leaf==1.2", "tree==1.8", "unneeded==1.9"]
+    assert index.installed == {"bark": "1.0", "leaf": "1.1", "tree": "1.1", "twig": "1.0"}
+
+
 def test_a_release_that_is_none_for_this_python_is_told_and_replaced(index: Index) -> None:
     index.publish("leaf", "1.2", python=">=3.99")
     index.publish("bark", "1.2", tag=EXTENSION)

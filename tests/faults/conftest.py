@@ -22,7 +22,6 @@ from tests.support.database.templates import BARE, PGVECTOR, make_once, repeated
 from tests.support.folders import quiet_port, server_folder
 from tests.support.processes.daemons import Daemons
 from tests.support.rows import DIMENSIONS
-from tests.support.services.remote import Remote, remote_embedder
 
 OWN_EMPTY, OWN_TEMPLATE = "memoryd_empty", "memoryd_test_template"
 """On the server of the tests that break it."""
@@ -69,13 +68,6 @@ async def own_postgres(own_server: EmbeddedPostgres, server: Server) -> AsyncIte
 async def migrated(connection: asyncpg.Connection) -> None:
     """Fills the database."""
     await migrate(connection, dimensions=DIMENSIONS, embedder=EMBEDDER)
-
-
-@pytest.fixture
-async def remote(empty_url: str, tmp_path: Path) -> AsyncIterator[Remote]:
-    """A remote embedder, and a database made for it."""
-    async with remote_embedder(empty_url, tmp_path) as made:
-        yield made
 
 
 @pytest.fixture(scope="session")

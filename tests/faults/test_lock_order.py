@@ -180,7 +180,7 @@ async def test_clients_that_change_memories_of_the_same_insights_meet_no_deadloc
 
     async def edit(memory: UUID) -> None:
         async with connected(database_url) as client:
-            for n in range(50):
+            for n in range(25):
                 await client.execute(
                     "update agent_memory set content = $2 where id = $1", memory, f"text {n}"
                 )

@@ -26,7 +26,7 @@ from tests.support.processes.daemons import DaemonProcess, Daemons
 from tests.support.rows import DIMENSIONS
 from tests.support.waiting import until
 
-MANY = 5
+MANY = 3
 
 
 async def refuses(url: str, folder: Path, *arguments: str, **settings: object) -> str:
@@ -252,7 +252,7 @@ async def test_the_databases_of_one_server_can_be_migrated_at_once(
     for (name,) in await admin.fetch("select datname from pg_database where datname like 'memoryd_test_%'"):
         await admin.execute(f"drop database {name} with (force)")
     await admin.execute("drop role memoryd_service, memoryd_user, memoryd_admin")
-    names = [f"memoryd_test_at_once_{n}" for n in range(5)]
+    names = [f"memoryd_test_at_once_{n}" for n in range(3)]
     for name in names:
         await admin.execute(f"create database {name} template {OWN_EMPTY} owner {server.owner}")
     await admin.close()

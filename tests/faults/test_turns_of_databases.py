@@ -24,7 +24,7 @@ insert into memoryd.jobs (topic, claimed_by, attempt, visible_at) values ('index
 RUNNING = "select status = 'running' from agent_commands where id = $1"
 TASKS = """
 insert into agent_commands (agent_id, message)
-select 'robot ' || n, 'restart worker ' || n from generate_series(1, 8) n
+select 'robot ' || n, 'restart worker ' || n from generate_series(1, 4) n
 """
 DREAMS = "select count(*) from dream_sessions where status = 'running'"
 # As of so many that an index is due, whatever else waits.

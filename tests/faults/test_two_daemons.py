@@ -24,7 +24,7 @@ from tests.support.processes.load import load_on
 from tests.support.processes.workers import open_database
 from tests.support.waiting import beats, until
 
-ROUNDS = 25
+ROUNDS = 10
 
 REQUESTS = """
 insert into memory_requests (kind, agent_id, query)
@@ -50,7 +50,7 @@ async def test_every_topic_is_done_once(
         """
     )
     async with load_on(database_url, rounds=ROUNDS, pause=0.01):
-        for _ in range(5):
+        for _ in range(2):
             await connection.execute(REQUESTS)
     await until(connection, "select not exists (select from agent_memory where agent_id = 'forgetful')")
     await all_done(connection)
@@ -70,10 +70,10 @@ async def test_every_topic_is_done_once(
         "commands": ROUNDS * 13,
         "remembered": ROUNDS * 13,
         "notes": ROUNDS * 10,
-        "answers": 60,
+        "answers": 24,
         "contexts": ROUNDS * 3,
         "commands_with_context": ROUNDS * 3,
-        "asked_for": 60,
+        "asked_for": 24,
     }
     for daemon in both:
         assert await daemon.stop() == 0

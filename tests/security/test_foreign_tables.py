@@ -189,3 +189,91 @@ async def test_migrate_and_doctor_call_nothing_of_others(
     [schemas] = [one for one in found.json if one["name"] == "schemas"]
     assert (schemas["verdict"], await prey.marks()) == ("problem", [])
     assert "public.!~(character varying,text)" in schemas["found"]
+
+
+LEDGER = """
+create table memoryd.migrations (
+    version integer primary key, name text not null, checksum text not null, applied_at timestamptz not null default now());
+"""
+PLANTED = {
+    "view": "create view memoryd.migrations as select 1 as version, public.lured() as name, 'x' as checksum;",
+    "trigger": LEDGER
+    + "create function memoryd.watch() returns trigger language plpgsql as $$ begin "
+    + MARK.format(what="trigger")
+    + " return new; end $$; create trigger watch before insert on memoryd.migrations"
+    " for each row execute function memoryd.watch();",
+    "check": LEDGER + "alter table memoryd.migrations add check (public.lured() = 'x');",
+    "nothing": "",
+}
+
+
+@pytest.mark.parametrize("planted", PLANTED)
+async def test_nothing_runs_that_stood_in_memoryds_schema_before_memoryd(
+    planted: str, prey: Prey, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    await prey.theirs.execute(
+        made("planted", "lured()", "text", "'x'") + "create schema memoryd;" + PLANTED[planted]
+    )
+    memoryd = Commands(prey.url, tmp_path_factory.mktemp("planted"))
+    for arguments in (("doctor", "--json"), ("adopt",), ("migrate", "--repair")):
+        done = await memoryd(*arguments)
+        assert (done.code, await prey.marks()) == (1, []), arguments
+        if arguments[0] != "doctor":
+            assert f"belongs to the role {prey.role}" in done.err, arguments
+
+
+# Each fits better than what is Postgres' own, or stands before it.
+IN_THE_PATH = LURES + "".join(
+    made(f"={type_}", f"same(a {type_}, b {type_})", "boolean", f"$1::{wider} operator(pg_catalog.=) $2::{wider}")
+    + f"create operator public.= (leftarg = {type_}, rightarg = {type_}, function = public.same);"
+    for type_, wider in (("name", "text"), ("oid", "int8"), ("text", "varchar"), ("int4", "int8"))
+) + "".join(
+    made(name, f"{name}({takes})", returns, f"pg_catalog.{name}({given})")
+    for name, takes, given, returns in (
+        ("to_regclass", "text", "$1", "regclass"),
+        ("current_setting", "text", "$1", "text"),
+        ("pg_is_in_recovery", "", "", "boolean"),
+        ("now", "", "", "timestamptz"),
+    )
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("way", ["path of the database", "schema of the superuser's name", "extension"])
+async def test_nothing_is_called_that_a_role_has_put_into_the_path(
+    way: str, prey: Prey, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    await prey.theirs.execute(
+        f"create table public.conversation_messages ({COLUMNS}, created_at timestamptz default now());"
+        "insert into public.conversation_messages (session_id, role, content) values (gen_random_uuid(), 'User', 'hello')"
+    )
+    database, me = await prey.admin.fetchrow("select current_database(), current_user") or ("", "")
+    schema = me if way.startswith("schema") else "evil"
+    if way == "extension":
+        # As its owner may, who is the role where the extension is trusted.
+        await prey.theirs.execute(LURES)
+        added = await prey.theirs.fetch(
+            "select 'function ' || oid::regprocedure as what from pg_proc"
+            " where proowner = current_user::regrole and proname <> 'mark'"
+            " union all select 'operator ' || oid::regoperator from pg_operator where oprowner = current_user::regrole"
+        )
+        for row in added:
+            await prey.admin.execute(f"alter extension vector add {row['what']}")
+    else:
+        await prey.theirs.execute(f"create schema {schema}; grant usage on schema {schema} to public")
+        await prey.theirs.execute(
+            IN_THE_PATH.replace("public.", f"{schema}.").replace(f"{schema}.mark", "public.mark")
+            .replace(f"{schema}.conversation", "public.conversation")
+        )  # fmt: skip
+    if way.startswith("path"):
+        await prey.admin.execute(f'alter database "{database}" owner to {prey.role}')
+        await prey.theirs.execute(
+            f'alter database "{database}" set search_path = {schema}, pg_catalog, public'
+        )
+    await prey.theirs.execute("truncate public.marks")
+    memoryd = Commands(prey.url, tmp_path_factory.mktemp("path"))
+    for arguments in (("doctor", "--json"), ("adopt", "--dry-run"), ("adopt",), ("migrate", "--repair")):
+        done = await memoryd(*arguments)
+        assert await prey.marks() == [], arguments
+        assert done.code == 0 or arguments[0] == "doctor", done.err
+    await prey.admin.execute("drop extension vector cascade")
+    await prey.admin.execute(f'alter database "{database}" owner to current_user')

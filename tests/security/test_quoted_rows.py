@@ -7,6 +7,7 @@ import json
 from uuid import UUID
 
 import asyncpg
+import pytest
 
 from tests.support.access.acting import ANN, BOB, acting_as
 from tests.support.access.users import ERASE, found
@@ -14,7 +15,7 @@ from tests.support.content.chat_groups import GARDEN, join
 from tests.support.content.knowledge import know
 from tests.support.processes.daemons import Daemons
 from tests.support.processes.paused import gate_closed, meanwhile, paused, pausing
-from tests.support.rows import ask, conclude, insert, remember, say
+from tests.support.rows import ask, column, conclude, insert, remember, say
 from tests.support.waiting import ANSWERED, IDLE, POLL_SECONDS, READY, until
 
 SECRET = "quokkazephyr"
@@ -47,6 +48,15 @@ async def request(connection: asyncpg.Connection, kind: str, user: UUID | None, 
     """Asks."""
     values: dict[str, object] = {"kind": kind, "agent_id": "alice", "user_id": user, "query": ASKED}
     return await insert(connection, "memory_requests", values | {"options": json.dumps(options)})
+
+
+async def read_by_support(connection: asyncpg.Connection, table: str, row: UUID) -> set[object]:
+    """The users on whose record it is that support has read this row."""
+    await connection.execute("delete from agent_execution_logs where action_type = 'admin_read'")
+    async with acting_as(connection, UUID(int=0xAD), role="memoryd_admin"):
+        assert await connection.fetchval(f"select id from {table} where id = $1", row) == row
+    read = "select user_id from agent_execution_logs where action_type = 'admin_read' and input_data::jsonb ->> 'table' = $1"
+    return set(await column(connection, read, table))
 
 
 async def group(connection: asyncpg.Connection) -> UUID:
@@ -101,6 +111,9 @@ async def test_an_erasure_reaches_all_that_others_were_shown(
     # Ann was shown her own message with Bob's beside it.
     shown = "select count(*) from memory_requests, jsonb_array_elements(result) e where kind = 'recall' and e ->> 'id' = $1"
     assert await connection.fetchval(shown, str(mine))
+    for table, texts in (("agent_commands", commands), ("memory_requests", requests)):
+        for text in texts:
+            assert await read_by_support(connection, table, text) >= {BOB}
     async with acting_as(connection, BOB):
         await connection.execute(ERASE, BOB)
     assert await found(connection, SECRET) == {}
@@ -115,6 +128,58 @@ async def test_an_erasure_reaches_all_that_others_were_shown(
     await look_until_done(connection)
     for gone in (said, know_it, memory, outcome):
         assert await found(connection, str(gone)) == {}
+
+
+async def shown_by(connection: asyncpg.Connection, kind: str) -> UUID:
+    """A row of this kind that is Bob's, or says what is."""
+    memory = await remember(connection, f"the {SECRET}", user_id=BOB)
+    match kind:
+        case "memory":
+            return memory
+        case "insight":
+            return await conclude(connection, SECRET, 0.9, source_memories=[memory])
+        case "answer":
+            talk = await insert(connection, "conversation_sessions", {"user_id": BOB, "agent_id": "alice"})
+            return await say(connection, talk, SECRET, role="assistant", user_id=None)
+        case "chunk":
+            document = await chunk(connection, SECRET, user_id=BOB)
+            (only,) = await column(
+                connection, "select id from memory_chunks where document_id = $1", document
+            )
+            assert isinstance(only, UUID)
+            return only
+        case "knowledge":
+            return await know(connection, "About", SECRET, created_by=str(BOB), tier="learning")
+    decision = await know(connection, "Lamps", "We buy oil lamps.", tier="learning", category="decision")
+    await know(
+        connection, "Outcome", "Of the lamps.", created_by=str(BOB), tier="learning", category="outcome",
+        outcome=json.dumps({"success": True, "result": SECRET}), related_ids=[decision],
+    )  # fmt: skip
+    return decision
+
+
+@pytest.mark.parametrize("kind", ["memory", "insight", "answer", "chunk", "knowledge", "outcome"])
+@pytest.mark.parametrize("table", ["agent_commands", "memory_requests"])
+async def test_support_reads_what_a_text_shows_of_others_on_their_record(
+    connection: asyncpg.Connection, table: str, kind: str
+) -> None:
+    row = await shown_by(connection, kind)
+    if table == "agent_commands":
+        text = await ask(connection, ASKED, user_id=ANN)
+        shows, of = "update agent_commands set context = 'x' where id = $1", "command_id"
+    else:
+        text = await request(connection, "context", ANN)
+        shows, of = "update memory_requests set result = '\"x\"' where id = $1", "request_id"
+    assert await read_by_support(connection, table, text) == {ANN}
+    await connection.execute(shows, text)
+    await connection.execute(
+        f"insert into memoryd.quotes ({of}, row_ids, hashes) values ($1, $2, '{{1}}')",
+        text,
+        [row],
+    )
+    assert await read_by_support(connection, table, text) == {ANN, BOB}
+    if kind in {"knowledge", "outcome"}:
+        assert await read_by_support(connection, "shared_knowledge", row) == {BOB}
 
 
 async def test_an_erasure_waits_for_a_context_that_is_being_written(

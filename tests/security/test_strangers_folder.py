@@ -261,11 +261,27 @@ async def test_a_password_of_the_environment_goes_to_no_server_of_the_folder(tmp
         for line in (
             f"DATABASE_URL=postgresql://me@127.0.0.1:{port}/db",
             f"MEMORYD_DATABASE_URLS=a=postgresql://me:x@h/a b=postgresql://me@127.0.0.1:{port}/b",
+            f"DATABASE_URL=postgresql://me:@127.0.0.1:{port}/db?password=",
+            f"DATABASE_URL=postgresql://me@127.0.0.1:{port}/db?application_name=a://b:c@d",
+            f"DATABASE_URL='postgresql://me@127.0.0.1:{port}/db#?password=x'",
+            f"DATABASE_URL=postgresql://me@127.0.0.1:{port},[a:b@c]:1/db",
         ):
             (tmp_path / ".env").write_text(f"{line}\n")
-            refused = await ended(tmp_path, "recall", "x", PGPASSWORD="hunter2")
-            assert refused.code == 2
+            refused = await ended(tmp_path, "recall", "x", PGPASSWORD="hunter2", MEMORYD_POOLER="direct")
+            assert refused.code == 2, line
             assert "PGPASSWORD stands in the environment" in refused.err
+        (tmp_path / ".pg_service.conf").write_text("[mine]\nuser=me\npassword=hunter2\n")
+        home = {"HOME": str(tmp_path), "MEMORYD_POOLER": "direct", "TOKEN": "hunter2"}
+        lines: tuple[tuple[str, dict[str, str]], ...] = (
+            (f"127.0.0.1:{port}/db?service=mine", {}),
+            (f"127.0.0.1:{port}/db", {"PGSERVICE": "mine"}),
+            (f"me:${{TOKEN}}@127.0.0.1:{port}/db", {}),
+            (f"me:${{TOKEN:-x}}@127.0.0.1:{port}/db\nTOKEN=later", {}),
+        )
+        for line, given in lines:
+            (tmp_path / ".env").write_text(f"DATABASE_URL=postgresql://{line}\n")
+            refused = await ended(tmp_path, "recall", "x", **home, **given)
+            assert (refused.code, met) == (2, []), line
         (tmp_path / ".env").write_text(f"DATABASE_URL=postgresql://me:theirs@127.0.0.1:{port}/db\n")
         await ended(tmp_path, "recall", "x", PGPASSWORD="hunter2", MEMORYD_POOLER="direct")
         assert met

@@ -7,7 +7,7 @@ from typing import Any
 
 import asyncpg
 
-POLL_SECONDS, MOST_SECONDS = 0.01, 0.02
+POLL_SECONDS, MOST_SECONDS = 0.01, 0.1
 PART = 0.1
 """Of the time that it has waited: what is awaited for long is asked for less often, and is seen a tenth later at most."""
 

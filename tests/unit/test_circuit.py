@@ -22,7 +22,7 @@ from providers.ports import (
     WrittenInsight,
 )
 
-Change = tuple[str, str, float]
+Change = tuple[str, str, float, str]
 
 
 class Clock:
@@ -232,8 +232,8 @@ async def test_opening_and_closing_are_each_reported_once(
     await embedder.embed(["a"])
 
     assert changes == [
-        ("open", "test/provider", pytest.approx(first.retry_in)),
-        ("closed", "test/provider", 0.0),
+        ("open", "test/provider", pytest.approx(first.retry_in), str(first)),
+        ("closed", "test/provider", 0.0, ""),
     ]
 
 
@@ -349,4 +349,5 @@ async def test_an_outage_is_two_log_lines(provider: Provider, clock: Clock) -> N
         ("provider_lost", "warning", "test/provider"),
         ("provider_back", "info", "test/provider"),
     ]
+    assert lines[0]["reason"]
     assert 30 <= lines[0]["retry_in"] <= 33

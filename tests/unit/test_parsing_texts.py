@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from providers.parsing.decoding import decode
-from providers.parsing.frames import GarbageError, head_of, lengths
+from providers.confined.frames import GarbageError, head_of, lengths
+from providers.decoding import clean, decode
 from providers.parsing.headings import first_heading
 from providers.parsing.reading import read_file
-from providers.parsing.texts import Output, clean, json_value, one_line, size, title_of
+from providers.parsing.texts import Output, json_value, one_line, size, title_of
 from providers.ports import Unreadable
 
 

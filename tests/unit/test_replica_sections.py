@@ -200,19 +200,19 @@ def decided(
 
 
 @pytest.mark.parametrize(
-    ("theirs", "base", "ours", "edits", "added", "removed", "gone"),
+    ("theirs", "base", "ours", "edits", "added", "removed"),
     [
-        ("A", "A", "A", [], [], 0, 0),
-        ("A", "A", "B", [], [], 0, 0),
-        ("B", "A", "A", [("B", False)], [], 0, 0),
-        ("B", "A", "C", [("B", True)], [], 0, 0),
-        ("B", None, "C", [("B", True)], [], 0, 0),
-        (None, "A", "A", [], [], 1, 0),
-        (None, "A", "B", [], [], 0, 0),
-        (None, None, "A", [], [], 0, 0),
-        ("A", "A", None, [], [], 0, 1),
-        ("B", "A", None, [], ["B"], 0, 1),
-        (None, "A", None, [], [], 0, 1),
+        ("A", "A", "A", [], [], 0),
+        ("A", "A", "B", [], [], 0),
+        ("B", "A", "A", [("B", False)], [], 0),
+        ("B", "A", "C", [("B", True)], [], 0),
+        ("B", None, "C", [("B", True)], [], 0),
+        (None, "A", "A", [], [], 1),
+        (None, "A", "B", [], [], 0),
+        (None, None, "A", [], [], 0),
+        ("A", "A", None, [], [], 0),
+        ("B", "A", None, [], ["B"], 0),
+        (None, "A", None, [], [], 0),
     ],
 )
 def test_three_hashes_decide_on_an_entry(
@@ -222,17 +222,16 @@ def test_three_hashes_decide_on_an_entry(
     edits: list[tuple[str, bool]],
     added: list[str],
     removed: int,
-    gone: int,
 ) -> None:
     plan = decided([] if theirs is None else [section(theirs)], {ID: noted(base, ours)})
     assert [(one.words.body, one.lost) for one in plan.edits] == edits
     assert [one.words.body for one in plan.additions] == added
-    assert (len(plan.removed), len(plan.gone)) == (removed, gone)
+    assert len(plan.removed) == removed
 
 
 def test_what_is_erased_goes_whatever_a_person_wrote() -> None:
     plan = decided([section("New.")], {ID: noted("A", None, erased=True)})
-    assert (plan.additions, plan.layout, plan.gone) == ([], [], [ID])
+    assert (plan.additions, plan.layout) == ([], [])
 
 
 def test_a_section_without_its_id_is_known_by_its_text_and_a_copy_is_new() -> None:

@@ -9,9 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
+import pytest
+
 from daemon.open_files import is_local
-from daemon.replica.files.stability import Stability
-from daemon.replica.folder import SIGNATURE_BYTES, Entry, Folder
+from daemon.replica import changed_files
+from daemon.replica.changed_files import ChangedFiles
+from daemon.replica.folder import Entry, Folder, Listing
 from daemon.replica.local_folder import LocalFolder
 
 BEGAN = 1_800_000_000.0
@@ -20,115 +23,80 @@ BEGAN = 1_800_000_000.0
 class Scene:
     """A file, who has it open, and a clock that only the test moves."""
 
-    def __init__(self, *, is_open: bool | None) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, is_open: bool | None) -> None:
         self.is_open = is_open
         self.clock = 0.0
         self.wrong_by = 0.0
         """So much the file's time is ahead of the clock."""
         self._written = 0.0
-        self._settling = Stability(cast("Folder", self), settle_seconds=1.0)
+        self._reading = ChangedFiles(cast("Folder", self), settle_seconds=1.0)
+        monkeypatch.setattr(changed_files, "time", self)
 
     def is_open_for_writing(self, _path: str) -> bool | None:
         """As a folder tells it."""
         return self.is_open
 
+    def read(self, _path: str) -> bytes:
+        """As a folder reads it."""
+        return b"Text."
+
+    def time(self) -> float:
+        """The time of day."""
+        return BEGAN + self.clock
+
+    def monotonic(self) -> float:
+        """The clock that only goes on."""
+        return self.clock
+
     def write(self) -> None:
         """The file changes."""
         self._written = self.clock
 
-    def is_settled(self, *, after: float) -> bool:
-        """A pass, so many seconds after the one before."""
+    def pause(self, *, after: float) -> float | None:
+        """Seconds until the next pass that a pass asks for, counted from the one before; None: the file was read."""
         self.clock += after
-        now = BEGAN + self.clock
-        modified = min(BEGAN + self._written + self.wrong_by, now)
-        entry = Entry(int(self._written * 1000).to_bytes(SIGNATURE_BYTES, "big"), modified)
-        self._settling.begin()
-        return self._settling.is_settled("a.md", entry, now=now, clock=self.clock)
-
-    @property
-    def is_held(self) -> bool:
-        """Whether a person is told of it."""
-        return self._settling.is_held("a.md", clock=self.clock)
-
-    @property
-    def pause(self) -> float:
-        """When the next pass is due."""
-        return round(self._settling.pause, 3)
+        modified = min(BEGAN + self._written + self.wrong_by, self.time())
+        found = self._reading.files(Listing({"a.md": Entry(str(self._written).encode(), modified)}), {})
+        assert ("a.md" in found.known) == (found.pause is None)
+        return None if found.pause is None else round(found.pause, 3)
 
 
-def test_a_file_that_a_program_writes_for_long_is_told_of_until_it_is_read() -> None:
-    scene = Scene(is_open=True)
-    assert not scene.is_settled(after=0.0)
+@pytest.mark.parametrize(
+    ("is_open", "passes"),
+    [
+        (False, [(0.05, 0.15), (0.15, None)]),
+        (None, [(0.1, 0.9), (0.8, 0.1), (0.1, None)]),
+        (True, [(0.0, 1.0), (59.5, 0.5), (0.5, None)]),
+    ],
+)
+def test_a_file_is_read_soon_after_it_was_closed_and_after_a_minute_while_it_is_open(
+    monkeypatch: pytest.MonkeyPatch, is_open: bool | None, passes: list[tuple[float, float | None]]
+) -> None:
+    scene = Scene(monkeypatch, is_open=is_open)
     for _ in range(2):
+        for after, pause in passes:
+            assert scene.pause(after=after) == pause
+        # The next save is a new one.
         scene.write()
-        assert not scene.is_settled(after=29.0)
-        assert not scene.is_held
-    scene.write()
-    assert not scene.is_settled(after=2.0)
-    assert scene.is_held
-    scene.is_open = False
-    scene.is_settled(after=0.5)
-    assert not scene.is_held
 
 
-def test_a_file_that_was_closed_settles_soon() -> None:
-    scene = Scene(is_open=False)
-    assert not scene.is_settled(after=0.05)
-    assert scene.pause == 0.15
-    assert scene.is_settled(after=0.15)
-    # The next save is a new one.
-    scene.write()
-    assert not scene.is_settled(after=0.05)
-    assert scene.is_settled(after=0.15)
-
-
-def test_one_that_is_written_in_steps_has_to_stay_the_same_for_longer() -> None:
-    scene = Scene(is_open=False)
-    for _ in range(100):
-        scene.write()
-        assert not scene.is_settled(after=0.1)
-    assert not scene.is_settled(after=0.8)
-    assert scene.is_settled(after=0.1)
-
-
-def test_where_nobody_knows_who_has_it_open_it_settles_in_a_second() -> None:
-    scene = Scene(is_open=None)
-    assert not scene.is_settled(after=0.1)
-    assert not scene.is_settled(after=0.8)
-    assert scene.is_settled(after=0.1)
-
-
-def test_one_that_is_open_waits_for_a_minute_and_one_that_is_never_closed_not_for_ever() -> None:
-    scene = Scene(is_open=True)
-    assert not scene.is_settled(after=0.0)
-    assert not scene.is_settled(after=59.0)
-    assert scene.pause == 1.0
-    assert scene.is_settled(after=1.0)
+def test_one_that_was_open_is_read_soon_after_it_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = Scene(monkeypatch, is_open=True)
     for _ in range(60):
         scene.write()
-        assert not scene.is_settled(after=10.0)
-    scene.write()
-    assert scene.is_settled(after=10.0)
-
-
-def test_one_that_was_open_settles_soon_after_it_is_closed() -> None:
-    scene = Scene(is_open=True)
-    for _ in range(60):
-        scene.write()
-        assert not scene.is_settled(after=1.0)
+        assert scene.pause(after=1.0) == 1.0
     scene.is_open = False
-    assert scene.is_settled(after=0.0)
+    assert scene.pause(after=0.0) is None
 
 
-def test_times_that_are_wrong_settle_as_well() -> None:
-    scene = Scene(is_open=False)
+def test_times_that_are_wrong_settle_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = Scene(monkeypatch, is_open=False)
     scene.wrong_by = 3e9
-    assert not scene.is_settled(after=0.1)
-    assert scene.is_settled(after=0.2)
-    assert scene.is_settled(after=0.0)
-    long_ago = Scene(is_open=False)
+    assert scene.pause(after=0.1) == 0.2
+    assert scene.pause(after=0.2) is None
+    long_ago = Scene(monkeypatch, is_open=False)
     long_ago.wrong_by = -BEGAN
-    assert long_ago.is_settled(after=0.0)
+    assert long_ago.pause(after=0.0) is None
 
 
 @contextmanager

@@ -30,7 +30,10 @@ def test_segments_are_bounded_and_together_the_text(text: str) -> None:
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
 def test_every_word_of_a_long_text_is_in_a_chunk(text: str) -> None:
-    cut = "".join(chunk.text for chunk in chunks(text, title="Long"))
+    """And nothing twice, but for the header of a table."""
+    header = "| a | b |\n|---|---|\n"
+    first, *others = [chunk.text.removeprefix(header) for chunk in chunks(text, title="Long")]
+    cut = (header if text.startswith(header) else "") + "".join([first, *others])
     assert "".join(cut.split()) == "".join(text.split())
 
 

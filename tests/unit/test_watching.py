@@ -52,14 +52,14 @@ async def _to_the_end(found: AsyncGenerator[set[tuple[Change, str]], None], seen
 FEW = 'echo $0 > /proc/sys/user/max_inotify_$1 && exec "$2" -c "$3" "$4"'
 WATCH = """
 import asyncio, pathlib, sys
-from daemon.replica.location import local_location
+from daemon.replica.local_folder import LocalFolder
 
 async def main():
     root = pathlib.Path(sys.argv[1])
     told, there = asyncio.Queue(), asyncio.Event()
     there.set()
-    watch = local_location(root, scan_seconds=1).watch
-    watching = asyncio.create_task(watch(lambda _: told.put_nowait(None), told.put_nowait, there, asyncio.Event()))
+    watch = LocalFolder(root).watch
+    watching = asyncio.create_task(watch(lambda: told.put_nowait(None), told.put_nowait, there, asyncio.Event()))
     number = 0
     while (error := await told.get()) is None:
         await asyncio.sleep(0.1)

@@ -8,6 +8,7 @@ import uuid
 from pathlib import Path
 
 import asyncpg
+import httpx2
 import pytest
 
 from tests.support.rows import remember
@@ -64,6 +65,29 @@ async def test_a_repair_is_said_then_done(pages: Reader, db: asyncpg.Connection)
         ANN,
     )
     assert on_record == 1
+
+
+async def test_no_more_than_two_audits_run_at_once(pages: Reader, db: asyncpg.Connection) -> None:
+    row = await remember(db, "the ferry waits for the bus", agent_id="queue")
+    others = [httpx2.AsyncClient(base_url=pages.address, timeout=60) for _ in range(2)]
+    sessions = [
+        pages,
+        *(Reader(pages.address, pages.sign_in, http, asyncio.StreamReader()) for http in others),
+    ]
+    for http in others:
+        await http.get(pages.sign_in)
+    async with db.transaction():
+        await db.execute("lock table agent_memory in access exclusive mode")
+        answers = [await each.send("/audit", {}) for each in (*sessions, *sessions)]
+        assert [answer.status_code for answer in answers] == [303, 303, 429, 303, 303, 429]
+        assert "2 audits run already" in text_of(answers[2].text)
+        assert "audits run" in await pages.read(f"/audit/derived?kind=memory&id={row}", status=429)
+    for each in (pages, sessions[1]):
+        while "It is looking:" in await each.read("/audit"):
+            await asyncio.sleep(0.02)
+    assert (await sessions[2].send("/audit", {"agent": "queue"})).status_code == 303
+    for http in others:
+        await http.aclose()
 
 
 async def test_what_does_not_stand_any_more_is_not_repaired(pages: Reader, db: asyncpg.Connection) -> None:

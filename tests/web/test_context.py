@@ -9,8 +9,9 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from tests.support.content.chat_groups import join
 from tests.support.content.index import index_rows
-from tests.support.rows import ask, column, remember, say
+from tests.support.rows import ask, column, insert, remember, say
 from tests.support.services.web_pages import Reader, served, text_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -84,6 +85,25 @@ async def test_to_look_writes_only_that_support_has_looked(pages: Reader, db: as
         f"/context?agent=alice&message=book+the+night+train&user={nobody}"
     )
     assert await reads(db, nobody) == ["agent_commands"]
+
+
+async def test_whose_rows_a_context_shows_is_on_record(pages: Reader, db: asyncpg.Connection) -> None:
+    gus, hal, ida = (uuid.uuid4() for _ in range(3))
+    chat = await insert(db, "chat_groups", {"platform": "slack"})
+    await join(db, chat, gus, hal)
+    talk = await insert(db, "conversation_sessions", {"chat_id": chat, "agent_id": "alice"})
+    said = await say(db, talk, "the zither stands in my cellar", user_id=gus, chat_id=chat)
+    await index_rows(db, "conversation", [said])
+    await remembered(db, "the zither of ida is sold", user_id=ida)
+    for user, shown in ((hal, {gus, hal}), (ida, {ida}), (None, {ida})):
+        await db.execute("delete from agent_execution_logs where action_type = 'admin_read'")
+        page = await pages.get(
+            f"/context?agent=alice&message=what+do+you+remember+about+the+zither&user={user or ''}"
+        )
+        on_record = {each for each in (gus, hal, ida) if await reads(db, each)}
+        assert ("in my cellar" in page, "ida is sold" in page) == (gus in on_record, ida in on_record)
+        assert on_record <= shown
+        assert user is None or on_record == shown
 
 
 async def test_small_talk_a_user_without_memory_and_an_unknown_agent_are_told(

@@ -21,9 +21,12 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 AXE = (ROOT / "tests/data/axe.min.js").read_text("utf-8")
 # Nothing to load first: a page may have neither sounds nor styles from elsewhere.
 FAULTS = """
-axe.run(document, {preload: false, resultTypes: ["violations"]}).then((found) => arguments[0](found.violations
+const [only, done] = arguments;
+axe.run(document, {preload: false, resultTypes: ["violations"], ...only}).then((found) => done(found.violations
     .map((v) => [v.impact, v.id, v.nodes.length, v.nodes[0].target.join(" "), v.nodes[0].failureSummary])));
 """
+# What depends on the width of the window, or on light and dark; all else is the same in both.
+LOOKS = {"runOnly": ["color-contrast", "link-in-text-block", "scrollable-region-focusable"]}
 QUIET = "return document.readyState === 'complete' && !document.querySelector('.htmx-request')"
 # Timers are run by the test, and each request is counted in the moment in which it is sent.
 COUNTED = """
@@ -79,10 +82,10 @@ async def empty(url: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIter
         yield reader
 
 
-def read(browser: Browser) -> Faults:
+def read(browser: Browser, only: dict[str, list[str]] | None = None) -> Faults:
     """What is wrong for who sees badly, or little at once."""
     over = browser.run(OVER)
-    return [*map(tuple, browser.wait_for(FAULTS)), *([("scrolls sideways", over)] if over > 0 else [])]
+    return [*map(tuple, browser.wait_for(FAULTS, only)), *([("scrolls sideways", over)] if over > 0 else [])]
 
 
 def walked(browser: Browser) -> Faults:
@@ -96,9 +99,12 @@ def walked(browser: Browser) -> Faults:
 
 
 def printed(browser: Browser) -> Faults:
-    """What is wrong on paper: the title is on the first page, and nothing of the screen on the last."""
-    paper = pypdf.PdfReader(io.BytesIO(base64.b64decode(browser.tell("Page.printToPDF")["data"]))).pages
-    text = "\n".join(paper[n].extract_text() for n in sorted({0, len(paper) - 1}))
+    """What is wrong on paper: the title is there, and nothing of the screen."""
+    browser.tell("Emulation.setEmulatedMedia", media="print")
+    return _on_paper(browser, browser.text)
+
+
+def _on_paper(browser: Browser, text: str) -> Faults:
     title = str(browser.run("return document.querySelector('h1:not(.unseen), h2').innerText"))
     whole = title.split(maxsplit=1)[0] in text and len(text) > len(title) + 10
     return [] if whole and "Sign out" not in text else [("printed", title, text)]
@@ -127,7 +133,8 @@ async def test_every_page_is_for_everybody(browser: Browser, few: Reader, part: 
             browser.open(path)
             found = read(browser)
             browser.look()
-            for way in (read, walked, printed, hidden):
+            found += read(browser, LOOKS)
+            for way in (walked, hidden, printed):
                 found += way(browser)
             faults += [(path, *fault) for fault in found]
     faults += [(said,) for said in browser.complaints()]
@@ -154,6 +161,15 @@ async def test_every_page_without_rows_can_be_read_by_everybody(
     faults += [(said,) for said in browser.complaints() if "status of 404" not in said]
     faults += [(url,) for url in browser.requested() if not url.startswith((empty.address, "data:image/"))]
     assert not faults, "\n".join(map(str, faults))
+
+
+@pytest.mark.parametrize("path", ["/memories", "/graph"])
+async def test_the_title_is_on_the_first_page_of_paper(browser: Browser, few: Reader, path: str) -> None:
+    browser.sign_in(few)
+    browser.open(path)
+    paper = pypdf.PdfReader(io.BytesIO(base64.b64decode(browser.tell("Page.printToPDF")["data"]))).pages
+    text = "\n".join(paper[n].extract_text() for n in sorted({0, len(paper) - 1}))
+    assert _on_paper(browser, text) == []
 
 
 async def test_the_keyboard_skips_to_what_a_page_shows(browser: Browser, few: Reader) -> None:

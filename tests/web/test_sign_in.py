@@ -57,7 +57,10 @@ async def test_a_form_of_another_site_is_refused(pages: Reader, db: asyncpg.Conn
     refused = [
         ({}, form), ({}, form | {"csrf": ""}), ({}, form | {"csrf": "0" * 64}),
         ({"Origin": "http://evil.example"}, form | {"csrf": token}),
-        ({"Origin": "null"}, form | {"csrf": token}),
+        *(({"Origin": origin}, form | {"csrf": token}) for origin in (
+            "null", "", "http://[", "http://evil@127.0.0.1", pages.address, pages.address.replace("http://", "http://evil@"),
+            pages.address.rstrip("/") + ".evil.example")),
+        ({"Referer": "http://evil.example/"}, form | {"csrf": token}),
         ({"Sec-Fetch-Site": "cross-site"}, form | {"csrf": token}),
     ]  # fmt: skip
     for headers, sent in refused:
@@ -66,7 +69,11 @@ async def test_a_form_of_another_site_is_refused(pages: Reader, db: asyncpg.Conn
 
 
 async def test_the_server_is_called_by_its_own_names_only(pages: Reader) -> None:
-    for host in ("evil.example", "127.0.0.1.evil.example", "", "[", "localhost@evil.example"):
+    for host in (
+        "evil.example", "127.0.0.1.evil.example", "", "[", "localhost@evil.example", "evil@127.0.0.1", "evil:x@localhost",
+        "127.0.0.1:evil.example", "127.0.0.1/evil", "localhost?evil", "localhost#evil", "localhost\\evil", "127.0.0.1, evil",
+        "localhost]", "[::1", "[127.0.0.1]:", "::1",
+    ):  # fmt: skip
         assert (await pages.http.get("/memories", headers={"Host": host})).status_code in (400, 421)
     assert (await pages.http.get("/memories", headers={"Host": "LOCALHOST:1"})).status_code == 200
 

@@ -15,6 +15,7 @@ from daemon.cli.common import with_database
 from daemon.cli.failure import Failure, Misuse, sentences
 from daemon.cli.output import as_json, number, remark, say, table
 from daemon.ids import id_of
+from memory.text import is_blank
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -102,7 +103,7 @@ def _forget(lineage: Lineage, *, influenced: bool, yes: bool, json: bool) -> Non
 def _subject(kind: Kind, what: str) -> UUID | str:
     if kind == Kind.AGENT:
         # An argument that is not UTF-8 comes with lone surrogates.
-        if not what.strip() or what.encode(errors="ignore").decode() != what or "\0" in what:
+        if is_blank(what) or what.encode(errors="ignore").decode() != what or "\0" in what:
             raise Misuse("The name of an agent is a text of 1 to 200 characters.")
         return what
     try:

@@ -15,7 +15,7 @@ import typer
 from daemon.cli.common import settings_or_exit
 from daemon.cli.failure import Failure, Misuse, sentences
 from daemon.cli.output import as_json, remark, say, table
-from memory.text import one_line
+from memory.text import is_blank, one_line
 
 if TYPE_CHECKING:
     from daemon.hooks.hosts import Host
@@ -62,31 +62,35 @@ def install(
     """Name memoryd in the settings of a coding agent; nothing else in them is touched.
 
     The database is the one that the environment names (DATABASE_URL, MEMORYD_DATA_DIR, or a file: MEMORYD_ENV_FILE), else that
-    of the first install, else the embedded one of `memoryd run` in this folder, whose .env is not read. Its address is kept in
-    a file of yours (hooks.json in ~/.config/memoryd).
+    of the first install, else the embedded one of `memoryd run` in this folder, while it runs; its .env is not read. The
+    address is kept in a file of yours (hooks.json in ~/.config/memoryd).
     """
     with sentences():
         checkout = _checkout(project, own)
-        if agent is not None and (not agent.strip() or len(agent) > 200):
+        if agent is not None and (is_blank(agent) or len(agent) > 200):
             raise Misuse("--agent needs the agent's id, of at most 200 characters.")
         from daemon.hooks.files import config_file, read_config
         from daemon.hooks.hosts import HOSTS, Unreadable
         from daemon.hooks.hosts import install as name_in_settings
         from daemon.hooks.libpq import library
         from daemon.settings import DATABASES, NAMED_BY
+        from daemon.settings.databases import readable
 
         config = read_config()
         url = config.get("url")
         if not url or any(os.environ.get(name) for name in (*DATABASES, NAMED_BY)):
             url = _address()
+        url = readable(url, "The URL of the database")
         known = HOSTS[host]
-        path = known.path(checkout)
         try:
+            path = known.path(None) if checkout is None else known.path_in(checkout)
             changed = name_in_settings(known, path, program=_program(), shared=checkout is not None)
         except Unreadable as fault:
             raise Failure(f"{fault}: nothing was changed. {_by_hand(host, checkout)}") from None
         except OSError as fault:
-            raise Failure(f"{path} cannot be written: {fault.strerror}. Nothing was changed.") from None
+            raise Failure(
+                f"{fault.filename} cannot be written: {fault.strerror}. Nothing was changed."
+            ) from None
         agent = agent or config.get("agent") or "coding"
         _write_config(Path(config_file()), {"url": url, "agent": agent, "libpq": library(url)})
         say(f"{path} {'names memoryd now' if changed else 'named memoryd already'}.")
@@ -113,15 +117,18 @@ def remove(
         from daemon.hooks.hosts import HOSTS, Unreadable
         from daemon.hooks.hosts import remove as take_out
 
-        path = HOSTS[host].path(_checkout(project, own))
+        known, checkout = HOSTS[host], _checkout(project, own)
         try:
-            changed = take_out(HOSTS[host], path)
+            path = known.path(None) if checkout is None else known.path_in(checkout)
+            changed = take_out(known, path)
         except Unreadable as fault:
             raise Failure(
                 f"{fault}: nothing was changed. Take out the commands with `memoryd hook` by hand."
             ) from None
         except OSError as fault:
-            raise Failure(f"{path} cannot be written: {fault.strerror}. Nothing was changed.") from None
+            raise Failure(
+                f"{fault.filename} cannot be written: {fault.strerror}. Nothing was changed."
+            ) from None
         say(f"{path} {'names memoryd no more' if changed else 'does not name memoryd'}.")
 
 
@@ -239,7 +246,12 @@ def _address() -> str:
     folder = settings.data_dir.expanduser().resolve()
     if not (folder / "pg").exists():
         raise Failure(f"{missing(folder)} No .env was read: {NAMED_BY}=.env names one.")
-    return EmbeddedPostgres(folder, port=settings.postgres_port).socket_url
+    server = EmbeddedPostgres(folder, port=settings.postgres_port)
+    if "data_dir" not in settings.model_fields_set and not server.is_running():
+        raise Failure(
+            f"No memoryd runs in {folder}, which may be another one's. Start `memoryd run` there, or name it: MEMORYD_DATA_DIR"
+        )
+    return server.socket_url
 
 
 def _named(url: str) -> str:
@@ -277,10 +289,7 @@ def _by_hand(host: HostName, checkout: Path | None) -> str:
 
 def _write_config(path: Path, config: dict[str, str | None]) -> None:
     """It may hold a password, so only its owner can read it."""
+    from providers.private_files import write_private
+
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}")
-    with os.fdopen(
-        os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8"
-    ) as file:
-        json_module.dump(config, file, indent=2)
-    unfinished.replace(path)
+    write_private(path, json_module.dumps(config, indent=2).encode(), replace=True)

@@ -40,10 +40,10 @@ def ingest(
     source: str = typer.Option("file", help="Where they come from, as it is shown with results."),
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Take files in as documents: text, CSV and JSON; Markdown, HTML, PDF, e-mail, DOCX, PPTX and XLSX with extras.
+    """Take files in as documents: text, Markdown, CSV, JSON, DOCX, PPTX, XLSX; HTML, PDF and e-mail with an extra.
 
     A file that was taken in before is looked at by its content: unchanged, it costs nothing; changed, the document follows.
-    docs/documents.md says which extras. The daemon cuts and indexes them. Exit code 1: some files were rejected.
+    docs/documents.md says more. The daemon cuts and indexes them. Exit code 1: some files were rejected.
     """
     with sentences():
         for path in paths:

@@ -61,7 +61,7 @@ def recall(
         finally:
             await embedder.close()
             await words.close()
-        if question.embedding is None:
+        if question.by_words:
             remark("The embedder does not answer: this was found by words only. See: memoryd doctor")
         return await search(
             database,

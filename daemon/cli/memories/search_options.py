@@ -14,6 +14,7 @@ import typer
 from daemon.cli.common import TIMES, id_option, in_utc
 from daemon.cli.failure import Misuse, sentences
 from daemon.db.search_options import ROLES, Of, Option, options_of
+from memory.text import is_blank
 
 Role = Enum("Role", {role.upper(): role for role in ROLES}, type=str)  # type: ignore[misc]
 
@@ -83,7 +84,7 @@ def _in_sql(option: Option, value: Any) -> object:
             return [role.value for role in value or ()] or None
         case "names":
             return value or None
-        case "text" if value is not None and not value.strip():
+        case "text" if value is not None and is_blank(value):
             raise Misuse(f"--{option.name} is blank: give one, or leave it out.")
         case _:
             return value

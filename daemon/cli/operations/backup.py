@@ -83,7 +83,7 @@ def _described(manifest: Manifest) -> str:
 
 
 def _verify(settings: Settings, path: Path) -> None:
-    from daemon.backup.prove import prove
+    from daemon.backup.prove import make_account, prove
     from daemon.embedded.server import EmbeddedPostgres
 
     manifest = checked(settings, path)
@@ -91,8 +91,9 @@ def _verify(settings: Settings, path: Path) -> None:
         server = EmbeddedPostgres(Path(folder))
         try:
             server.start()
-            restored(settings, server.socket_url, path, manifest)
-            wrong = asyncio.run(prove(server.socket_url))
+            url = asyncio.run(make_account(server.socket_url))
+            restored(settings, url, path, manifest)
+            wrong = asyncio.run(prove(url))
         finally:
             server.stop("immediate")
     if wrong:

@@ -11,6 +11,7 @@ import typer
 
 from daemon.cli.common import id_option, open_database, postgres, settings_in_any_folder
 from daemon.cli.failure import Failure, Misuse, sentences
+from memory.text import is_blank
 
 if TYPE_CHECKING:
     import socket
@@ -52,9 +53,9 @@ def mcp(
             from providers.extras import missing
 
             raise Failure(missing("memoryd mcp", "mcp")) from None
-        if not agent.strip() or len(agent) > 200:
+        if is_blank(agent) or len(agent) > 200:
             raise Misuse("--agent needs the agent's id, of at most 200 characters.")
-        if project is not None and not 0 < len(project.strip()) <= len(project) <= 200:
+        if project is not None and (is_blank(project) or len(project) > 200):
             raise Misuse("--project needs a name of at most 200 characters, or leave it out.")
     settings = settings_in_any_folder()
     # The SDK's warnings quote what clients send.

@@ -15,6 +15,7 @@ import typer
 from daemon.cli.common import settings_or_exit
 from daemon.cli.failure import Failure, sentences
 from daemon.db.command_line import without_password
+from daemon.settings.databases import readable
 
 if TYPE_CHECKING:
     from daemon.settings import Settings
@@ -38,7 +39,9 @@ def _program_and_url(settings: Settings) -> tuple[Path, str]:
     server = EmbeddedPostgres(settings.data_dir, port=settings.postgres_port)
     if settings.database_url is not None:
         installed = shutil.which("psql")
-        return Path(installed) if installed else server.psql_path, settings.database_url.get_secret_value()
+        return Path(installed) if installed else server.psql_path, readable(
+            settings.database_url.get_secret_value(), "DATABASE_URL"
+        )
     if not server.is_running():
         raise Failure("memoryd's own Postgres is not running. In another terminal: make run (or memoryd run)")
     return server.psql_path, server.socket_url

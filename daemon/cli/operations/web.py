@@ -11,6 +11,7 @@ import typer
 
 from daemon.cli.common import id_option, open_database, postgres, settings_or_exit
 from daemon.cli.failure import Failure, Misuse, sentences
+from daemon.host_header import LOCAL
 
 if TYPE_CHECKING:
     import socket
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from daemon.web.sign_in import Guard
 
 SHORTEST_PASSWORD = 12
-LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
 def web(  # noqa: PLR0913, PLR0917 - the options of a command

@@ -2,36 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import typer
 
 from daemon.cli.common import with_database
 from daemon.cli.failure import Misuse, sentences
 from daemon.cli.output import age, as_json, number, say, table
+from daemon.replica.status import STATUS
 from memory.text import one_line
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from daemon.db.pool import Database
     from daemon.settings import Settings
 
-STATUS = """
-select r.id, r.leased_until > now() as kept, r.trouble,
-       extract(epoch from now() - r.synced_at)::float8 as synced_seconds,
-       (select count(*) from memoryd.replica_files f where f.conflict_id is null) as files,
-       (select count(*) from memoryd.replica_conflicts c join public.documents d on d.id = c.document_id
-        where d.status <> 'deleted')
-       + (select count(*) from memoryd.replica_section_conflicts c where not c.ended) as conflicts,
-       (select count(*) from memoryd.replica_collections c where c.file_hash is not null) as collections,
-       (select count(*) from memoryd.replica_sections s where s.base_hash is not null) as entries,
-       (select count(*) from memoryd.replica_buried) as deleted_sections,
-       (select coalesce(sum(c.missing), 0) from memoryd.replica_collections c
-        where c.missing_since is not null) as waiting_sections,
-       (select count(*) from memoryd.replica_tombstones) as deleted,
-       (select count(*) from memoryd.replica_files f where f.missing_since is not null) as waiting
-from memoryd.replica r
-"""
 DELETED = """
 select t.document_id as id, d.title, extract(epoch from now() - t.deleted_at)::float8 as seconds
 from memoryd.replica_tombstones t join public.documents d on d.id = t.document_id
@@ -59,20 +45,28 @@ with confirmed as (update memoryd.replica set deletions_confirmed_at = clock_tim
 select (select count(*) from memoryd.replica_files f where f.missing_since is not null) as documents,
        (select coalesce(sum(c.missing), 0) from memoryd.replica_collections c where c.missing_since is not null) as entries
 """
-REWRITE = "select memoryd.rewrite_replica(), memoryd.rewrite_collections()"
+REWRITE = "select memoryd.rewrite_replica()"
 WAKE = "select memoryd.wake('replica')"
 
 
-@dataclass(frozen=True, slots=True)
-class _Lists:
-    """What is shown line by line."""
-
-    documents: list[Any]
-    """That people deleted."""
-    entries: list[Any]
-    waiting: list[Any]
-    left_out: list[Any]
-
+_Cells: TypeAlias = "Callable[[Any], list[str]]"
+_LISTS: tuple[tuple[str, str, list[str], _Cells], ...] = (
+    ("waiting_files", WAITING, ["waiting file"], lambda row: [row["path"]]),
+    ("left_out", LEFT_OUT, ["left as it is", "why"], lambda row: [row["path"], row["reason"]]),
+    (
+        "deleted_documents",
+        DELETED,
+        ["deleted document", "when>", "title"],
+        lambda row: [str(row["id"]), f"{age(row['seconds'])} ago", row["title"]],
+    ),
+    (
+        "deleted_entries",
+        DELETED_ENTRIES,
+        ["deleted entry", "when>", "of", "text"],
+        lambda row: [str(row["id"]), f"{age(row['seconds'])} ago", row["source"], one_line(row["title"], 60)],
+    ),
+)
+"""What is shown line by line: its name in JSON, the statement, headings, and the cells of a row."""
 
 replica = typer.Typer(name="replica", invoke_without_command=True, rich_markup_mode="markdown")
 
@@ -100,7 +94,7 @@ def show_replica(
                 "Choose one: --confirm-deletions deletes documents, --rewrite writes their files again."
             )
 
-    async def work(settings: Settings, database: Database) -> tuple[Any, _Lists, Any]:
+    async def work(settings: Settings, database: Database) -> tuple[Any, dict[str, list[Any]], Any]:
         confirmed = None
         if confirm_deletions:
             confirmed = await database.fetchrow(CONFIRM)
@@ -108,20 +102,11 @@ def show_replica(
         if rewrite:
             await database.execute(REWRITE)
         status = dict(await database.fetchrow(STATUS) or {}) | {"folder": settings.replica}
-        lists = [await database.fetch(sql, limit) for sql in (DELETED, DELETED_ENTRIES, WAITING, LEFT_OUT)]
-        return status, _Lists(*lists), confirmed
+        return status, {name: await database.fetch(sql, limit) for name, sql, *_ in _LISTS}, confirmed
 
     status, lists, confirmed = with_database(work)
     if json:
-        as_json(
-            {
-                **status,
-                "deleted_documents": lists.documents,
-                "deleted_entries": lists.entries,
-                "waiting_files": [row["path"] for row in lists.waiting],
-                "left_out": lists.left_out,
-            }
-        )
+        as_json(status | lists | {"waiting_files": [row["path"] for row in lists["waiting_files"]]})
     elif confirm_deletions:
         both = f"{number(confirmed['documents'], 'document')} and {_entries(confirmed['entries'])}"
         say(f"{both} will be deleted. memoryd replica undelete brings one back, for 30 days.")
@@ -137,48 +122,25 @@ def _entries(count: int) -> str:
     return "1 entry" if count == 1 else f"{count:,} entries"
 
 
-def _show(status: dict[str, Any], lists: _Lists) -> None:
+def _show(status: dict[str, Any], lists: dict[str, list[Any]]) -> None:
     say(f"folder     {status['folder'] or 'none: MEMORYD_REPLICA is not set here'}")
     say(f"kept       {'by a daemon' if status['kept'] else 'by no daemon now'}, {_synced(status)}")
     say(f"files      {status['files']:,}, and {status['collections']:,} with {_entries(status['entries'])}")
-    say(
-        f"conflicts  {status['conflicts']:,}"
-        + ("  -> memoryd replica conflicts" if status["conflicts"] else "")
-    )
+    advice = "  -> memoryd replica conflicts" if status["conflicts"] else ""
+    say(f"conflicts  {status['conflicts']:,}{advice}")
     say(f"deleted    {status['deleted']:,}, and {_entries(status['deleted_sections'])}")
-    if status["waiting"]:
-        say(
-            f"waiting    {number(status['waiting'], 'file')} gone at once: nothing is deleted until the files are back, or you "
-            "run memoryd replica --confirm-deletions"
-        )
-    if status["waiting_sections"]:
-        say(
-            f"waiting    {_entries(status['waiting_sections'])} gone at once: none is deleted until they are back, or you "
-            "run memoryd replica --confirm-deletions"
-        )
+    for gone in (number(status["waiting"], "file"), _entries(status["waiting_sections"])):
+        if not gone.startswith("0 "):
+            say(
+                f"waiting    {gone} gone at once: nothing is deleted until they are back, or you run memoryd replica "
+                "--confirm-deletions"
+            )
     if status["trouble"]:
         say(f"trouble    {status['trouble']}")
-    if lists.waiting:
-        say()
-        table(["waiting file"], [[row["path"]] for row in lists.waiting])
-    if lists.left_out:
-        say()
-        table(["left as it is", "why"], [[row["path"], row["reason"]] for row in lists.left_out])
-    if lists.documents:
-        say()
-        table(
-            ["deleted document", "when>", "title"],
-            [[str(row["id"]), f"{age(row['seconds'])} ago", row["title"]] for row in lists.documents],
-        )
-    if lists.entries:
-        say()
-        table(
-            ["deleted entry", "when>", "of", "text"],
-            [
-                [str(row["id"]), f"{age(row['seconds'])} ago", row["source"], one_line(row["title"], 60)]
-                for row in lists.entries
-            ],
-        )
+    for name, _, headings, cells in _LISTS:
+        if lists[name]:
+            say()
+            table(headings, [cells(row) for row in lists[name]])
 
 
 def _synced(status: dict[str, Any]) -> str:

@@ -137,7 +137,8 @@ def _tell(found: Found) -> None:
     signed = number(found.checkpoints, "checkpoint")
     say(
         f"{found.origin}: {number(found.leaves, 'leaf', 'leaves')}, {signed}, {found.sealed:,} erased, "
-        f"{found.unsigned:,} not signed yet. {len(found.unverifiable):,} not verifiable, {number(len(found.breaks), 'break')}."
+        f"{found.unsigned:,} not signed yet, {found.waiting:,} not in the log yet. "
+        f"{len(found.unverifiable):,} not verifiable, {number(len(found.breaks), 'break')}."
     )
     for asked in found.ledgers:
         erased = f", {asked.erased:,} erased here" if asked.erased else ""

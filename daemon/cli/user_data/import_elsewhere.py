@@ -6,13 +6,15 @@ which nothing outside is waited for.
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from daemon.cli.common import with_database
 from daemon.cli.failure import Failure, Misuse
 from daemon.cli.output import as_json, remark, say, table
-from daemon.elsewhere.sources import READERS, System, read
+from daemon.elsewhere.reading import read
+from daemon.elsewhere.sources import READERS, System
 from daemon.elsewhere.spool import Spool
 from daemon.elsewhere.writer import Taken, write
 
@@ -36,8 +38,9 @@ def import_elsewhere(
 
     async def take(_settings: Settings, database: Database) -> dict[str, Taken]:
         try:
-            for items in read(system, source):
-                spool.add(items)
+            async with aclosing(read(system, source)) as items:
+                async for item in items:
+                    spool.add(item)
         except OSError as error:
             raise Failure(f"{source} cannot be read: {error.strerror}.") from None
         async with database.transaction() as connection:

@@ -12,6 +12,7 @@ from daemon.elsewhere.items import (
     LeftOut,
     Message,
     first,
+    guarded,
     listed,
     mapping,
 )
@@ -31,7 +32,7 @@ def items(section: str, record: Any) -> Items:
     for node in branch:
         message = mapping(nodes[node]).get("message")
         if isinstance(message, dict):
-            yield from _message(message, conversation, node)
+            yield from guarded("message", _message(message, conversation, node))
     others = sum(1 for k, v in nodes.items() if k not in branch and mapping(v).get("message"))
     if others:
         yield LeftOut("message", "it is in another branch of its conversation", others)

@@ -12,6 +12,7 @@ from daemon.elsewhere.items import (
     Memory,
     Message,
     digest,
+    guarded,
     listed,
     mapping,
 )
@@ -41,24 +42,22 @@ def _conversation(record: dict[str, Any]) -> Items:
     conversation = str(record.get("uuid"))
     yield Conversation(id=conversation, title=record.get("name"), created_at=record.get("created_at"))
     for each in listed(record["chat_messages"]):
-        if not isinstance(each, dict) or each.get("sender") not in ROLES:
-            yield LeftOut("message", UNKNOWN)
-            continue
-        blocks = [b for b in listed(each.get("content")) if isinstance(b, dict)]
-        texts = [b["text"] for b in blocks if b.get("type") == "text" and isinstance(b.get("text"), str)]
-        tools = [
-            {k: b.get(k) for k in ("type", "name", "input")} for b in blocks if b.get("type") == "tool_use"
-        ]
-        files = [
-            f for name in ("attachments", "files") for f in listed(each.get(name)) if isinstance(f, dict)
-        ]
-        if files:
-            yield LeftOut("attached file", "memoryd ingest takes files", len(files))
-        yield Message(
-            id=str(each.get("uuid")), conversation=conversation, role=ROLES[each["sender"]],
-            text="\n".join(texts) or each.get("text"), created_at=each.get("created_at"),
-            metadata={"tool_calls": tools, "files": [f.get("file_name") for f in files]},
-        )  # fmt: skip
+        yield from guarded("message", _message(each, conversation))
+
+
+def _message(each: Any, conversation: str) -> Items:
+    role = ROLES[each["sender"]]
+    blocks = [b for b in listed(each.get("content")) if isinstance(b, dict)]
+    texts = [b["text"] for b in blocks if b.get("type") == "text" and isinstance(b.get("text"), str)]
+    tools = [{k: b.get(k) for k in ("type", "name", "input")} for b in blocks if b.get("type") == "tool_use"]
+    files = [f for name in ("attachments", "files") for f in listed(each.get(name)) if isinstance(f, dict)]
+    if files:
+        yield LeftOut("attached file", "memoryd ingest takes files", len(files))
+    yield Message(
+        id=str(each.get("uuid")), conversation=conversation, role=role,
+        text="\n".join(texts) or each.get("text"), created_at=each.get("created_at"),
+        metadata={"tool_calls": tools, "files": [f.get("file_name") for f in files]},
+    )  # fmt: skip
 
 
 def _project(record: dict[str, Any]) -> Items:

@@ -7,7 +7,7 @@ from typing import Any
 
 from daemon.elsewhere.items import UNKNOWN, Items, LeftOut, Memory, Message, first, time_of
 
-SPEAKER = re.compile(r"\s*([^\n:()]{1,100}?)\s*(?:\((\w+)\))?:\s+")
+SPEAKER = re.compile(r"\s*+([^\s:()][^\n:()]{0,99}?)\s*+(?:\((\w+)\))?:\s+")
 """How an episode of messages says who speaks: `Mia (user): text`."""
 
 

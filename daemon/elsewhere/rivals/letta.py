@@ -13,6 +13,7 @@ from daemon.elsewhere.items import (
     Message,
     digest,
     first,
+    guarded,
     listed,
     mapping,
 )
@@ -31,9 +32,9 @@ def items(section: str, record: Any) -> Items:
         # Ids in a file are numbers: block-0 is another one in the next file. So what is said makes the id.
         name = str(record.get("name") or "agent")
         for each in listed(record.get("messages")):
-            yield from _message(each, name, file=True)
+            yield from guarded("message", _message(each, name, file=True))
         for each in listed(record.get("passages")):
-            yield from items("passages", each)
+            yield from guarded("passages", items("passages", each))
     elif section == "blocks":
         label, value = record.get("label"), record.get("value")
         text = f"{label}: {value}" if isinstance(value, str) and value.strip() else ""
@@ -76,9 +77,9 @@ def _message(record: Any, agent: str, *, file: bool) -> Items:
     # What an agent says to its user is a call of this tool; the text beside it is what it thinks.
     spoken = [
         said
-        for call in calls
-        if mapping(mapping(call).get("function")).get("name") == "send_message"
-        and isinstance(said := mapping(mapping(call)["function"].get("arguments")).get("message"), str)
+        for function in (mapping(mapping(call).get("function")) for call in calls)
+        if function.get("name") == "send_message"
+        and isinstance(said := mapping(function.get("arguments")).get("message"), str)
     ]
     at = record.get("created_at")
     yield Message(

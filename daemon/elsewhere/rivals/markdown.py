@@ -12,8 +12,8 @@ from typing import Any
 from daemon.elsewhere.items import Items, LeftOut, Memory, digest, first
 
 FRONT = re.compile(r"\A---[ \t]*\n(.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
-FIELD = re.compile(r"([A-Za-z_][\w -]*):[ \t]*(.*)")
-HEADING = re.compile(r"(#{1,6})[ \t]+(.+?)[ \t#]*$")
+FIELD = re.compile(r"^([A-Za-z_][\w -]*):[ \t]*(.*)", re.MULTILINE)
+HEADING = re.compile(r"(#{1,6})[ \t]+([^ \t].*)$")
 ITEM = re.compile(r"(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?(.*)")
 FENCE = re.compile(r"[ \t]*(```|~~~)")
 
@@ -55,7 +55,10 @@ def _parts(text: str) -> list[tuple[tuple[str, ...], str]]:
         if not fenced and (heading := HEADING.match(line)):
             end()
             is_item = False
-            headings = [*(h for h in headings if h[0] < len(heading[1])), (len(heading[1]), heading[2])]
+            headings = [
+                *(h for h in headings if h[0] < len(heading[1])),
+                (len(heading[1]), heading[2].rstrip(" \t#")),
+            ]
         elif not fenced and (item := ITEM.match(line)):
             end()
             is_item = True

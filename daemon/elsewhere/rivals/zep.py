@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from daemon.elsewhere.items import UNKNOWN, Conversation, Items, LeftOut, Memory, Message, first, listed
+from daemon.elsewhere.items import (
+    UNKNOWN,
+    Conversation,
+    Items,
+    LeftOut,
+    Memory,
+    Message,
+    first,
+    guarded,
+    listed,
+    mapping,
+)
 from daemon.elsewhere.rivals.graphiti import edge
 
 ROLES = {"user": "user", "assistant": "assistant", "system": "system", "tool": "tool", "function": "tool"}
@@ -15,7 +26,7 @@ def items(section: str, record: Any) -> Items:
     if not isinstance(record, dict):
         yield LeftOut(section or "record", UNKNOWN)
     elif section == "messages" or "role" in record or "role_type" in record:
-        yield _message(record, _id(record, "session_id", "thread_id", "thread_uuid"), record)
+        yield from _message(record, _id(record, "session_id", "thread_id", "thread_uuid"), record)
     elif isinstance(record.get("fact"), str) and ("valid_at" in record or "source_node_uuid" in record):
         yield edge(record)
     elif "fact" in record:
@@ -30,10 +41,10 @@ def items(section: str, record: Any) -> Items:
             id=session, owner=first(record, "user_id", "user_uuid"), created_at=record.get("created_at")
         )
         for each in listed(record.get("messages")):
-            yield _message(each, session, record) if isinstance(each, dict) else LeftOut("message", UNKNOWN)
+            yield from guarded("message", _message(each, session, record))
         for each in listed(record.get("facts")):
-            yield from items("facts", {"user_id": first(record, "user_id", "user_uuid"), **each}
-                             if isinstance(each, dict) else each)  # fmt: skip
+            fact = {"user_id": first(record, "user_id", "user_uuid"), **mapping(each)}
+            yield from guarded("facts", items("facts", fact))
     else:
         yield LeftOut(section or "record", UNKNOWN)
 
@@ -42,17 +53,17 @@ def _id(record: dict[str, Any], *names: str) -> str:
     return str(first(record, *names) or "")
 
 
-def _message(record: dict[str, Any], session: str, whose: dict[str, Any]) -> Message:
+def _message(record: dict[str, Any], session: str, whose: dict[str, Any]) -> Items:
     # Before version 3 of its SDK `role` was the name of who speaks, and role_type what is now role.
-    role = ROLES.get(str(first(record, "role_type", "role")).lower())
+    role = ROLES.get((first(record, "role_type", "role") or "").lower(), "user")
     named = record.get("role") if "role_type" in record else None
-    return Message(
+    yield Message(
         id=_id(record, "uuid_", "uuid"),
         conversation=session,
-        role=role or "user",
+        role=role,
         text=record.get("content"),
         owner=first(whose, "user_id", "user_uuid"),
         speaker=first(record, "name") or named,
         created_at=record.get("created_at"),
-        metadata=record.get("metadata") or {},
+        metadata=mapping(record.get("metadata")),
     )

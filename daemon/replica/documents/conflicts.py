@@ -6,15 +6,15 @@ into it is kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
 from uuid import UUID
 
+from daemon.replica.changed_files import FileText
 from daemon.replica.deletions import Deletions
-from daemon.replica.files.texts import FileText
 from daemon.replica.pass_state import PassState, Writer
-from daemon.replica.store.documents import Conflict, Noted, Store
+from daemon.replica.store.documents import CHANGE_CONFLICTS, FORGET, NOTE, Conflict, Noted, Store
 from memory.replica.document_file import Front, write
 from memory.replica.paths import conflict_path, key, path_for
 
@@ -34,7 +34,7 @@ class Conflicts:
 
     async def run(self, state: PassState, conflicts: dict[UUID, Conflict], paths: dict[UUID, str]) -> None:
         """`paths`: where the file of each conflict is now."""
-        await self._write(state, (one for one in conflicts.values() if one.id not in paths), conflicts)
+        await self._write(state, [one for one in conflicts.values() if one.id not in paths])
         await self._remove(state, conflicts, paths)
         changed, noted = [], []
         for conflict, path in paths.items():
@@ -53,10 +53,10 @@ class Conflicts:
             if text.digest() != one.text.digest():
                 changed.append((conflict, text.title, text.body, text.front_matter))
             noted.append(_noted(path, one, file.hash, text.digest()))
-        there = await self._store.change_conflicts(changed)
+        there = {row[0] for row in await self._store.write(CHANGE_CONFLICTS, changed)}
         resolved = {conflict for conflict, *_ in changed} - there
         # What a person wrote into the file of a conflict that was resolved at this moment becomes a document.
-        await self._store.note([one for one in noted if one.conflict not in resolved])
+        await self._store.write(NOTE, [one for one in noted if one.conflict not in resolved])
 
     async def promote(
         self,
@@ -97,18 +97,15 @@ class Conflicts:
             return
         over = [one.conflict for one in gone if one.conflict and not state.is_unseen(one)]
         await self._store.end_conflicts(over)
-        await self._store.forget([(base.document, base.conflict) for base in gone])
+        await self._store.write(FORGET, [(base.document, base.conflict) for base in gone])
         state.report.counts["resolved"] += len(over)
         state.report.again = True
 
-    async def _write(
-        self, state: PassState, missing: Iterable[Conflict], conflicts: dict[UUID, Conflict]
-    ) -> None:
+    async def _write(self, state: PassState, missing: Sequence[Conflict]) -> None:
         noted = []
-        missing = list(missing)
         await self._store.entries.learn_homes(state.homes, [one.user for one in missing])
         for one in missing:
-            if one.deleted or one.id in state.conflicts or one.id not in conflicts:
+            if one.deleted or one.id in state.conflicts:
                 continue
             home = None if one.user is None else state.homes[one.user]
             own = state.paths.get(one.document) or path_for(one.text.title, one.source, home, taken=())
@@ -118,7 +115,7 @@ class Conflicts:
             if await self._writer.write(state, path, content, replaces=None):
                 noted.append(_noted(path, one, sha256(content).digest(), one.text.digest()))
                 state.report.counts["written"] += 1
-        await self._store.note(noted)
+        await self._store.write(NOTE, noted)
 
     async def _remove(
         self, state: PassState, conflicts: dict[UUID, Conflict], paths: dict[UUID, str]
@@ -150,11 +147,8 @@ class Conflicts:
                     state.report.again = True
             elif path is not None or base.path in state.files.unknown:
                 continue
-            elif not state.is_whole:
-                state.look_everywhere()
-                continue
             forgotten.append((base.document, base.conflict))
-        await self._store.forget(forgotten)
+        await self._store.write(FORGET, forgotten)
 
 
 def _content(one: Conflict) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container
 from itertools import islice
 from uuid import UUID
 
@@ -50,18 +50,3 @@ class IgnoredFiles:
                 state.report.counts["erased"] += 1
                 state.listing.files.pop(path, None)
                 state.taken.discard(key(path))
-
-    async def erase(self, state: PassState, documents: Sequence[UUID]) -> None:
-        """Deletes the files of erased documents that are no text by now. `documents`: those whose files are no text."""
-        there = await self._store.owners(documents)
-        forgotten: list[tuple[UUID, None]] = []
-        for document in documents:
-            path = state.paths[document]
-            file = state.files.unread[path]
-            if document in there:
-                continue
-            if await self._writer.remove(state, path, replaces=file.hash, for_good=True):
-                forgotten.append((document, None))
-                state.report.counts["removed"] += 1
-                state.report.left_out.pop(path, None)
-        await self._store.forget(forgotten)

@@ -13,7 +13,7 @@ from daemon.replica.folder import Folder, Signature
 from daemon.replica.pass_state import PassState, Writer
 from daemon.replica.store.documents import Store
 from memory.replica.collections import title_of
-from memory.replica.index import README_TEXT, Contents, is_kept
+from memory.replica.index import README_TEXT, index, is_kept
 from memory.replica.paths import INDEX, README, free, is_memoryds_own, key
 
 
@@ -25,45 +25,44 @@ class Index:
         self._folder = folder
         self._writer = writer
         self._stale = True
-        self._seen: dict[str, Signature | None] = {}
-        self._persons: set[str] = set()
-        """Files that are to get another name in the next pass."""
+        self._seen: dict[str, Signature] = {}
 
     async def run(self, state: PassState) -> None:
         """Looks at them; writes what is not as it should be."""
-        paths = {_in_listing(state, name): text for name, text in ((README, README_TEXT), (INDEX, ""))}
-        now = {path: _signature(state, path) for path in paths}
-        self._stale |= sum(state.report.counts.values()) > state.report.unlisted or now != self._seen
+        now = {path: entry.signature for path, entry in state.listing.files.items() if is_memoryds_own(path)}
+        self._stale |= any(state.report.counts.values()) or now != self._seen
         if not self._stale or state.report.again:
             return
         wrote = False
-        for path, text in paths.items():
-            content = text.encode() if text else await self._contents()
-            found = None if now[path] is None else await self._hash(state, path)
-            if found == sha256(content).digest():
-                continue
-            if found is not None and await self._is_persons(path):
-                self._persons.add(path)
-                state.report.again = True
-                return
-            if not await self._writer.write(state, path, content, replaces=found):
-                return
-            wrote = True
+        for name in (README, INDEX):
+            content = README_TEXT.encode() if name == README else await self._contents()
+            # The name that it has now: perhaps another one in upper and lower case.
+            same = [path for path in now if key(path) == key(name)]
+            path, *others = sorted(same, key=lambda one: one != name) or [name]
+            found = await self._hash(state, path) if path in now else None
+            is_right = found == sha256(content).digest()
+            if found is not None and not is_right and await self._is_persons(path):
+                path, others, found = name, [*others, path], None
+            for other in others:
+                if not await self._give_way(state, other):
+                    return
+            if not is_right:
+                if not await self._writer.write(state, path, content, replaces=found):
+                    return
+                wrote = True
         # What was written just now is looked at once more.
         self._stale, self._seen = False, {} if wrote else now
 
-    async def make_room(self, state: PassState) -> None:
-        """Gives a person's own files of these names another one."""
-        persons, self._persons = self._persons, set()
-        mine = {_in_listing(state, name) for name in (README, INDEX)} - persons
-        for path in [path for path in state.listing.files if is_memoryds_own(path) and path not in mine]:
-            to = free(PurePosixPath(), PurePosixPath(path).stem, taken=state.taken)
-            found = await self._hash(state, path)
-            if found is not None and await self._writer.move(state, path, to, replaces=found):
-                state.taken.add(key(to))
-                del state.listing.files[path]
-                state.report.counts["moved"] += 1
-                state.report.again = True
+    async def _give_way(self, state: PassState, path: str) -> bool:
+        """Gives a person's own file of such a name another one. Whether it has it."""
+        to = free(PurePosixPath(), PurePosixPath(path).stem, taken=state.taken)
+        found = await self._hash(state, path)
+        if found is None or not await self._writer.move(state, path, to, replaces=found):
+            return False
+        state.taken.add(key(to))
+        state.report.counts["moved"] += 1
+        state.report.again = True
+        return True
 
     async def _is_persons(self, path: str) -> bool:
         try:
@@ -72,12 +71,9 @@ class Index:
             return False
 
     async def _contents(self) -> bytes:
-        contents = Contents()
-        async for some in self._store.contents():
-            for path, title in some:
-                contents.add(path, title)
+        documents = await self._store.contents()
         entries = [(path, title_of(of)) for path, of in await self._store.entries.contents()]
-        return await asyncio.to_thread(contents.written, entries)
+        return (await asyncio.to_thread(index, documents, entries)).encode()
 
     async def _hash(self, state: PassState, path: str) -> bytes | None:
         if (told := state.listing.files[path].hash) is not None:
@@ -86,15 +82,3 @@ class Index:
             return sha256(await asyncio.to_thread(self._folder.read, path)).digest()
         except OSError:
             return None
-
-
-def _in_listing(state: PassState, name: str) -> str:
-    """The name that the file has now: perhaps another one in upper and lower case."""
-    if name in state.listing.files:
-        return name
-    return next((path for path in state.listing.files if "/" not in path and key(path) == key(name)), name)
-
-
-def _signature(state: PassState, path: str) -> Signature | None:
-    entry = state.listing.files.get(path)
-    return None if entry is None else entry.signature

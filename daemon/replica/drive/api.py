@@ -1,7 +1,7 @@
 """The calls of Drive v3 that the replica needs.
 
 Promise: what Drive says of a file comes as a `Node`; each failure is a DriveError. An upload that breaks off never becomes a
-file, and goes on where it was when it is a long one.
+file.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import errno
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from hashlib import md5
 from io import BytesIO
 from typing import Any
 
@@ -25,7 +26,7 @@ PARENTS_AT_ONCE = 50
 """Folders that are listed in one call."""
 IDS_AT_ONCE = 100
 RESUMABLE_BYTES = 5_000_000
-"""Longer contents are sent in parts, so that one that breaks off can go on."""
+"""Longer contents are sent in parts."""
 PART_BYTES = 4 * 1024 * 1024
 """A multiple of 256 KiB, as Drive wants it."""
 
@@ -240,6 +241,11 @@ class Api:
 
         is_long = len(content) > self._resumable_bytes
         return Media(BytesIO(content), kind, chunksize=self._part_bytes, resumable=is_long)
+
+
+def checksum(content: bytes) -> str:
+    """What Drive tells files' contents apart by."""
+    return md5(content, usedforsecurity=False).hexdigest()
 
 
 def _quoted(text: str) -> str:

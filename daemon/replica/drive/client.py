@@ -21,7 +21,6 @@ from typing import Any
 from daemon.replica.drive.account import Account
 from daemon.replica.drive.faults import (
     DriveError,
-    lost_upload,
     misunderstood,
     of_answer,
     of_exception,
@@ -31,7 +30,6 @@ from providers.retry_after import retry_after
 
 BASE_URL = "https://www.googleapis.com"
 RETRIES = 3
-RESUMES = 5
 PAUSE_SECONDS = 0.5
 """The client waits for about twice as long before the first retry, and each time twice as long."""
 LONGEST_PAUSE_SECONDS = 8.0
@@ -127,7 +125,8 @@ class Client:
             try:
                 request = make(self._resources)
                 request._sleep = pause  # noqa: SLF001 - the client has no other way to end its pauses
-                result = self._sent(request, retries)
+                self._http = self._http or self._connections()
+                result = request.execute(http=self._http, num_retries=retries)
             except BaseException as error:  # noqa: BLE001 - it is raised in the thread that waits
                 with suppress(InvalidStateError):
                     done.set_exception(error)
@@ -153,23 +152,6 @@ class Client:
             done.cancel()
             ended.set()
             self._running = None
-
-    def _sent(self, request: Any, retries: int) -> Any:
-        self._http = http = self._http or self._connections()
-        if request.resumable is None:
-            return request.execute(http=http, num_retries=retries)
-        answer, resumes = None, 0
-        while answer is None:
-            try:
-                _, answer = request.next_chunk(http=http, num_retries=RETRIES)
-            except Exception as error:
-                # The next call asks how far the upload is.
-                known, resumes = of_exception(error), resumes + 1
-                if request.resumable_uri and (known.is_missing or known.is_expired):
-                    raise lost_upload() from None
-                if not request.resumable_uri or resumes > RESUMES:
-                    raise
-        return answer
 
     def _connections(self) -> Any:
         import httplib2

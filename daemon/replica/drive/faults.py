@@ -130,11 +130,6 @@ def stopped() -> DriveError:
     return DriveError(errno.ECANCELED, "memoryd stops.")
 
 
-def lost_upload() -> DriveError:
-    """Not the file is gone, but this attempt to send it."""
-    return DriveError(errno.EIO, "Google Drive has lost an upload.", passes=True)
-
-
 def _reasons(body: bytes) -> set[str]:
     """The words by which Drive tells its refusals apart."""
     try:

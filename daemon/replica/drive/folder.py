@@ -6,54 +6,71 @@ all; a call that is repeated makes no second one. memoryd deletes into the trash
 
 from __future__ import annotations
 
+import asyncio
 import errno
-import json
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import PurePosixPath
 from uuid import UUID
 
-from daemon.replica.drive.api import JSON, MARKDOWN, Api, Node
-from daemon.replica.drive.contents import Contents, checksum
+from daemon.replica.drive.api import JSON, MARKDOWN, Api, Node, checksum
 from daemon.replica.drive.faults import DriveError
 from daemon.replica.drive.remote import Remote
 from daemon.replica.drive.tree import Paths
-from daemon.replica.folder import Changed, FolderUnavailable, Listing
+from daemon.replica.folder import (
+    Blind,
+    Changed,
+    FolderUnavailable,
+    Listing,
+    Wake,
+    mark_of,
+    marked,
+    require_mark,
+)
+from memory.replica.document_file import MAX_BYTES
 from memory.replica.paths import IDENTITY, USERS
+
+SETTLE_SECONDS = 3.0
+"""Some programs save by deleting a file and adding a new one, which Drive tells of one after the other."""
 
 
 class DriveFolder:
     """See `Folder`. One call at a time; the others wait."""
 
-    def __init__(self, remote: Remote, api: Api) -> None:
+    def __init__(self, remote: Remote, api: Api, *, poll_seconds: float) -> None:
+        """`poll_seconds`: between two questions for changes."""
+        self.settle_seconds = SETTLE_SECONDS
+        self._poll = poll_seconds
         self._remote = remote
         self._api = api
-        self._contents = Contents(api)
+        self._last: tuple[str, bytes] | None = None
+        """The content that was read or written last, by its checksum: it may be asked for twice."""
+        self._mark: tuple[str | None, str] | None = None
+        """The checksum of the replica's mark, and the replica that it names."""
         self._lock = threading.RLock()
         self._paths = Paths()
         """As they were last listed, and what memoryd itself has done since."""
         self._making: dict[str, str] = {}
 
-    @property
-    def name(self) -> str:
-        """The folder's id: a token is of use for this folder only."""
-        return self._remote.id
-
     def close(self) -> None:
         """Ends the call that is running, and refuses all others."""
         self._api.close()
 
-    def resume(self, token: str | None) -> None:
-        """Goes on from a page token that was kept."""
-        with self._lock:
-            self._remote.resume(token)
-
-    def bookmark(self) -> str | None:
-        """The page token to keep."""
-        with self._lock:
-            return self._remote.bookmark()
+    async def watch(
+        self, wake: Wake, _blind: Blind, available: asyncio.Event, _unavailable: asyncio.Event
+    ) -> None:
+        """See `Folder`."""
+        while True:
+            await available.wait()
+            await asyncio.sleep(self._poll)
+            try:
+                changed = await asyncio.to_thread(self.changed)
+            except FolderUnavailable:
+                changed = True  # the pass says why
+            if changed:
+                wake()
 
     def changed(self) -> bool:
         """Asks Drive for changes; whether there are any since the last listing. Raises FolderUnavailable."""
@@ -75,15 +92,7 @@ class DriveFolder:
             elif self._remote.is_doubtful:
                 self._remote.refresh()
             found = self._identity()
-        if found is None:
-            raise FolderUnavailable(
-                f"The folder {self.name} in Google Drive has no {IDENTITY}: it is not the replica. Correct MEMORYD_REPLICA; "
-                "or, if its files are lost, run: memoryd replica --rewrite"
-            )
-        if found != str(replica):
-            raise FolderUnavailable(
-                f"The folder {self.name} in Google Drive is the replica of another database. Correct MEMORYD_REPLICA."
-            )
+        require_mark(found, replica, where=f"The folder {self._remote.id} in Google Drive")
 
     def identify(self, replica: UUID) -> None:
         """See `Folder`."""
@@ -92,8 +101,7 @@ class DriveFolder:
                 self._remote.refresh()
             if self._identity() is None:
                 self._remote.require_rights()
-                said = json.dumps({"replica": str(replica), "program": "memoryd"}) + "\n"
-                self._create(IDENTITY, self.name, said.encode(), kind=JSON)
+                self._create(IDENTITY, self._remote.id, mark_of(replica), kind=JSON)
         self.check(replica)
 
     def list(self) -> Listing:
@@ -101,16 +109,16 @@ class DriveFolder:
         with self._lock, self._whole():
             self._remote.refresh()
             if self._remote.is_new:
-                self._paths, self._remote.is_new = self._remote.tree.paths(), False
+                self._paths, self._remote.is_new = (
+                    self._remote.tree.paths(is_young=self._remote.is_young),
+                    False,
+                )
             return self._paths.listing
-
-    def look(self, _paths: Collection[str]) -> None:
-        """See `Folder`. Listing asks Drive for what changed only."""
 
     def read(self, path: str) -> bytes:
         """See `Folder`."""
         with self._lock, self._single():
-            return self._contents.of(self._node(path))
+            return self._content(self._node(path))
 
     def is_open_for_writing(self, path: str) -> bool | None:
         """See `Folder`. Drive tells of whole files only."""
@@ -149,19 +157,31 @@ class DriveFolder:
     def _identity(self) -> str | None:
         """Whose replica the folder is; None: nobody's."""
         if self._remote.is_listed:
-            inside = self._remote.tree.children(self.name)
+            inside = self._remote.tree.children(self._remote.id)
         else:
-            inside = self._remote.inside(self.name, name=IDENTITY)
+            inside = self._remote.inside(self._remote.id, name=IDENTITY)
         marks = [node for node in inside if node.name == IDENTITY and node.md5 and not node.trashed]
         if not marks:
             return None
-        with self._single():
-            content = self._contents.of(min(marks, key=lambda node: (node.created, node.id)))
-        try:
-            said = json.loads(content)
-        except ValueError:
-            return ""
-        return str(said.get("replica")) if isinstance(said, dict) else ""
+        mark = min(marks, key=lambda node: (node.created, node.id))
+        if self._mark is None or self._mark[0] != mark.md5:
+            with self._single():
+                self._mark = mark.md5, marked(self._content(mark))
+        return self._mark[1]
+
+    def _content(self, node: Node) -> bytes:
+        """The bytes of a file, which are those that Drive told of. Raises DriveError, with ESTALE when they are others."""
+        if node.size > MAX_BYTES:
+            raise DriveError(errno.EFBIG, "The file is longer than a document can be.")
+        if node.md5 is None:
+            raise DriveError(errno.EINVAL, "It has no content of its own.")
+        if self._last is None or self._last[0] != node.md5:
+            content = self._api.content(node)
+            if checksum(content) != node.md5:
+                reason = "Google Drive sent another content than it told of."
+                raise DriveError(errno.ESTALE, reason, passes=True)
+            self._last = node.md5, content
+        return self._last[1]
 
     def _node(self, path: str) -> Node:
         _parts(path)
@@ -180,7 +200,7 @@ class DriveFolder:
         node = self._api.get(known.id)
         if node.trashed or node.md5 is None:
             raise Changed
-        found = node.sha256 or sha256(self._contents.of(node)).digest()
+        found = node.sha256 or sha256(self._content(node)).digest()
         if found != content:
             raise Changed
         return node
@@ -200,7 +220,7 @@ class DriveFolder:
                     raise
             else:
                 self._remote.take(made, content=content)
-                self._contents.keep(content)
+                self._last = checksum(content), content
                 return
 
     def _create(self, name: str, parent: str, content: bytes, *, kind: str) -> str:
@@ -211,12 +231,12 @@ class DriveFolder:
             self._remote.is_doubtful = True
             raise Changed
         self._take_new(node, parent, content)
-        self._contents.keep(content)
+        self._last = checksum(content), content
         return node.id
 
     def _made_folder(self, path: str) -> str:
         """The id of the folder that a path is in. It is made where there is none."""
-        parent = self.name
+        parent = self._remote.id
         for folder in reversed(PurePosixPath(path).parents[:-1]):
             inside = str(folder)
             found = self._paths.ids.get(inside)
@@ -287,7 +307,7 @@ class DriveFolder:
         except DriveError as error:
             again = " It is tried again." if error.passes else ""
             raise FolderUnavailable(
-                f"The folder {self.name} in Google Drive cannot be used now. {error.reason}{again}"
+                f"The folder {self._remote.id} in Google Drive cannot be used now. {error.reason}{again}"
             ) from None
 
     @contextmanager

@@ -1,8 +1,7 @@
-"""What is in the replica's folder in Google Drive: listed once, and followed by page token from then on.
+"""What is in the replica's folder in Google Drive: listed after a start, and followed by page token from then on.
 
-After a start the folder is listed again, and the changes since the token that was kept are applied to that: so what the listing
-does not show yet, though it was written a minute before, is known all the same. A token that is too old costs one more listing;
-what was known and is not in it is asked for.
+A listing may lack what was written a minute before. So in the first minute the folder is listed again and again, and nothing
+counts as gone. A token that is too old costs one more listing; what was known and is not in it is asked for.
 
 Promise: what is said to be gone counts as gone only while the folder itself is there.
 """
@@ -11,8 +10,7 @@ from __future__ import annotations
 
 import errno
 import time
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from hashlib import sha256
 
@@ -21,8 +19,6 @@ from daemon.replica.drive.faults import DriveError
 from daemon.replica.drive.tree import Tree
 from daemon.replica.folder import FolderUnavailable
 
-YOUNG_SECONDS = 60.0
-"""So long a listing may lack what was just written."""
 MOST_CONFIRMED = 1000
 """Files that are asked for one by one when a new listing lacks them."""
 
@@ -30,10 +26,10 @@ MOST_CONFIRMED = 1000
 class Remote:
     """The folder of this id. Raises FolderUnavailable when it cannot be used, and DriveError."""
 
-    def __init__(
-        self, folder_id: str, api: Api, *, email: str, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        """`email`: the account's, for people who share the folder with it."""
+    def __init__(self, folder_id: str, api: Api, *, email: str, young_seconds: float) -> None:
+        """`email`: the account's, for people who share the folder with it. `young_seconds`: so long a listing may lack what was
+        just written.
+        """
         self.id = folder_id
         self.is_new = True
         """Something has changed since this was last set to False."""
@@ -42,11 +38,14 @@ class Remote:
         self._api = api
         self._email = email
         self._share = f"Make {email} a member of its shared drive, as Content manager"
-        self._clock = clock
+        self._young = young_seconds
         self._drive: str | None = None
         self._tree: Tree | None = None
         self._token: str | None = None
-        self._tokens: deque[tuple[float, str]] = deque()
+        self._whole_at: float | None = None
+        """From then on a listing is whole."""
+        self.is_young = True
+        """What is there may lack what was written a short time ago."""
         self._dropped = False
         """Something is gone, and whether the folder itself is there was not asked yet."""
 
@@ -62,21 +61,10 @@ class Remote:
             raise DriveError(errno.ENOTCONN, "The folder in Google Drive was not listed yet.", passes=True)
         return self._tree
 
-    def resume(self, token: str | None) -> None:
-        """Goes on from a page token that was kept."""
-        if self._token is None:
-            self._token = token
-
-    def bookmark(self) -> str | None:
-        """The page token to keep: one from a minute ago, since a listing may lack what is younger."""
-        while len(self._tokens) > 1 and self._tokens[1][0] <= self._clock() - YOUNG_SECONDS:
-            self._tokens.popleft()
-        return self._tokens[0][1] if self._tokens else None
-
     def refresh(self) -> None:
         """Asks Drive what is new."""
         try:
-            if self._tree is None or self.is_doubtful:
+            if self.is_young or self.is_doubtful:
                 self._load()
             else:
                 self._follow()
@@ -142,18 +130,17 @@ class Remote:
         return self._lost("this account is no member of its shared drive", self._share)
 
     def _load(self) -> None:
-        """Lists the folder, and applies what changed since the token."""
+        """Lists the folder, and applies what changed meanwhile."""
         root = self.root()
-        may_expire = self._token is not None
-        token = self._token or self._api.start_token(self._drive)
+        token, clock = self._api.start_token(self._drive), time.monotonic()
         tree = Tree(root)
         self._fill(tree, root.id)
         if self._tree is not None:
             self._confirm(tree, self._tree)
-        if not self._tokens:
-            self._tokens.append((self._clock(), token))
+        self._whole_at = clock + self._young if self._whole_at is None else self._whole_at
+        self.is_young = clock < self._whole_at
         self._tree, self._token, self.is_new, self.is_doubtful = tree, token, True, False
-        self._follow(may_expire=may_expire)
+        self._follow(may_expire=False)
 
     def _fill(self, tree: Tree, *folders: str) -> None:
         """Takes all that is below these folders."""
@@ -201,15 +188,12 @@ class Remote:
                 if error.passes or not may_expire or error.errno not in (errno.ESTALE, errno.EPROTO):
                     raise
                 # It is too old, or of another drive. What happened since is in a new listing.
-                self._token, self.is_doubtful = None, True
-                self._tokens.clear()
+                self.is_doubtful = True
                 self._load()
                 return
             for change in changes:
                 self._dropped |= self._apply(change.id, change.node)
             self._token = following or last
-        if self._tokens[-1][1] != last:
-            self._tokens.append((self._clock(), last))
         if self._dropped:
             # If the folder itself is gone, or not shared any more, nothing in it was deleted.
             self.root()

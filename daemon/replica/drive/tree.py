@@ -82,7 +82,7 @@ class Tree:
             self.drop(child)
         return True
 
-    def paths(self) -> Paths:
+    def paths(self, *, is_young: bool) -> Paths:
         """All files but hidden ones, by their paths."""
         found, documents = Paths(), 0
         folders = [(self.root.id, "")]
@@ -101,7 +101,7 @@ class Tree:
                 else:
                     found.listing.files[path] = _entry(node)
                 found.ids[path] = node.id
-        return Paths(replace(found.listing, left_out=documents), found.ids)
+        return Paths(replace(found.listing, left_out=documents, is_young=is_young), found.ids)
 
 
 def _named(nodes: Iterable[Node]) -> Iterable[tuple[str, Node]]:

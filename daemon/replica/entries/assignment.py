@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from uuid import UUID, uuid4
 
 from daemon.replica.pass_state import PassState
-from daemon.replica.store.entries import CHANGES_AT_ONCE, Change, Collection, CollectionsStore, Placed
+from daemon.replica.store.entries import CHANGES_AT_ONCE, MAKE, Change, Collection, CollectionsStore, Placed
 from memory.replica.collections import PART_BYTES, PART_SECTIONS, Key, Source, path_of
 from memory.replica.paths import key
 
@@ -31,14 +31,14 @@ class Assignment:
         """Works off the notes. Adds to `collections`, and returns those that are stale now."""
         clock = time.monotonic()
         if self._compared is None or clock - self._compared > COMPARE_SECONDS:
-            await self._store.compare()
+            await self._store.compare([])
             self._compared = clock
         stale: set[UUID] = set()
         rooms: _Rooms | None = None
         while notes := await self._store.changes():
-            if users := {row for _, source, row in notes if source == USER}:
-                numbers = [number for number, source, _ in notes if source == USER]
-                await self._store.note_users(numbers, sorted(users))
+            if switched := [number for number, source, _ in notes if source == USER]:
+                # A user's memory was switched off or on: all that is remembered of the user goes, or comes back.
+                await self._store.compare(switched)
                 continue
             changes: list[Change] = []
             for source in Source:
@@ -57,7 +57,7 @@ class Assignment:
                     changed.add(place.collection)
                 if change.collection is not None and (place is not None or change.differs):
                     changed.add(change.collection)
-            await self._store.make(rooms.take_new())
+            await self._store.write(MAKE, [one.row() for one in rooms.take_new()])
             await self._store.place([number for number, *_ in notes], changed, placed)
             stale |= changed
             if len(notes) < CHANGES_AT_ONCE:

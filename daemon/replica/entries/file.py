@@ -9,10 +9,10 @@ from functools import partial
 from hashlib import sha256
 from uuid import UUID
 
+from daemon.replica.changed_files import FileText
 from daemon.replica.deletions import RECENT_SECONDS
-from daemon.replica.files.texts import FileText
 from daemon.replica.pass_state import PassState, Writer
-from daemon.replica.store.entries import Collection, CollectionsStore, Shown
+from daemon.replica.store.entries import BURY, CHANGE_CONFLICTS, Collection, CollectionsStore, Shown
 from daemon.replica.store.statements import accepted
 from memory.replica.collections import conflict_section, path_of, preamble, section_of
 from memory.replica.decision import ask_first
@@ -63,7 +63,8 @@ class CollectionFiles:
         plan = merge(one.key, said.sections, noted, conflicts, elsewhere=elsewhere, age=age)
         time = state.listing.files[one.path].modified if file.known is not None else datetime.now(UTC)
         await self._take(state, one, plan, said, time)
-        await self._store.change_conflicts(plan.changed_conflicts)
+        changed = [(id_, words.title, words.body) for id_, words in plan.changed_conflicts]
+        await self._store.write(CHANGE_CONFLICTS, changed)
         if not await self._bury(state, file, plan, noted):
             return
         if file.known is not None:
@@ -84,11 +85,8 @@ class CollectionFiles:
     ) -> None:
         """Edits and additions. A section that the database does not take stays as it is."""
         counts, refused = state.report.counts, list[Edit | Addition]()
-        taken: set[UUID] = set()
-        for some in await accepted(
-            partial(self._store.take, one.key.source, time), plan.edits, refused.append
-        ):
-            taken |= some
+        take = partial(self._store.take, one.key.source, time)
+        taken: set[UUID] = set(await accepted(take, plan.edits, refused.append))
         counts["taken"] += len(taken)
         state.report.again |= len(taken) + len(refused) < len(plan.edits)
         for edit in plan.edits:
@@ -99,10 +97,10 @@ class CollectionFiles:
         promoted = [conflict for entry, conflict in plan.promoted.items() if entry in taken]
         await self._store.end_conflicts(promoted)
         counts["resolved"] += len(promoted)
-        for added in await accepted(partial(self._store.add, one.id, time), plan.additions, refused.append):
-            for place, entry in added.items():
-                plan.layout[plan.places[place]] = entry
-            counts["added"] += len(added)
+        added = await accepted(partial(self._store.add, one.id, time), plan.additions, refused.append)
+        for place, entry in added:
+            plan.layout[plan.places[place]] = entry
+        counts["added"] += len(added)
         if refused:
             state.report.refused += len(refused)
             self.refused.add(one.id)
@@ -126,9 +124,8 @@ class CollectionFiles:
             await self._store.ask(one.id, len(removed))
             state.report.asked_entries += len(removed)
             return False
-        state.report.counts["deleted"] += await self._store.bury(
-            one.key.source, one.id, removed, confirmed=confirmed
-        )
+        more = one.key.source.value, one.id, confirmed
+        state.report.counts["deleted"] += len(await self._store.write(BURY, list(removed.items()), *more))
         return True
 
     async def _write(

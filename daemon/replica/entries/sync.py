@@ -11,12 +11,12 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from uuid import UUID, uuid4
 
+from daemon.replica.changed_files import FileText
 from daemon.replica.deletions import Deletions
 from daemon.replica.entries.assignment import Assignment
 from daemon.replica.entries.file import CollectionFile, CollectionFiles
-from daemon.replica.files.texts import FileText
 from daemon.replica.pass_state import LeftOut, PassState, Writer
-from daemon.replica.store.entries import Collection, CollectionsStore
+from daemon.replica.store.entries import ADOPT, FORGET, MAKE, Collection, CollectionsStore
 from memory.replica.collections import AGENTS, key_of
 from memory.replica.paths import key, safe, user_of
 
@@ -34,27 +34,21 @@ class Collections:
         """Those that there are."""
         self._claimed: dict[str, FileText] = {}
 
-    async def load(self) -> list[str]:
-        """Reads which collections there are. The paths of their files."""
+    async def load(self) -> dict[str, UUID]:
+        """Reads which collections there are, each by the path of its file."""
         self.known = {one.id: one for one in await self._store.collections()}
-        return [one.path for one in self.known.values()]
-
-    async def has_files(self) -> bool:
-        """Whether a file of entries is known."""
-        await self.load()
-        return any(one.file is not None for one in self.known.values())
+        return {one.path: one.id for one in self.known.values()}
 
     def claim(self, state: PassState) -> None:
         """Takes the files of entries out of those that are documents'."""
-        others = {path: state.files.known[path] for path in state.files.known.others()}
-        for base in (*state.bases.values(), *state.conflicts.values()) if others else ():
-            others.pop(base.path, None)
+        documents = {base.path for base in (*state.bases.values(), *state.conflicts.values())}
         own = {one.path for one in self.known.values()}
         self._claimed = {
             path: known
-            for path, known in others.items()
+            for path, known in state.files.known.items()
             if known.id is None
             and known.conflict is None
+            and path not in documents
             and (path in own or known.collection is not None or key_of(path) is not None)
         }
         erased = {one.key.user for one in self.known.values() if one.erased}
@@ -83,16 +77,15 @@ class Collections:
             for one in collections.values()
             if one.file is not None and one.id not in files and one.path not in state.files.unknown
         }
-        due = gone if state.is_whole else {one for one in gone if not _is_asked(collections[one])}
-        state.report.asked_entries += sum(collections[one].missing for one in gone - due)
-        if not self._deletions.are_settled(state, {collections[one].path for one in due}):
+        if not self._deletions.are_settled(state, {collections[one].path for one in gone}):
             unreadable |= gone
+        due = stale | changed.keys() | gone
         for one in list(collections.values()):
             path, known = files.get(one.id, (one.path, None))
             if path in state.files.unknown or one.id in unreadable:
                 continue
             is_moved = one.path != path
-            if one.stale or one.missing or is_moved or one.id in stale | changed.keys() | gone:
+            if one.stale or one.missing or is_moved or one.id in due:
                 await self._files.run(state, CollectionFile(replace(one, path=path), known, is_moved))
         paths = [path for one, (path, _) in files.items() if one in self._files.refused]
         state.report.left_out |= dict.fromkeys(paths, LeftOut.REFUSED)
@@ -142,10 +135,10 @@ class Collections:
                     state.listing.files.pop(path, None)
                     state.taken.discard(key(path))
             if done:
-                gone.append(one.id)
+                gone.append((one.id,))
             files.pop(one.id, None)
             del collections[one.id]
-        await self._store.forget(gone)
+        await self._store.write(FORGET, gone)
 
     async def _begin(
         self,
@@ -170,7 +163,7 @@ class Collections:
             one = Collection(uuid4(), of, part, path, None, None)
             collections[one.id], files[one.id] = one, (path, known)
             new.append(one)
-        await self._store.make(new)
+        await self._store.write(MAKE, [one.row() for one in new])
 
     def _leave_copies(self, state: PassState, files: Mapping[UUID, tuple[str, FileText]]) -> None:
         """A copy of a file of entries stays as it is: which of both is meant, nobody knows."""
@@ -203,8 +196,8 @@ class Collections:
                 if home is None or not there.is_written:
                     continue
                 if home.key.user == one.key.user and self._has_left(state, home, entry, located, named):
-                    adopted.append(entry)
-            await self._store.adopt(id_, sorted(adopted))
+                    adopted.append((entry,))
+            await self._store.write(ADOPT, sorted(adopted), id_)
             state.report.counts["moved"] += len(adopted)
         return changed.keys() - named.keys()
 
@@ -221,8 +214,3 @@ class Collections:
             return entry not in named[home.id]
         # A file that has not changed has all its sections, wherever it is by now.
         return home.id not in located and home.path not in state.files.unknown
-
-
-def _is_asked(one: Collection) -> bool:
-    """Whether a person is asked about its entries, and has not answered."""
-    return bool(one.missing) and not one.confirmed

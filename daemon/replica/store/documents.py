@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -11,32 +11,29 @@ from uuid import UUID
 
 from daemon.db.pool import Database
 from daemon.replica.store.entries import CollectionsStore
-from daemon.replica.store.statements import columns_of
+from daemon.replica.store.statements import Statements, columns_of
 from memory.replica.decision import Row
 from memory.replica.document_file import Front, Text
 
 LEASE_SECONDS = 10.0
 
-LEASE = "select memoryd.lease_replica($1, $2)"
-RETURN = "select memoryd.return_replica($1)"
-_FILE = """select f.path, f.document_id, f.conflict_id, f.user_id, f.base_hash, f.file_hash, f.row_version,
+LEASE = """
+update memoryd.replica r set daemon_id = $1, leased_until = clock_timestamp() + make_interval(secs => $2)
+where r.daemon_id = $1 or r.leased_until < clock_timestamp()
+returning r.id
+"""
+RETURN = "update memoryd.replica r set leased_until = '-infinity', daemon_id = null where r.daemon_id = $1"
+FILES = """
+select f.path, f.document_id, f.conflict_id, f.user_id, f.base_hash, f.file_hash, f.row_version,
        f.missing_since is not null as waits,
-       coalesce(f.missing_since <= r.deletions_confirmed_at, false) as confirmed, f.began_hash"""
-FILES = f"""
-{_FILE}, f.id
+       coalesce(f.missing_since <= r.deletions_confirmed_at, false) as confirmed, f.began_hash
 from memoryd.replica_files f cross join memoryd.replica r
-where f.id > $1
 order by f.id
-limit $2
 """
-FILES_AT = f"""
-{_FILE}
-from memoryd.replica_files f cross join memoryd.replica r
-where f.path = any($1) or (f.document_id = any($2) and f.conflict_id is null)
+HAS_FILES = """
+select exists (select from memoryd.replica_files)
+       or exists (select from memoryd.replica_collections c where c.file_hash is not null)
 """
-CONFLICT_DOCUMENTS = "select distinct c.document_id from memoryd.replica_conflicts c"
-FILES_AT_ONCE = 2_000
-"""A whole answer of the database and what is made of it are not both in memory."""
 OWNERS = "select d.id, d.user_id from public.documents d where d.id = any($1)"
 TO_COMPARE = "select d from memoryd.documents_to_compare($1) d"
 ROWS = """
@@ -56,7 +53,11 @@ TAKE = "select t from memoryd.take_edits($1, $2, $3, $4, $5, $6, $7, $8, $9, $10
 ADD = "select a from memoryd.add_documents($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) a"
 BURY = "select b from memoryd.bury_documents($1, $2, $3, $4) b"
 GIVE = "select memoryd.give_replica_files($1, $2, $3)"
-ASK = "select memoryd.ask_deletions($1, $2)"
+ASK = """
+update memoryd.replica_files f set missing_since = case when f.path = any($2) then clock_timestamp() end
+from memoryd.hold_replica($1)
+where (f.missing_since is not null) <> (f.path = any($2))
+"""
 RECENT = """
 select count(*) from memoryd.replica_tombstones t
 where not t.confirmed and t.deleted_at > now() - make_interval(secs => $1)
@@ -66,22 +67,24 @@ select c.id, c.document_id, c.title, c.content, c.front_matter, c.made_at, d.sou
        d.user_id, d.status = 'deleted' as deleted
 from memoryd.replica_conflicts c join public.documents d on d.id = c.document_id
 """
-CHANGE_CONFLICTS = "select c from memoryd.change_conflicts($1, $2, $3, $4, $5) c"
+CHANGE_CONFLICTS = """
+update memoryd.replica_conflicts c set title = n.title, content = n.content, front_matter = n.front_matter
+from unnest($2::uuid[], $3::text[], $4::text[], $5::text[]) as n(id, title, content, front_matter),
+     memoryd.hold_replica($1)
+where c.id = n.id
+returning c.id
+"""
 END_CONFLICTS = "select memoryd.end_conflicts($1)"
 TAKE_CONFLICT = "select memoryd.take_conflict($1)"
 CONTENTS = """
-select f.path, d.title, f.id
+select f.path, d.title
 from memoryd.replica_files f join public.documents d on d.id = f.document_id
-where f.id > $1 and f.conflict_id is null and f.user_id is null and d.user_id is null
-order by f.id
-limit $2
+where f.conflict_id is null and f.user_id is null and d.user_id is null
 """
 SYNCED = """
 update memoryd.replica r set trouble = $2, synced_at = case when $2::text is null then now() else r.synced_at end
 where r.daemon_id = $1
 """
-READ_PAGE = "select r.page_token from memoryd.replica r where r.page_token_of = $1"
-KEEP_PAGE = "update memoryd.replica r set page_token_of = $2, page_token = $3 where r.daemon_id = $1"
 NOTE_LEFT_OUT = "select memoryd.note_left_out($1, $2, $3, $4)"
 FORGET = "select memoryd.forget_replica_files($1, $2, $3)"
 
@@ -184,31 +187,15 @@ class Edit(NamedTuple):
     began: bytes
 
 
-class Addition(NamedTuple):
-    """A file that a person put into the replica."""
-
-    path: str
-    user: UUID | None
-    source: str | None
-    title: str
-    content: str
-    front_matter: str
-    time: datetime
-    base: bytes
-    file: bytes
-    began: bytes
-
-
 class LeaseLost(Exception):
     """The lease was not renewed in time."""
 
 
-class Store:
+class Store(Statements):
     """The documents of one database, written as the daemon that keeps the replica."""
 
     def __init__(self, database: Database, daemon: UUID) -> None:
-        self._database = database
-        self._daemon = daemon
+        super().__init__(database, daemon)
         self._leased_until = 0.0
         self.entries = CollectionsStore(database, daemon)
         """What is remembered, in collections."""
@@ -229,27 +216,13 @@ class Store:
         """Ends the lease."""
         await self._database.execute(RETURN, self._daemon)
 
-    async def files(self) -> AsyncIterator[list[Base]]:
-        """All files that are known, piece by piece."""
-        last = 0
-        while True:
-            rows = await self._database.fetch(FILES, last, FILES_AT_ONCE)
-            yield [Base(*row[:-1]) for row in rows]
-            if len(rows) < FILES_AT_ONCE:
-                return
-            last = rows[-1]["id"]
+    async def files(self) -> list[Base]:
+        """All files that are known."""
+        return [Base(*row) for row in await self._database.fetch(FILES)]
 
     async def has_files(self) -> bool:
         """Whether a file is known."""
-        return bool(await self._database.fetch(FILES, 0, 1))
-
-    async def files_at(self, paths: Iterable[str], documents: Iterable[UUID]) -> list[Base]:
-        """What is known of the files at these paths, and of these documents' own files."""
-        return [Base(*row) for row in await self._database.fetch(FILES_AT, list(paths), list(documents))]
-
-    async def conflict_documents(self) -> set[UUID]:
-        """The documents that have conflicts."""
-        return {row[0] for row in await self._database.fetch(CONFLICT_DOCUMENTS)}
+        return bool(await self._database.fetchval(HAS_FILES))
 
     async def owners(self, ids: Collection[UUID]) -> dict[UUID, UUID | None]:
         """Of those of these documents that there are: the user."""
@@ -265,40 +238,6 @@ class Store:
         """The rows of those of these documents that there are."""
         return {r["id"]: Document(*r) for r in await self._database.fetch(ROWS, ids)}
 
-    async def note(self, noted: Sequence[Noted]) -> None:
-        """Notes what files and rows have now."""
-        if noted:
-            await self._database.execute(NOTE, self._daemon, *columns_of(noted))
-
-    async def move(self, moved: dict[UUID, str]) -> None:
-        """Follows files to where a person moved them."""
-        if moved:
-            await self._database.execute(MOVE, self._daemon, list(moved), list(moved.values()))
-
-    async def take(self, edits: Sequence[Edit]) -> set[UUID]:
-        """Writes what people wrote into the rows; the documents whose row was still the one that was compared."""
-        if not edits:
-            return set()
-        return {r[0] for r in await self._database.fetch(TAKE, self._daemon, *columns_of(edits))}
-
-    async def add(self, additions: Sequence[Addition]) -> int:
-        """Makes documents of files; how many."""
-        if not additions:
-            return 0
-        return len(await self._database.fetch(ADD, self._daemon, *columns_of(additions)))
-
-    async def bury(self, documents: dict[UUID, datetime], *, confirmed: bool) -> int:
-        """Deletes documents, given with the version that was compared, for 30 days; how many."""
-        if not documents:
-            return 0
-        args = list(documents), list(documents.values()), confirmed
-        return len(await self._database.fetch(BURY, self._daemon, *args))
-
-    async def give(self, moved: dict[UUID, str]) -> None:
-        """Notes that documents' files are in other users' folders now."""
-        if moved:
-            await self._database.execute(GIVE, self._daemon, list(moved), list(moved.values()))
-
     async def ask(self, paths: Sequence[str]) -> None:
         """Asks a person whether the documents of these files, and of no others, are to be deleted."""
         await self._database.execute(ASK, self._daemon, paths)
@@ -312,28 +251,14 @@ class Store:
         rows = await self._database.fetch(CONFLICTS)
         return {r["id"]: Conflict(r[0], r[1], Text(*r[2:5]), *r[5:]) for r in rows}
 
-    async def change_conflicts(self, changed: Sequence[tuple[UUID, str, str, str]]) -> set[UUID]:
-        """Writes what people wrote into files of conflicts: id, title, content, front matter. Those that there are."""
-        if not changed:
-            return set()
-        return {
-            r[0] for r in await self._database.fetch(CHANGE_CONFLICTS, self._daemon, *columns_of(changed))
-        }
-
     async def end_conflicts(self, ids: Sequence[UUID]) -> None:
         """Ends conflicts; the documents keep the text that they have."""
         if ids:
             await self._database.execute(END_CONFLICTS, ids)
 
-    async def contents(self) -> AsyncIterator[list[tuple[str, str]]]:
-        """Of each document's own file that is not a user's: path, and title of the document; piece by piece."""
-        last = 0
-        while True:
-            rows = await self._database.fetch(CONTENTS, last, FILES_AT_ONCE)
-            yield [(row["path"], row["title"]) for row in rows]
-            if len(rows) < FILES_AT_ONCE:
-                return
-            last = rows[-1]["id"]
+    async def contents(self) -> list[tuple[str, str]]:
+        """Of each document's own file that is not a user's: path, and title of the document."""
+        return [(row["path"], row["title"]) for row in await self._database.fetch(CONTENTS)]
 
     async def take_conflict(self, conflict: UUID) -> None:
         """Ends a conflict; its text becomes the document's."""
@@ -343,21 +268,7 @@ class Store:
         """Notes for status and doctor why the folder cannot be used; None: it was just synchronised."""
         await self._database.execute(SYNCED, self._daemon, trouble)
 
-    async def page_token(self, folder: str) -> str | None:
-        """The page token that was kept for this folder."""
-        found: str | None = await self._database.fetchval(READ_PAGE, folder)
-        return found
-
-    async def keep_page_token(self, folder: str, token: str) -> None:
-        """Keeps it: after a start, changes since then are asked for."""
-        await self._database.execute(KEEP_PAGE, self._daemon, folder, token)
-
     async def leave_out(self, files: Sequence[tuple[str, UUID | None, str]]) -> None:
         """Notes which files are left as they are: of each the path, whose it is, and why."""
         columns = columns_of(files) if files else [[], [], []]
         await self._database.execute(NOTE_LEFT_OUT, self._daemon, *columns)
-
-    async def forget(self, files: Sequence[tuple[UUID, UUID | None]]) -> None:
-        """Deletes what is known of files that are gone: of each the document and the conflict."""
-        if files:
-            await self._database.execute(FORGET, self._daemon, *columns_of(files))

@@ -9,8 +9,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from daemon.db.pool import Database
-from daemon.replica.store.statements import columns_of
+from daemon.replica.store.statements import Statements, columns_of
 from memory.replica.collections import Entry, Key, Source, Words
 from memory.replica.merge import Addition, Edit, Elsewhere, Noted, Other
 from memory.replica.paths import home_for
@@ -22,11 +21,10 @@ select c.id, c.source, c.user_id, c.agent_id, c.org_id, c.tier, c.part, c.path, 
        c.missing, coalesce(c.missing_since <= r.deletions_confirmed_at, false) as confirmed, c.version
 from memoryd.replica_collections c cross join memoryd.replica r
 """
-COMPARE = "select memoryd.compare_entries($1)"
+COMPARE = "select memoryd.compare_entries($1, $2)"
 CHANGES = """
 select c.id, c.source, c.row_id from memoryd.replica_changes c where c.source <> 'document' order by c.id limit $1
 """
-NOTE_USERS = "select memoryd.note_users_entries($1, $2, $3)"
 PLACED = """
 select s.row_id, s.collection_id, s.row_version from memoryd.replica_sections s
 where s.source = $1 and s.row_id = any($2)
@@ -44,7 +42,12 @@ from memoryd.replica_sections s
 where s.collection_id = any($1)
 group by s.collection_id
 """
-MAKE = "select memoryd.make_collections($1, $2, $3, $4, $5, $6, $7, $8, $9)"
+MAKE = """
+insert into memoryd.replica_collections (id, source, user_id, agent_id, org_id, tier, part, path)
+select n.*
+from memoryd.hold_replica($1),
+     unnest($2::uuid[], $3::text[], $4::uuid[], $5::text[], $6::uuid[], $7::text[], $8::integer[], $9::text[]) n
+"""
 PLACE = "select memoryd.place_entries($1, $2, $3, $4, $5, $6, $7, $8)"
 SECTIONS = """
 select s.row_id, s.label, s.base_hash, s.erased, s.began_hash, s.since
@@ -63,10 +66,10 @@ from memoryd.replica_section_conflicts c
 where c.source = $1 and c.row_id = any($2)
 order by c.made_at, c.id
 """
-TAKE = "select t from memoryd.take_entries($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) t"
-ADD = "select a.place, a.id from memoryd.add_entries($1, $2, $3, $4, $5, $6, $7, $8) a"
-ADOPT = "select memoryd.adopt_entries($1, $2, $3)"
-BURY = "select b from memoryd.bury_entries($1, $2, $3, $4, $5, $6) b"
+TAKE = "select t from memoryd.take_entries($1, $10, $2, $3, $4, $5, $6, $7, $8, $9, $11) t"
+ADD = "select a.place, a.id from memoryd.add_entries($1, $7, $2, $3, $4, $5, $6, $8) a"
+ADOPT = "select memoryd.adopt_entries($1, $3, $2)"
+BURY = "select b from memoryd.bury_entries($1, $4, $5, $2, $3, $6) b"
 RECENT = """
 select count(*) filter (where b.collection_id = $1) as here, count(*) as everywhere,
        (select count(*) from memoryd.replica_sections) as known
@@ -75,11 +78,28 @@ where b.collection_id is not null and not b.confirmed and b.deleted_at > now() -
 """
 BURIED = "select b.row_id from memoryd.replica_buried b where b.source = $1 and b.row_id = any($2)"
 ERASED = "select e from memoryd.erased_for_good($1) e"
-ASK = "select memoryd.ask_entries($1, $2, $3)"
-CHANGE_CONFLICTS = "select memoryd.change_section_conflicts($1, $2, $3, $4)"
+ASK = """
+update memoryd.replica_collections c set missing = $3, missing_since = coalesce(c.missing_since, clock_timestamp())
+from memoryd.hold_replica($1)
+where c.id = $2 and (c.missing <> $3 or c.missing_since is null)
+"""
+CHANGE_CONFLICTS = """
+update memoryd.replica_section_conflicts c set title = n.title, body = n.body, since = f.version + 1
+from memoryd.hold_replica($1), unnest($2::uuid[], $3::text[], $4::text[]) as n(id, title, body),
+     memoryd.replica_sections s, memoryd.replica_collections f
+where c.id = n.id and s.source = c.source and s.row_id = c.row_id and f.id = s.collection_id and not c.ended
+  and memoryd.row_exists(c.source, c.row_id)
+"""
 END_CONFLICTS = "select memoryd.end_section_conflicts($1)"
 NOTE = "select memoryd.note_collection($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)"
-FORGET = "select memoryd.forget_collections($1, $2)"
+FORGET = """
+with gone as (
+    delete from memoryd.replica_collections c using memoryd.hold_replica($1)
+    where c.id = any($2) and c.erased
+    returning c.id
+)
+insert into memoryd.replica_erased (id) select g.id from gone g on conflict do nothing
+"""
 HOMES = """
 select u.id,
        (select split_part(f.path, '/', 2)
@@ -89,19 +109,9 @@ select u.id,
               where r.user_id = u.id) f
         where starts_with(f.path, 'users/') and starts_with(split_part(f.path, '/', 2) || ' ', u.id || ' ')
         limit 1) as folder,
-       coalesce(
-           (select n.name from memoryd.names n join public.conversation_messages c on c.id = n.message_id
-            where n.user_id = u.id and n.kind = 'user' and coalesce(lower(c.speaker), n.key) = n.key
-            order by c.created_at desc limit 1),
-           -- Of a fact that a rule found before there was a model; its value is in small letters.
-           (select case when strpos(lower(m.content), f.value) > 0
-                        then substr(m.content, strpos(lower(m.content), f.value), length(f.value)) else f.value end
-            from public.agent_memory m
-            cross join lateral (select m.metadata ->> 'value' as value) f
-            where m.user_id = u.id and m.metadata ->> 'slot' = 'name' and f.value <> '' and m.superseded_by is null
-              and coalesce(m.valid_to, 'infinity') > now() and coalesce(m.expires_at, 'infinity') > now()
-              and coalesce(lower(m.metadata ->> 'speaker'), f.value) = f.value
-            order by m.created_at desc limit 1)) as name
+       (select n.name from memoryd.names n join public.conversation_messages c on c.id = n.message_id
+        where n.user_id = u.id and n.kind = 'user' and coalesce(lower(c.speaker), n.key) = n.key
+        order by c.created_at desc limit 1) as name
 from unnest($1::uuid[]) as u(id)
 """
 CONTENTS = """
@@ -126,6 +136,11 @@ class Collection:
     confirmed: bool = False
     version: int = 0
     """How often memoryd has written the file."""
+
+    def row(self) -> tuple[Any, ...]:
+        """Of a new one: what the database is told."""
+        of = self.key
+        return self.id, of.source.value, of.user, of.agent, of.org, of.tier, self.part, self.path
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,28 +176,20 @@ class Shown(NamedTuple):
     version: bytes
 
 
-class CollectionsStore:
+class CollectionsStore(Statements):
     """The collections of one database, written as the daemon that keeps the replica."""
-
-    def __init__(self, database: Database, daemon: UUID) -> None:
-        self._database = database
-        self._daemon = daemon
 
     async def collections(self) -> list[Collection]:
         """All of them."""
         return [Collection(row["id"], _key(row), *row[6:]) for row in await self._database.fetch(COLLECTIONS)]
 
-    async def compare(self) -> None:
-        """Compares all entries with what is known of them; from now on changes are noted."""
-        await self._database.execute(COMPARE, self._daemon)
+    async def compare(self, notes: Sequence[int]) -> None:
+        """Compares all entries with what is known of them, in place of these notes; from now on changes are noted."""
+        await self._database.execute(COMPARE, self._daemon, notes)
 
     async def changes(self) -> list[tuple[int, str, UUID]]:
         """Notes of changes, the oldest first: number, source, and row."""
         return [tuple(row) for row in await self._database.fetch(CHANGES, CHANGES_AT_ONCE)]
-
-    async def note_users(self, notes: Sequence[int], users: Sequence[UUID]) -> None:
-        """Notes all entries of users in place of these notes."""
-        await self._database.execute(NOTE_USERS, self._daemon, notes, users)
 
     async def changed(self, source: Source, ids: Sequence[UUID]) -> list[Change]:
         """What became of these entries, the oldest first."""
@@ -202,17 +209,6 @@ class CollectionsStore:
         """How many sections and bytes these collections have."""
         rows = await self._database.fetch(FILLED, ids)
         return {row["collection_id"]: (row["sections"], row["bytes"]) for row in rows}
-
-    async def make(self, made: Sequence[Collection]) -> None:
-        """New collections."""
-        if made:
-            columns = columns_of(
-                [
-                    (c.id, c.key.source.value, c.key.user, c.key.agent, c.key.org, c.key.tier, c.part, c.path)
-                    for c in made
-                ]
-            )
-            await self._database.execute(MAKE, self._daemon, *columns)
 
     async def place(self, notes: Sequence[int], stale: Some[UUID], placed: Sequence[Placed]) -> None:
         """Puts entries into collections, and forgets the notes."""
@@ -245,48 +241,20 @@ class CollectionsStore:
         rows = await self._database.fetch(CONFLICTS, source.value, list(entries))
         return {row["id"]: Other(row[0], row[1], Words(*row[2:5]), *row[5:]) for row in rows}
 
-    async def take(self, source: Source, time: datetime, edits: Sequence[Edit]) -> set[UUID]:
-        """Writes what people wrote into the rows; those that were still as they were compared."""
-        columns = columns_of(
-            [
-                (
-                    e.id,
-                    e.version,
-                    e.lost,
-                    e.words.label,
-                    e.words.title,
-                    e.words.body,
-                    e.words.digest(),
-                    _bytes(e.began),
-                )
-                for e in edits
-            ]
-        )
-        rows = await self._database.fetch(TAKE, self._daemon, source.value, *columns, time)
-        return {row[0] for row in rows}
+    async def take(self, source: Source, time: datetime, edits: Sequence[Edit]) -> list[Any]:
+        """Writes what people wrote into the rows; the ids of those that were still as they were compared."""
+        rows = [
+            (e.id, e.version, e.lost, *_columns(e.words), None if e.began is None else bytes.fromhex(e.began))
+            for e in edits
+        ]
+        return [row[0] for row in await self.write(TAKE, rows, source.value, time)]
 
-    async def add(self, to: UUID, time: datetime, additions: Sequence[Addition]) -> dict[int, UUID]:
-        """Makes entries; the id of each by the place of its section."""
-        columns = columns_of(
-            [(a.wanted, a.words.label, a.words.title, a.words.body, a.words.digest()) for a in additions]
-        )
-        rows = await self._database.fetch(ADD, self._daemon, to, *columns, time)
-        return {additions[row["place"] - 1].place: row["id"] for row in rows}
-
-    async def adopt(self, to: UUID, entries: Sequence[UUID]) -> None:
-        """Follows sections to the file where a person moved them."""
-        if entries:
-            await self._database.execute(ADOPT, self._daemon, to, entries)
-
-    async def bury(
-        self, source: Source, collection: UUID, removed: dict[UUID, bytes], *, confirmed: bool
-    ) -> int:
-        """Deletes entries, for 30 days; how many."""
-        if not removed:
-            return 0
-        ids, versions = list(removed), list(removed.values())
-        args = self._daemon, source.value, collection, ids, versions, confirmed
-        return len(await self._database.fetch(BURY, *args))
+    async def add(self, to: UUID, time: datetime, additions: Sequence[Addition]) -> list[Any]:
+        """Makes entries; the place of each section, and the id of its entry."""
+        rows = [(one.wanted, *_columns(one.words)) for one in additions]
+        return [
+            (additions[row["place"] - 1].place, row["id"]) for row in await self.write(ADD, rows, to, time)
+        ]
 
     async def buried(self, source: Source, entries: Some[UUID]) -> frozenset[UUID]:
         """Those of these entries that a person deleted."""
@@ -306,12 +274,6 @@ class CollectionsStore:
     async def ask(self, collection: UUID, missing: int) -> None:
         """Asks a person whether this number of its entries shall be deleted."""
         await self._database.execute(ASK, self._daemon, collection, missing)
-
-    async def change_conflicts(self, changed: Sequence[tuple[UUID, Words]]) -> None:
-        """Writes what people wrote into the sections of conflicts."""
-        if changed:
-            columns = columns_of([(id_, words.title, words.body) for id_, words in changed])
-            await self._database.execute(CHANGE_CONFLICTS, self._daemon, *columns)
 
     async def end_conflicts(self, ids: Sequence[UUID]) -> None:
         """Ends conflicts; the entries keep the text that they have."""
@@ -342,11 +304,6 @@ class CollectionsStore:
             one.version,
         )
 
-    async def forget(self, ids: Sequence[UUID]) -> None:
-        """The files of erased users' collections are gone."""
-        if ids:
-            await self._database.execute(FORGET, self._daemon, ids)
-
     async def learn_homes(self, homes: dict[UUID, str], users: Iterable[UUID | None]) -> None:
         """Adds the names of these users' folders: those that are there; else the id, and the name that the user goes by."""
         unknown = {user for user in users if user is not None} - homes.keys()
@@ -358,8 +315,8 @@ class CollectionsStore:
         return [(row["path"], _key(row)) for row in await self._database.fetch(CONTENTS)]
 
 
-def _bytes(began: str | None) -> bytes | None:
-    return None if began is None else bytes.fromhex(began)
+def _columns(words: Words) -> tuple[str, str, str, bytes]:
+    return words.label, words.title, words.body, words.digest()
 
 
 def _key(row: Any) -> Key:

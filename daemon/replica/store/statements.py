@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
+from uuid import UUID
 
 import asyncpg
+
+from daemon.db.pool import Database
 
 REFUSALS = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError)
 """What the database says of a text that it does not take."""
 
 T = TypeVar("T")
-R = TypeVar("R")
 
 
 def columns_of(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
@@ -19,14 +21,30 @@ def columns_of(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
     return [list(column) for column in zip(*rows, strict=True)]
 
 
+class Statements:
+    """Runs statements as the daemon that keeps the replica."""
+
+    def __init__(self, database: Database, daemon: UUID) -> None:
+        self._database = database
+        self._daemon = daemon
+
+    async def write(self, statement: str, rows: Sequence[tuple[Any, ...]], *more: object) -> list[Any]:
+        """Has the database write these rows, if there are any; what it returns.
+
+        The arguments: the daemon's id, an array for each column, and `more`.
+        """
+        if not rows:
+            return []
+        rows_of: list[Any] = await self._database.fetch(statement, self._daemon, *columns_of(rows), *more)
+        return rows_of
+
+
 async def accepted(
-    work: Callable[[Sequence[T]], Awaitable[R]], things: Sequence[T], refused: Callable[[T], None]
-) -> list[R]:
+    work: Callable[[Sequence[T]], Awaitable[list[Any]]], things: Sequence[T], refused: Callable[[T], None]
+) -> list[Any]:
     """Does it in one statement; if the database refuses a text, in halves, so that only that one is left out."""
-    if not things:
-        return []
     try:
-        return [await work(things)]
+        return await work(things)
     except REFUSALS:
         if len(things) == 1:
             refused(things[0])

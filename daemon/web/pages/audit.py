@@ -6,6 +6,7 @@ and gives ids and reasons; how the memories begin is read for the rows that are 
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -79,19 +80,27 @@ async def run(request: Request) -> Response:
         system=ALL_SYSTEMS if form.get("imported") == "yes" else None,
     )
     work = _work(request)
-    work.start(lambda: _audit(web, viewer, rules, extent, work), lambda _: None)
+    if not work.runs:
+        audits = web.audits()
+        work.start(lambda: _audit(web, viewer, rules, extent, work, audits), lambda _: None)
     return RedirectResponse("/audit", status_code=303)
 
 
 async def _audit(
-    web: Web, viewer: Viewer, rules: Sequence[Rule], extent: Extent, work: Background[Report]
+    web: Web,
+    viewer: Viewer,
+    rules: Sequence[Rule],
+    extent: Extent,
+    work: Background[Report],
+    audits: asyncio.Semaphore,
 ) -> Report:
-    async with _as_service(web, viewer) as connection:
-        report = Report(await looked_at(connection, extent))
-    for done, rule in enumerate(rules):
-        work.tell(done)
+    async with audits:
         async with _as_service(web, viewer) as connection:
-            report.found.append((rule, await rule.find(connection, extent, limit=SHOWN)))
+            report = Report(await looked_at(connection, extent))
+        for done, rule in enumerate(rules):
+            work.tell(done)
+            async with _as_service(web, viewer) as connection:
+                report.found.append((rule, await rule.find(connection, extent, limit=SHOWN)))
     return report
 
 

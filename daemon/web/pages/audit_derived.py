@@ -92,7 +92,7 @@ def _may_be_forgotten(kind: Kind) -> None:
 async def _lineage(request: Request, kind: Kind, what: UUID | str) -> Lineage:
     """Ids alone: there is nothing to put on record."""
     web, viewer = web_of(request), viewer_of(request)
-    async with _as_service(web, viewer) as connection:
+    async with web.audits(), _as_service(web, viewer) as connection:
         lineage = await derived(connection, kind, what)
     if not lineage.there and not lineage.rows:
         raise NotThereError

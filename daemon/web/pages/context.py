@@ -22,7 +22,7 @@ from daemon.web.found import link_of, parents_of
 from daemon.web.pages.knowledge_edits import in_organisation
 from daemon.web.pages.recall_options import LONGEST, organisation_in, user_in
 from daemon.web.render import page
-from daemon.web.viewer import on_behalf
+from daemon.web.viewer import on_behalf, shown
 from daemon.web.web import viewer_of, web_of
 from handlers.shared.ports import AnyConnection
 
@@ -106,6 +106,9 @@ async def _made(request: Request, agent: str, org: UUID | None, arguments: tuple
         else:
             ms = round((time.monotonic() - began) * 1000)
             await connection.execute(ON_RECORD, viewer.user, agent, len(rows), ms)
+        await shown(
+            connection, viewer, "agent_commands", [row["id"] for row in rows if row["id"] is not None]
+        )
     links = {row["id"]: link_of(row["source"], row["id"], parents) for row in rows if row["id"] is not None}
     return made_of(block, rows, links, known=known)
 

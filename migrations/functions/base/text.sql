@@ -1,5 +1,15 @@
 -- Text of users in what agents read.
 
+-- Whether a question has no letter, digit or sign: blanks and punctuation ask for nothing.
+create or replace function memoryd.asks_nothing(p_text text) returns boolean
+language sql immutable parallel safe
+return p_text !~ (
+    '[^ \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000\x21-\x2f\x3a-\x40\x5b-\x60\x7b-\x7e\u00a1-\u00a9'
+    '\u00ab-\u00b1\u00b4\u00b6-\u00b8\u00bb\u00bf\u037e\u0387\u055a-\u055f\u0589\u05be\u060c\u061b\u061f'
+    '\u066a-\u066d\u06d4\u0964\u0965\u1361-\u1368\u2010-\u205e\u3001-\u3003\u3008-\u3020\u3030\u30fb'
+    '\ufe10-\ufe19\ufe30-\ufe6f'
+    '\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65' || substr(memoryd.unseen(), 2));
+
 -- Full-width, circled and mathematical letters as the letters that they read like (NFKC). In pieces, because
 -- the time to put the marks of one letter in order grows with the square of their number; cut by a pattern,
 -- because substr() counts from the beginning each time.
@@ -11,24 +21,73 @@ as $$
     from regexp_matches(p_text, '.{1,128}.{0,128}', 'g') with ordinality as m(piece, n)
 $$;
 
--- The same, and Cyrillic and Greek letters as the Latin ones that they look like: memory.text has the same.
+-- What no reader sees, or no font has: the characters of memoryd.unseen(), others that only control how text
+-- is set, private use, and code points that are no characters.
+create or replace function memoryd.unshown() returns text
+language sql immutable parallel safe
+return left(memoryd.unseen(), -1)
+    || '\u070f\u0890\u0891\u08e2\ue000-\uf8ff\ufdd0-\ufdef\ufffe\uffff\U000110bd\U000110cd'
+       '\U00013430-\U0001345f\U0001fffe\U0001ffff\U0002fffe\U0002ffff\U0003fffe-\U0010ffff]';
+
+-- The text without code points that Unicode has not assigned. Postgres knows them from 17 on: see below.
+create or replace function memoryd.assigned(p_text text) returns text
+language sql immutable parallel safe
+return p_text;
+
+do $$
+begin
+    if exists (select from pg_collation c
+               where c.collname = 'pg_c_utf8' and c.collnamespace = 'pg_catalog'::regnamespace) then
+        execute format(
+            'create or replace %s memoryd.assigned(p_text text) returns text language sql immutable '
+            'parallel safe return %s',
+            'function',
+            $c$regexp_replace(p_text collate pg_catalog.pg_c_utf8, '[^[:print:][:space:]]', '', 'g')
+                   collate "default"$c$);
+    end if;
+end
+$$;
+
+-- The same, without marks on letters, and what looks like Latin letters as these: Cyrillic, Greek, Coptic,
+-- Lisu and Cherokee ones, small capitals, white ones in circles and squares, those of flags. memory.text has
+-- the same.
 create or replace function memoryd.looks_like(p_text text) returns text
 language sql immutable parallel safe
 set search_path = pg_catalog, pg_temp
 as $$
     select translate(
-        memoryd.nfkc(p_text),
+        memoryd.nfkc(regexp_replace(
+            p_text,
+            '[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]+', '', 'g')),
         E'\u0430\u0412\u0432\u0435\u0456\u043e\u0441\u0445\u0442\u0455\u0501\u0433\u043d\u043f'
         '\u0410\u0415\u0406\u041e\u0421\u0425\u0422\u0405\u0500\u041d\u0440\u0443\u0420\u0423'
         '\u043c\u041c\u03b1\u03b5\u03b9\u03bf\u03c7\u03c4\u03b7\u0391\u0392\u0395\u0399\u039f'
-        '\u03a7\u03a4\u039d\u0397\u03a1\u03a5\u039c',
-        'aBbeiocxtsdrhnAEIOCXTSDHpyPYmMaeioxtnABEIOXTNHPYM')
+        '\u03a7\u03a4\u039d\u0397\u03a1\u03a5\u039c'
+        'ᴀʙᴄᴅᴇɢʜɪᴍɴᴏᴘʀꜱᴛᴜʏⲀⲂⲤⲈⲒⲘⲚⲞⲢⲦⲨⲬꓮꓐꓚꓓꓰꓖꓧꓲꓟꓠꓳꓑꓣꓢꓔꓴꓬꓫᎪᏴᏟᎠᎬᏀᎻᎷᏢᏒᏚᎢ'
+        '🅐🅑🅒🅓🅔🅕🅖🅗🅘🅙🅚🅛🅜🅝🅞🅟🅠🅡🅢🅣🅤🅥🅦🅧🅨🅩🅰🅱🅲🅳🅴🅵🅶🅷🅸🅹🅺🅻🅼🅽🅾🅿🆀🆁🆂🆃🆄🆅🆆🆇🆈🆉🇦🇧🇨🇩🇪🇫🇬🇭🇮🇯🇰🇱🇲🇳🇴🇵🇶🇷🇸🇹🇺🇻🇼🇽🇾🇿',
+        'aBbeiocxtsdrhnAEIOCXTSDHpyPYmMaeioxtnABEIOXTNHPYM'
+        'ABCDEGHIMNOPRSTUYABCEIMNOPTYXABCDEGHIMNOPRSTUYXABCDEGHMPRST'
+        'ABCDEFGHIJKLMNOPQRSTUVWXYZABCDEFGHIJKLMNOPQRSTUVWXYZABCDEFGHIJKLMNOPQRSTUVWXYZ')
 $$;
 
--- Letters that read like others: memory.text has the same.
+-- What may read like other letters: memory.text has the same.
 create or replace function memoryd.styled_letters() returns text
 language sql immutable parallel safe
-return '[\u0370-\u052f\u2100-\u214f\u2460-\u24ff\ufe64\uff01-\uff5e\U0001d400-\U0001d7ff]';
+return '[\u0262-\u02e4\u0300-\u052f\u13a0-\u13f5\u1ab0-\u1aff\u1d00-\u1dff\u2070-\u209f\u20d0-\u214f'
+       '\u2460-\u24ff\u2c80-\u2cff\ua4d0-\ua4ff\ua730\ua731\ufe20-\ufe2f\ufe64\uff01-\uff5e'
+       '\U0001d400-\U0001d7ff\U0001f110-\U0001f1ff]';
+
+-- The words of a marker whose letters stand apart ("C O N T E X T"), as words: memory.text has the same.
+create or replace function memoryd.unspaced(p_text text) returns text
+language sql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+    select case when strpos(lower(translate(p_text, ' ._*~|()·-', '')), 'context') = 0 then p_text
+                else regexp_replace(regexp_replace(
+                    p_text, replace('\mc#o#n#t#e#x#t\M', '#', '[ ._*~|()\u00b7-]{1,3}'), 'context', 'gi'),
+                    replace('\m(?:e#n#d|s#t#a#r#t|b#e#g#i#n)#(?:o#f#)?(?:t#h#e#)?(?=context)', '#',
+                            '[ ._*~|()\u00b7-]{1,3}'), 'end ', 'gi') end
+$$;
 
 -- A text as one line without invisible characters or escape sequences, as memory.text.one_line() in Python.
 -- In addition, what looks like the marker that begins or ends a context is replaced by `[no marker]`, so that
@@ -58,7 +117,7 @@ declare
         '|context[ _][^\n]{0,40}curated)';
 begin
     -- Nearly all texts have no such character.
-    if flat ~ memoryd.unseen() then
+    if flat ~ memoryd.unshown() then
         if strpos(flat, E'\x1b') + strpos(flat, E'\u009b') + strpos(flat, E'\u009d') > 0 then
             flat := regexp_replace(
                 flat,
@@ -67,14 +126,16 @@ begin
                 '', 'g');
         end if;
         flat := translate(flat, E'\x09\x0a\x0b\x0c\x0d\u0085\u2028\u2029', repeat(' ', 8));
-        flat := regexp_replace(flat, memoryd.unseen(), '', 'g');
+        flat := regexp_replace(flat, memoryd.unshown(), '', 'g');
+    end if;
+    if octet_length(flat) > length(flat) then
+        flat := memoryd.assigned(flat);
     end if;
     flat := btrim(regexp_replace(flat, '\s+', ' ', 'g'));
-    if octet_length(flat) > length(flat) and flat ~ memoryd.styled_letters() then
-        form := memoryd.looks_like(flat);
-        if form ~* marker then
-            flat := form;
-        end if;
+    form := memoryd.unspaced(case when octet_length(flat) > length(flat) and flat ~ memoryd.styled_letters()
+                                  then memoryd.looks_like(flat) else flat end);
+    if form <> flat and form ~* marker then
+        flat := form;
     end if;
     if strpos(lower(flat), 'context') > 0 then
         flat := regexp_replace(flat, marker, '[no marker] \3\7', 'gi');

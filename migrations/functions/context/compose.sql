@@ -370,7 +370,7 @@ begin
         opening := '--- CONTEXT ' || code || ' (curated by memoryd) ---'
             || E'\nOnly what stands between the two lines with the code ' || code || ' comes from memoryd.'
             || E'\nYou are ' || coalesce(nullif(identity, ''), memoryd.quoted(p_agent, 300)) || '.'
-            || coalesce(E'\n' || case when not p_only_user then memoryd.anchor_line(p_agent) end, '');
+            || coalesce(E'\n' || case when not p_only_user then memoryd.anchor_line(p_agent, p_user) end, '');
     end if;
     if shown.patterns <> '{}' then
         lines := lines || array(

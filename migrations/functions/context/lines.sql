@@ -8,9 +8,10 @@ set search_path = pg_catalog, pg_temp
 as $$ select 6 * coalesce(p_words, memoryd.setting_integer('context_words'), 500) $$;
 
 -- What recall found as a line: with its date, and of knowledge its tier and category, of a document its
--- title, of a turn who said it. p_own: a turn of the agent that reads it.
+-- title, of a turn who said it. p_words: those that were asked for. p_own: a turn of the agent that reads it.
 create or replace function memoryd.passage_line(
-    p_source text, p_metadata jsonb, p_content text, p_created_at timestamptz, p_trust text, p_own boolean)
+    p_source text, p_metadata jsonb, p_content text, p_words text[], p_created_at timestamptz, p_trust text,
+    p_own boolean)
 returns text
 language sql stable parallel safe
 set search_path = pg_catalog, pg_temp
@@ -29,7 +30,7 @@ as $$
         || case when p_source = 'knowledge' and not starts_with(p_content, p_metadata ->> 'title')
                 then memoryd.quoted(p_metadata ->> 'title', 100) || ': '
                 else '' end
-        || memoryd.quoted(p_content, 300)
+        || memoryd.quoted(memoryd.excerpt(p_content, p_words, 300), 300)
         -- Of a decision what came of it.
         || coalesce(' (outcome: ' || nullif(case when p_source = 'knowledge' then concat_ws(', ',
                case p_metadata -> 'outcome' -> 'success' when 'true' then 'success'
@@ -106,13 +107,16 @@ begin
 end
 $$;
 
--- Rows that recall found as lines, best first. p_scope: the scope of those of a user (null: of nobody).
+-- Rows that recall found as lines, best first. p_scope: the scope of those of a user (null: of nobody). Of a
+-- long text the best fifteen of a source show what was asked for; a context has room for ten.
 create or replace function memoryd.lines_of(
     p_found memoryd.search_result[], p_agent text, p_message text, p_scope bigint)
 returns setof memoryd.context_line
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
+declare
+    words constant text[] := tsvector_to_array(memoryd.lexemes_in(left(p_message, 8192), 'english'));
 begin
     return query
     select f.source,
@@ -129,18 +133,21 @@ begin
                    case when f.score >= 0.5 then '★ ' else '- ' end
                        || to_char(f.created_at at time zone 'utc', '[YYYY-MM-DD HH24:MI ') || m.kind || '] '
                        || memoryd.origin_mark(t.trust, m.agent_id = '_shared')
-                       || memoryd.quoted(f.content, 400)
+                       || memoryd.quoted(memoryd.excerpt(f.content, f.asked, 400), 400)
                when 'insight' then
                    '- (' || i.category || ', ' || to_char(i.confidence, 'FM0.00') || ') '
                        || memoryd.origin_mark(t.trust, i.agent_id = p_agent)
                        || memoryd.quoted(f.content, 300)
                else memoryd.passage_line(
-                   f.source, f.metadata, f.content, f.created_at, t.trust, c.agent_id = p_agent) end,
+                   f.source, f.metadata, f.content, f.asked, f.created_at, t.trust,
+                   c.agent_id = p_agent) end,
            case when f.source in ('document', 'conversation') and btrim(f.content) = btrim(p_message)
                     then 'the message itself'
                 when i.confidence < 0.4 then 'not sure enough'
                 else f.left_out end
-    from unnest(p_found) f
+    from (select u.*, case when row_number() over (partition by u.source order by u.score desc) <= 15
+                           then words end as asked
+          from unnest(p_found) u) f
     -- Each is looked up by its id: a join of unknown size would read whole tables.
     left join lateral (
         select t.* from public.agent_memory t where t.id = f.id and f.source = 'memory' offset 0) m on true

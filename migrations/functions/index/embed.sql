@@ -155,7 +155,7 @@ language plpgsql volatile
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 declare
-    found constant vector := memoryd.embed(p_text);
+    found constant vector := memoryd.embed(case when memoryd.asks_nothing(p_text) then '' else p_text end);
 begin
     if found is null and p_text is not null and not memoryd.embeds_here() then
         perform memoryd.tell_by_words();

@@ -31,7 +31,7 @@ begin
     return query
     with mine as materialized (
         select s.id, s.scope, s.created_at,
-               p_source = 'conversation' and s.searched_text !~ '\S' as is_empty
+               p_source = 'conversation' and memoryd.is_blank(s.searched_text) as is_empty
         from memoryd.searchable s
         where s.source = p_source and s.id = any(p_ids)
           and (caller.privileged or s.owner_id = caller.user_id)

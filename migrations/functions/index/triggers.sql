@@ -77,7 +77,7 @@ begin
             array_agg(n.id) filter (where n.embedding is not null), '{}',
             array_agg(memoryd.group_scope(n.chat_id, n.role)))
         -- A turn without a text has nothing to be found by.
-        from new_rows n where n.content ~ '\S' having count(*) > 0;
+        from new_rows n where not memoryd.is_blank(n.content) having count(*) > 0;
     else
         perform memoryd.index_rows(
             tg_argv[0], array_agg(n.id), array_agg(n.scope),

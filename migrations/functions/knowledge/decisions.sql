@@ -6,7 +6,7 @@ create or replace function memoryd.is_text_or_list(p_value jsonb) returns boolea
 language sql immutable parallel safe
 return case coalesce(jsonb_typeof(p_value), 'null')
     when 'null' then null
-    when 'string' then p_value #>> '{}' ~ '\S'
+    when 'string' then not memoryd.is_blank(p_value #>> '{}')
     when 'array' then not p_value @? '$[*] ? (@.type() != "string" || @ like_regex "^\\s*$")'
     else false end;
 
@@ -18,7 +18,9 @@ set search_path = pg_catalog, pg_temp
 set datestyle = 'ISO, YMD'
 as $$
 begin
-    return case when p_text ~ '^\d{4}-\d{2}-\d{2}([ T].*)?$' then p_text::timestamptz end;
+    -- With an offset it may be in another year.
+    return case when p_text ~ '^\d{4}-\d{2}-\d{2}([ T].*)?$'
+                then nullif(p_text::timestamptz, greatest(p_text::timestamptz, '9999-12-30 00:00+00')) end;
 exception when data_exception then
     return null;
 end

@@ -9,6 +9,17 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     text constant text := left(p_text, 100000);
+    name constant text :=
+        '(?:password|passwd|passphrase|passwort|pwd|secret|token'
+        '|(?:api|access|account|auth|encryption|private|secret|shared|signing)[ _-]?key)';
+    -- Looking ahead without an end would take the square of the time on a long text.
+    mixed constant text :=
+        '(?=[^\s"''`]{0,64}[0-9])(?=[^\s"''`]{0,64}[a-z])(?![0-9.,]{1,64}[a-z]{1,8}\M)[^\s"''`<>(){}$]';
+    -- A value that manuals and code do not have there.
+    said constant text :=
+        '(?![[:alnum:]_]{1,64}[.(\[]|(?:changeme|disabled|enabled|encrypted|example|forgotten|incorrect'
+        '|mandatory|mismatch|optional|password|placeholder|protected|required|undefined|x{4,})\M)'
+        '[[:alnum:]][^\s"''`<>(){}$]{7}';
 begin
     return case
         when text ~ '-----BEGIN [A-Z0-9 ]*PRIVATE KEY' then 'a private key'
@@ -24,17 +35,32 @@ begin
         when text ~ '\m(?:npm_[A-Za-z0-9]{36}|pypi-[A-Za-z0-9_-]{50}|hf_[A-Za-z0-9]{30})'
             then 'a token of a package or model registry'
         when text ~ '\meyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8}' then 'a signed token'
-        when text ~ ('\m[a-z][a-z0-9+]*://[^\s:/@]+:(?!(?:password|passwd|pass|pw|secret|xxx+|\*+|\.\.\.)@)'
+        when text ~ ('\m(?:hvs\.|dop_v1_|xapp-|AGE-SECRET-KEY-|whsec_|shpat_|gsk_|GOCSPX-|ya29\.|dckr_pat_)'
+                     '[A-Za-z0-9_-]{20}|\m[0-9]{8,10}:[A-Za-z0-9_-]{35}'
+                     '|hooks\.slack\.com/services/[A-Za-z0-9/]{20}')
+            then 'an API key'
+        when text ~ ('\m[a-z][a-z0-9+]*://[^\s:/@]*:(?!(?:password|passwd|pass|pw|secret|xxx+|\*+|\.\.\.)@)'
                      '[^\s:/@<>${}]{3,}@')
             then 'a URL with a password'
-        -- Asked first, since the other takes long to prepare: few texts have this.
-        when text ~* '(?:password|passwd|passphrase|pwd|secret|token|key)(?:\s+is|\s*[:=])' then
+        -- Asked first, since the others take long to prepare: few texts have this.
+        when text ~* '(?:pass|pwd|secret|token|key|basic|bearer|mysql|mariadb|curl|identified)' then
             case when text ~* (
-                '\m(?:password|passwd|passphrase|pwd|secret|token|api[ _-]?key|access[ _-]?key)'
-                '(?:\s+is|\s*[:=])\s*["''`]?'
-                -- Looking ahead without an end would take the square of the time on a long text.
-                '(?=[^\s"''`]{0,64}[0-9])(?=[^\s"''`]{0,64}[a-z])(?![0-9.,]{1,64}[a-z]{1,8}\M)'
-                '[^\s"''`<>(){}$]{8,}') then 'a password or key' end
+                     name || '(?:_[[:alnum:]_]{1,40})?["'']?(?:\s+is|\s*(?::?=|:|=>))\s*["''`]?'
+                     || mixed || '{8}')
+                 or text ~* ('(?:password|passwd|passphrase|kennwort|passwort)["'']?\s{0,3}[:=]\s{0,3}'
+                             || said || '\S{0,40}\s*(?:$|[\n,;/])')
+                 or text ~* (
+                     name || '(?:_[[:alnum:]_]{1,40})?["'']?(?:=|\s*(?::?=|:|=>)\s*["''`])' || said)
+                 or text ~* (
+                     '\s--?[[:alnum:]-]{0,40}(?:passw(?:or)?d|passphrase|secret|token'
+                     '|(?:api|access|secret)-key)[= ]["'']?' || mixed || '{6}'
+                     '|authorization["'']?\s*:\s*["'']?(?:basic|bearer|token)\s+' || mixed || '{8}'
+                     '|authorization["'']?\s*:\s*["'']?basic\s+[[:alnum:]+/]{8,}(?:=|[[:alnum:]+/]{8})'
+                     '|\m(?:mysql|mariadb)[[:alnum:]-]{0,10}\M[^\n|;&]{0,200}\s-p["'']?[[:alnum:]]{4}'
+                     '|\msshpass\s+-p\s*["'']?[[:alnum:]]{4}'
+                     '|\mcurl\M[^\n|;&]{0,200}\s(?:-u|--user)[= ]?["'']?[^\s:"''$]{1,60}:[^\s"''$]{4}'
+                     '|\midentified\s+by\s+''[^''$]{4,}''')
+                 then 'a password or key' end
         end;
 end
 $$;

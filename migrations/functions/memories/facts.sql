@@ -16,7 +16,7 @@ begin
     end if;
     insert into memoryd.jobs (topic, ref)
     select 'names', m.id from public.conversation_messages m
-    where m.id = any(p_ids) and m.user_id is not null and m.role = 'user' and m.content ~ '\S'
+    where m.id = any(p_ids) and m.user_id is not null and m.role = 'user' and not memoryd.is_blank(m.content)
       and length(m.content) <= 2000
     order by m.created_at, m.message_index;
     if found then
@@ -26,7 +26,8 @@ begin
         insert into memoryd.unread (message_id, session_id, user_id, message_index, said_at)
         select m.id, m.session_id, m.user_id, m.message_index, m.created_at
         from public.conversation_messages m
-        where m.id = any(p_ids) and m.user_id is not null and m.role = 'user' and m.content ~ '\S'
+        where m.id = any(p_ids) and m.user_id is not null and m.role = 'user'
+          and not memoryd.is_blank(m.content)
         order by m.id
         on conflict (message_id) do update
         set user_id = excluded.user_id, queued_at = excluded.queued_at;
@@ -78,7 +79,9 @@ $$;
 
 -- Queues stretches of conversations to be read: of those that have paused, or have 20 messages since they
 -- were read, or are long and old (see handlers/facts.py). One at a time of each user, and p_room at most in
--- the queue: what was said last comes first. p_user: only what this user said. Returns how many users wait.
+-- the queue: what was said last comes first. p_user: only what this user said. While more than half of the
+-- room is taken, nothing is looked for: all that waits is read for it. Returns how many users wait, or, where
+-- it did not look, how many are queued.
 create or replace function memoryd.queue_stretches(
     p_room integer, p_pause interval default '1 minute', p_user uuid default null) returns bigint
 language plpgsql volatile
@@ -86,12 +89,17 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     waiting bigint;
+    queued constant bigint := (select count(*) from memoryd.jobs j where j.topic = 'facts');
 begin
+    if p_user is null and queued > p_room / 2 then
+        return queued;
+    end if;
     with stretches as materialized (
         select u.user_id, u.session_id, max(u.said_at) as said_at, count(*) as messages,
                (array_agg(u.message_id order by u.message_index desc))[1] as newest
         from memoryd.unread u
-        where p_user is null or u.user_id = p_user
+        where (p_user is null or u.user_id = p_user)
+          and exists (select from memoryd.settings s where s.key = 'facts' and s.value = '"model"')
         group by u.user_id, u.session_id
         having max(u.queued_at) <= now() - p_pause
             or max(u.message_index) - min(u.message_index) >= 19
@@ -103,17 +111,17 @@ begin
         order by s.user_id,
                  extract(epoch from s.said_at)
                      * case when sum(s.messages) over whose <= 100 then 1 else -1 end
-    ), queued as (
+    ), added as (
         insert into memoryd.jobs (topic, lane, ref)
         select 'facts', memoryd.associate_lane('facts', n.user_id), n.newest
         from next n
         where not exists (select from memoryd.jobs j where j.topic = 'facts'
                             and j.lane = memoryd.associate_lane('facts', n.user_id))
         order by n.said_at desc
-        limit greatest(0, p_room - (select count(*) from memoryd.jobs j where j.topic = 'facts'))
+        limit greatest(0, p_room - queued)
         returning 1
     )
-    select count(n.user_id) into waiting from next n, (select count(*) from queued) q;
+    select count(n.user_id) into waiting from next n, (select count(*) from added) a;
     if waiting > 0 then
         perform memoryd.wake('facts');
     end if;
@@ -237,58 +245,108 @@ begin
 end
 $$;
 
--- The name of the lock that is held where a memory of this user (of none: of this agent) is replaced.
-create or replace function memoryd.superseding_lock(p_owner text) returns text
-language sql immutable parallel safe
-return 'superseding ' || (hashtextextended(p_owner, 0) & 63);
-
 -- Checks a memory that is replaced: the other is the same user's (of memories without a user: has none
--- either), and is not itself replaced by this one, directly or over others. A memory of another user is
--- refused like one that does not exist. Sets valid_to, unless the writer has.
+-- either). A memory of another user is refused like one that does not exist. Sets valid_to, unless the writer
+-- has.
 create or replace function memoryd.check_superseded() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    newer record;
+    begins timestamptz;
 begin
     -- Rows of others are refused by row-level security, after this trigger: nothing is looked up for them.
     if memoryd.importing()
        or not memoryd.caller_is_service() and new.user_id is distinct from memoryd.caller_id() then
         return new;
     end if;
-    perform memoryd.lock(memoryd.superseding_lock(coalesce(new.user_id::text, new.agent_id)));
-    select m.id, m.user_id, m.agent_id, coalesce(m.valid_from, m.created_at) as begins into newer
+    select coalesce(m.valid_from, m.created_at) into begins
     from public.agent_memory m
-    where m.id = new.superseded_by and m.user_id is not distinct from new.user_id
-    for key share;
-    -- An older snapshot does not show whether the other was replaced meanwhile: then this lock fails.
-    if current_setting('transaction_isolation') <> 'read committed' then
-        perform from public.agent_memory m where m.id = newer.id for share;
-    end if;
-    if newer.id is null then
+    where m.id = new.superseded_by and m.user_id is not distinct from new.user_id;
+    if not found then
         raise exception 'no memory % of this user', new.superseded_by
             using errcode = 'foreign_key_violation',
                   hint = 'superseded_by is the id of another memory of the same user.';
     end if;
-    if exists (
-        with recursive later as (
-            select new.superseded_by as id
-            union
-            select m.superseded_by
-            from later l join public.agent_memory m on m.id = l.id
-            where m.superseded_by is not null
-        )
-        select from later l where l.id = new.id
-    ) then
-        raise exception 'memory % is superseded by % already', newer.id, new.id
-            using errcode = 'check_violation',
-                  hint = 'Of two memories one replaces the other: set superseded_by of the older one.';
-    end if;
     if new.valid_to is null then
-        new.valid_to := greatest(newer.begins, new.valid_from);
+        new.valid_to := greatest(begins, new.valid_from);
     end if;
     return new;
+end
+$$;
+
+-- These memories, those that have replaced them, and so on, by id; beside each what has replaced it.
+create or replace function memoryd.replacements(p_memories uuid[], out ids uuid[], out newer uuid[])
+language sql stable
+set search_path = pg_catalog, pg_temp
+-- By the primary key, one after the other: other plans read the whole table at each step.
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+    with recursive later as (
+        select unnest(p_memories) as id
+        union
+        select m.superseded_by
+        from later l join public.agent_memory m on m.id = l.id
+        where m.superseded_by is not null
+    )
+    select array_agg(m.id order by m.id), array_agg(m.superseded_by order by m.id)
+    from later l join public.agent_memory m on m.id = l.id
+$$;
+
+-- Refuses a statement after which a memory has replaced itself, directly or over others. It locks the
+-- memories that lead there, which are all of one user, in the order of their ids: so of two transactions that
+-- would close a circle together the second waits, and then sees the first. (An older snapshot does not show
+-- the first: then the lock fails.) Each memory is visited once, however many the statement has changed.
+create or replace function memoryd.refuse_circles() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+set enable_nestloop = off
+as $$
+declare
+    changed uuid[];
+    locked uuid[] := '{}';
+    chain record;
+    next integer[];
+    visited_from integer[];
+    at integer;
+begin
+    if tg_op = 'INSERT' then
+        changed := array(select n.id from new_rows n where n.superseded_by is not null);
+    else
+        changed := array(
+            select n.id from new_rows n
+            where n.superseded_by is not null
+              and (n.id, n.superseded_by)
+                  not in (select o.id, o.superseded_by from old_rows o where o.superseded_by is not null));
+    end if;
+    if changed = '{}' then
+        return null;
+    end if;
+    loop
+        select r.ids, r.newer into chain from memoryd.replacements(changed) r;
+        exit when chain.ids is not distinct from locked;
+        perform from public.agent_memory m where m.id = any(chain.ids) order by m.id for share;
+        locked := chain.ids;
+    end loop;
+    select array_agg(coalesce(n.nth, 0) order by c.nth) into next
+    from unnest(chain.ids, chain.newer) with ordinality as c(id, newer, nth)
+    left join unnest(chain.ids) with ordinality as n(id, nth) on n.id = c.newer;
+    visited_from := array_fill(0, array[cardinality(next)]);
+    for start in 1 .. cardinality(next) loop
+        at := start;
+        while at > 0 and visited_from[at] = 0 loop
+            visited_from[at] := start;
+            at := next[at];
+        end loop;
+        if at > 0 and visited_from[at] = start then
+            raise exception 'memory % is superseded by itself', chain.ids[at]
+                using errcode = 'check_violation',
+                      hint = 'Of two memories one replaces the other: set superseded_by of the older one.';
+        end if;
+    end loop;
+    return null;
 end
 $$;
 

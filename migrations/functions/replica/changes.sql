@@ -57,36 +57,21 @@ begin
 end
 $$;
 
--- Compares all entries with what is known of them, and notes those that differ. From now on changes are
--- noted.
-create or replace function memoryd.compare_entries(p_daemon uuid) returns void
+-- Compares all entries with what is known of them, and notes those that differ, in place of the notes
+-- p_notes. From now on changes are noted.
+create or replace function memoryd.compare_entries(p_daemon uuid, p_notes bigint[]) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 begin
     perform memoryd.hold_replica(p_daemon);
-    update memoryd.replica set noting = true, compared_at = clock_timestamp();
+    update memoryd.replica set noting = true where not noting;
+    delete from memoryd.replica_changes c where c.id = any(p_notes);
     insert into memoryd.replica_changes (source, row_id)
     select coalesce(e.source, s.source), coalesce(e.id, s.row_id)
     from memoryd.replica_entries e
     full join memoryd.replica_sections s on s.source = e.source and s.row_id = e.id
     where e.version is distinct from s.row_version
     order by e.created_at, e.id;
-end
-$$;
-
--- Notes all entries of users, in place of these notes, which name the users.
-create or replace function memoryd.note_users_entries(p_daemon uuid, p_notes bigint[], p_users uuid[])
-returns void
-language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    perform memoryd.hold_replica(p_daemon);
-    insert into memoryd.replica_changes (source, row_id)
-    select 'memory', m.id from public.agent_memory m where m.user_id = any(p_users)
-    union
-    select 'insight', i.id from public.dream_insights i where i.user_id = any(p_users);
-    delete from memoryd.replica_changes c where c.id = any(p_notes);
 end
 $$;

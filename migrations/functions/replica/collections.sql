@@ -1,19 +1,5 @@
--- The files of what is remembered: which there are, and what each had last. The functions take the id of the
--- daemon that keeps the replica (daemon/replica/collections*.py), and refuse one that has lost it to another.
-
--- Makes collections. p_paths: where their files are, or will be.
-create or replace function memoryd.make_collections(
-    p_daemon uuid, p_ids uuid[], p_sources text[], p_users uuid[], p_agents text[], p_orgs uuid[],
-    p_tiers text[], p_parts integer[], p_paths text[]) returns void
-language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    perform memoryd.hold_replica(p_daemon);
-    insert into memoryd.replica_collections (id, source, user_id, agent_id, org_id, tier, part, path)
-    select * from unnest(p_ids, p_sources, p_users, p_agents, p_orgs, p_tiers, p_parts, p_paths);
-end
-$$;
+-- The files of what is remembered: what each had last. The functions take the id of the daemon that keeps the
+-- replica (daemon/replica/entries/), and refuse one that has lost it to another.
 
 -- Puts entries into collections, and forgets the notes that said that they changed. p_stale: collections
 -- whose file has to be compared again.
@@ -115,34 +101,5 @@ begin
     set base_hash = n.base, since = case when c.base_hash is null then p_version else c.since end
     from unnest(p_conflicts, p_conflict_bases) as n(id, base)
     where c.id = n.id and c.base_hash is distinct from n.base;
-end
-$$;
-
--- The file of a collection of an erased user is gone.
-create or replace function memoryd.forget_collections(p_daemon uuid, p_ids uuid[]) returns void
-language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    perform memoryd.hold_replica(p_daemon);
-    with gone as (
-        delete from memoryd.replica_collections c where c.id = any(p_ids) and c.erased returning c.id
-    )
-    insert into memoryd.replica_erased (id) select g.id from gone g on conflict do nothing;
-end
-$$;
-
--- Forgets all files of collections: they are compared with the entries anew, and those that are missing are
--- written.
-create or replace function memoryd.rewrite_collections() returns void
-language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    update memoryd.replica_collections c
-    set file_hash = null, stale = true, missing = 0, missing_since = null;
-    update memoryd.replica_sections s set base_hash = null where s.base_hash is not null;
-    update memoryd.replica_section_conflicts c set base_hash = null where c.base_hash is not null;
-    perform memoryd.wake('replica');
 end
 $$;

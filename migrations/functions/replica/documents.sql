@@ -45,25 +45,6 @@ as $$
     from public.memory_chunks c where c.document_id = p_document
 $$;
 
--- Takes or renews the lease of the replica. Returns its id, or null while another daemon has it.
-create or replace function memoryd.lease_replica(p_daemon uuid, p_seconds double precision) returns uuid
-language sql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-    update memoryd.replica r
-    set daemon_id = p_daemon, leased_until = clock_timestamp() + make_interval(secs => p_seconds)
-    where r.daemon_id = p_daemon or r.leased_until < clock_timestamp()
-    returning r.id
-$$;
-
--- Ends the lease: the daemon stops.
-create or replace function memoryd.return_replica(p_daemon uuid) returns void
-language sql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-    update memoryd.replica r set leased_until = '-infinity', daemon_id = null where r.daemon_id = p_daemon
-$$;
-
 -- Keeps the lease of this daemon until the transaction ends, or refuses.
 create or replace function memoryd.hold_replica(p_daemon uuid) returns void
 language plpgsql volatile
@@ -92,22 +73,27 @@ return case when p_front_matter = '' then p_metadata - 'front_matter'
 -- and those without a file that shall have one. Those in p_ids as well. A document of which chunks were
 -- written has another version from now on.
 create or replace function memoryd.documents_to_compare(p_ids uuid[]) returns setof uuid
-language sql volatile
+language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
-    with free as materialized (
-        select d.id from public.documents d
-        where d.id in (select n.row_id from memoryd.replica_changes n where n.source = 'document')
-        order by d.id
-        for no key update skip locked
-    ), taken as (
-        delete from memoryd.replica_changes n
-        where n.source = 'document'
-          and (n.row_id in (select f.id from free f)
-               or not exists (select from public.documents d where d.id = n.row_id))
-    )
-    update public.documents d set last_modified_agent = now()
-    from free f where d.id = f.id and d.content is null;
+begin
+    -- An update wakes the daemon, also where it changes nothing: then there would always be a next pass.
+    if exists (select from memoryd.replica_changes n where n.source = 'document') then
+        with free as materialized (
+            select d.id from public.documents d
+            where d.id in (select n.row_id from memoryd.replica_changes n where n.source = 'document')
+            order by d.id
+            for no key update skip locked
+        ), taken as (
+            delete from memoryd.replica_changes n
+            where n.source = 'document'
+              and (n.row_id in (select f.id from free f)
+                   or not exists (select from public.documents d where d.id = n.row_id))
+        )
+        update public.documents d set last_modified_agent = now()
+        from free f where d.id = f.id and d.content is null;
+    end if;
+    return query
     select f.document_id
     from memoryd.replica_files f
     left join public.documents d on d.id = f.document_id
@@ -121,7 +107,8 @@ as $$
       and not exists (select from memoryd.replica_files f
                       where f.document_id = d.id and f.conflict_id is null)
     union
-    select unnest(p_ids)
+    select unnest(p_ids);
+end
 $$;
 
 -- Gives documents these paths. Each path belongs to one document.
@@ -182,21 +169,12 @@ returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
-declare
-    moved memoryd.replica_files[];
 begin
     perform memoryd.hold_replica(p_daemon);
     perform memoryd.place_documents(p_documents, p_paths);
-    with gone as (
-        delete from memoryd.replica_files f
-        where f.document_id = any(p_documents) and f.conflict_id is null
-        returning f.*
-    )
-    select array_agg(g) into moved from gone g;
-    insert into memoryd.replica_files (path, document_id, user_id, base_hash, file_hash, began_hash)
-    select n.path, m.document_id, m.user_id, m.base_hash, m.file_hash, m.began_hash
-    from unnest(moved) m
-    join unnest(p_documents, p_paths) as n(document, path) on n.document = m.document_id;
+    update memoryd.replica_files f set path = n.path, row_version = null, missing_since = null
+    from unnest(p_documents, p_paths) as n(document, path)
+    where f.document_id = n.document and f.conflict_id is null;
 end
 $$;
 
@@ -364,37 +342,6 @@ begin
 end
 $$;
 
--- Asks a person whether the documents of these files are to be deleted; of all others it asks no more.
-create or replace function memoryd.ask_deletions(p_daemon uuid, p_paths text[]) returns void
-language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    perform memoryd.hold_replica(p_daemon);
-    update memoryd.replica_files f
-    set missing_since = case when f.path = any(p_paths) then clock_timestamp() end
-    where (f.missing_since is not null) <> (f.path = any(p_paths));
-end
-$$;
-
--- A person wrote into the files of conflicts. Returns those that are not resolved yet.
-create or replace function memoryd.change_conflicts(
-    p_daemon uuid, p_ids uuid[], p_titles text[], p_contents text[], p_front_matters text[])
-returns setof uuid
-language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    perform memoryd.hold_replica(p_daemon);
-    return query
-        update memoryd.replica_conflicts c
-        set title = n.title, content = n.content, front_matter = n.front_matter
-        from unnest(p_ids, p_titles, p_contents, p_front_matters) as n(id, title, content, front_matter)
-        where c.id = n.id
-        returning c.id;
-end
-$$;
-
 -- Ends these conflicts; the documents keep the text that they have. A document without a further conflict is
 -- active again. Returns how many there were.
 create or replace function memoryd.end_conflicts(p_ids uuid[]) returns bigint
@@ -483,7 +430,8 @@ begin
 end
 $$;
 
--- Forgets all files: they are compared with the documents anew, and those that are missing are written.
+-- Forgets all files: they are compared with documents and entries again, and those that are missing are
+-- written.
 create or replace function memoryd.rewrite_replica() returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -492,6 +440,10 @@ begin
     delete from memoryd.replica_files;
     update memoryd.replica set trouble = null;
     update public.documents d set replica_path = null where d.replica_path is not null;
+    update memoryd.replica_collections c
+    set file_hash = null, stale = true, missing = 0, missing_since = null;
+    update memoryd.replica_sections s set base_hash = null where s.base_hash is not null;
+    update memoryd.replica_section_conflicts c set base_hash = null where c.base_hash is not null;
     perform memoryd.wake('replica');
 end
 $$;

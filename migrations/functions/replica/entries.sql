@@ -290,22 +290,6 @@ begin
 end
 $$;
 
--- Asks a person whether so many entries of a collection are to be deleted; 0: it asks no more.
-create or replace function memoryd.ask_entries(p_daemon uuid, p_collection uuid, p_missing integer)
-returns void
-language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    perform memoryd.hold_replica(p_daemon);
-    update memoryd.replica_collections c
-    set missing = p_missing,
-        missing_since = case when p_missing > 0 then coalesce(c.missing_since, clock_timestamp()) end
-    where c.id = p_collection
-      and (c.missing <> p_missing or (c.missing_since is not null) <> (p_missing > 0));
-end
-$$;
-
 -- Deletes for good what people deleted so many days ago. Returns how many entries. When no daemon has kept
 -- the replica for a day, changes are noted no more: the next one compares all entries.
 create or replace function memoryd.purge_entries(p_days integer) returns bigint
@@ -323,5 +307,42 @@ begin
         delete from memoryd.replica_changes c where c.source <> 'document';
     end if;
     return purged;
+end
+$$;
+
+-- Ends these conflicts; the entries keep the text that they have. Returns how many there were.
+create or replace function memoryd.end_section_conflicts(p_ids uuid[]) returns bigint
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    ended bigint;
+begin
+    with over as (
+        update memoryd.replica_section_conflicts c set ended = true
+        where c.id = any(p_ids) and not c.ended
+        returning c.source, c.row_id
+    ), stale as (
+        update memoryd.replica_collections c set stale = true
+        from over o
+        join memoryd.replica_sections s on s.source = o.source and s.row_id = o.row_id
+        where c.id = s.collection_id
+    )
+    select count(*) into ended from over;
+    perform memoryd.wake('replica');
+    return ended;
+end
+$$;
+
+-- Ends a conflict; its text becomes the entry's. Returns whether there was one.
+create or replace function memoryd.take_section_conflict(p_id uuid) returns boolean
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform memoryd.write_entry(c.source, c.row_id, c.label, c.title, c.body, clock_timestamp())
+    from memoryd.replica_section_conflicts c
+    where c.id = p_id and not c.ended;
+    return memoryd.end_section_conflicts(array[p_id]) > 0;
 end
 $$;

@@ -118,7 +118,7 @@ declare
     agent constant text := coalesce(
         search_keys.agent_id, case when whose is not null then memoryd.app_agent_id() end);
     asked constant boolean :=
-        coalesce(search_keys.query, '') ~ '\S' or search_keys.query_embedding is not null;
+        not memoryd.is_blank(coalesce(search_keys.query, '')) or search_keys.query_embedding is not null;
     given constant jsonb := coalesce(search_keys.filter, '{}');
     whole_scope constant bigint := memoryd.scope_of(whose, agent);
     beyond constant text := search_keys.prefix || chr(1114111);

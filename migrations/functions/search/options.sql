@@ -120,7 +120,7 @@ begin
             then v.text::numeric between o.lowest and o.highest else false end
         when 'flag' then v.type = 'boolean'
         when 'object' then v.type = 'object'
-        when 'text' then v.type = 'string' and v.text ~ '\S'
+        when 'text' then v.type = 'string' and not memoryd.is_blank(v.text)
         when 'uuid' then v.type = 'string' and pg_input_is_valid(v.text, 'uuid')
         when 'time' then v.type = 'string' and pg_input_is_valid(v.text, 'timestamptz')
         else case when v.type = 'array' then jsonb_array_length(g.value) <= 100

@@ -121,7 +121,7 @@ begin
                     else left(t.content, 999) || '…' end as said
         from public.conversation_messages t
         where t.session_id = p.session_id and t.message_index between p.first_index and p.last_index
-          and t.content ~ '\S'
+          and not memoryd.is_blank(t.content)
           and (t.id = any(p_ids)
                or (t.role <> 'system'
                    and (t.user_id = best.user_id

@@ -99,6 +99,9 @@ declare
 begin
     text := memoryd.without_names(
         p_query, memoryd.speakers_named((memoryd.name_lexemes(left(p_query, 8192)))[1:200], scopes));
+    if memoryd.asks_nothing(text) then
+        text := '';
+    end if;
     select array_agg(w.word), array_agg(w.lexeme) into words, lexemes
     from (
         select distinct on (s.lexeme) s.lexeme, m.word[1] as word

@@ -67,9 +67,10 @@ declare
     request memoryd.search_request := memoryd.open_request(p_request);
     question memoryd.question;
 begin
-    -- Where nothing is in these scopes the question is not read. Not asked of what is shared with an end
-    -- user, which would tell whether others share anything.
+    -- Where nothing is asked, or nothing is in these scopes, the question is not read. The scopes are not
+    -- looked at for what is shared with an end user, which would tell whether others share anything.
     if (request.reader).privileged is null
+       or request.embedding is null and memoryd.asks_nothing(coalesce(request.query, ''))
        or request.scopes is not null and ((request.reader).privileged or 0 <> all (request.scopes))
           and not exists (
               select from unnest(request.scopes) as s(scope)

@@ -49,7 +49,7 @@ declare
     whose constant uuid := memoryd.caller_or_401();
     found jsonb;
 begin
-    if coalesce(query, '') !~ '\S' then
+    if memoryd.is_blank(coalesce(query, '')) then
         raise exception 'query is %', case when query is null then 'null' else 'blank' end
             using errcode = 'invalid_parameter_value', hint = 'Say what to look for.';
     end if;

@@ -73,9 +73,8 @@ begin
               conversation_messages,documents,memory_chunks,user_memory_access,agent_sessions,
               agent_execution_logs}'),
             ('admin_read', 'for select to memoryd_admin using (memoryd.audit_admin_read(%2$L, user_id))',
-             '{agent_commands,agent_memory,memory_requests,chat_group_members,
-              conversation_sessions,documents,memory_chunks,user_memory_access,agent_sessions,
-              memory_settings}')
+             '{agent_memory,chat_group_members,conversation_sessions,documents,memory_chunks,
+              user_memory_access,agent_sessions,memory_settings}')
         ) as p(policy, who, tables)
     loop
         execute format('drop policy if exists %1$I on public.%2$I;
@@ -106,6 +105,12 @@ create policy open_agents on public.agent_commands as restrictive for insert to 
     with check ((select memoryd.runs_as_owner()) or memoryd.is_open(agent_id));
 create policy own_session on public.agent_commands as restrictive for insert to memoryd_user
     with check ((select memoryd.runs_as_owner()) or memoryd.may_name_session(session_id));
+
+-- A context shows rows of others, too.
+create policy admin_read on public.agent_commands for select to memoryd_admin
+    using (memoryd.audit_admin_read('agent_commands', user_id)
+           and (coalesce(context, '') = ''
+                or memoryd.audit_admin_memories('agent_commands', array[id])));
 
 -- public.agent_memory
 -- Users write memories of their own, none for all agents (_shared), and change those that are theirs; they
@@ -179,6 +184,10 @@ grant
 create policy own_ask on public.memory_requests for insert to memoryd_user
     with check ((user_id = (select memoryd.caller_id()) or memoryd.refuse_ownerless(user_id))
                 and kind <> 'dream' and status = 'pending' and result is null);
+-- An answer shows rows of others, too.
+create policy admin_read on public.memory_requests for select to memoryd_admin
+    using (memoryd.audit_admin_read('memory_requests', user_id)
+           and (result is null or memoryd.audit_admin_memories('memory_requests', array[id])));
 
 -- public.chat_groups
 -- Users read the group chats that they are members of, and those of which they may read a message.
@@ -299,7 +308,9 @@ create policy service on public.shared_knowledge to memoryd_service
 create policy owner on public.shared_knowledge to pg_database_owner using (true) with check (true);
 create policy admin_read on public.shared_knowledge for select to memoryd_admin
     using (((select memoryd.caller_org()) is null or org_id = (select memoryd.caller_org()))
-           and memoryd.audit_admin_knowledge(created_by));
+           and memoryd.audit_admin_knowledge(created_by)
+           and (outcome ->> 'scored_by' is null
+                or memoryd.audit_admin_memories('shared_knowledge', array[id])));
 
 -- public.agent_sessions
 -- Users start and change runs of their own.

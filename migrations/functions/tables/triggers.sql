@@ -146,6 +146,16 @@ create or replace trigger keep_own_retrieved before insert on public.memory_quer
                        and not memoryd.caller_is_privileged())
     execute function memoryd.keep_own_retrieved();
 
+-- At the commit, when an erasure that was under way is over. A retrieval for a user names no memory and no
+-- insight of another one.
+drop trigger if exists drop_erased_ids on public.memory_queries;
+create constraint trigger drop_erased_ids after insert on public.memory_queries
+    deferrable initially deferred
+    for each row when (new.knowledge_ids <> '{}'
+                       or new.user_id is null
+                          and (new.retrieved_memory_ids <> '{}' or new.insight_ids <> '{}'))
+    execute function memoryd.drop_erased_ids();
+
 -- public.memory_settings
 create or replace trigger stamp_settings before update on public.memory_settings
     for each row execute function memoryd.stamp_updated_at();
@@ -171,6 +181,11 @@ create or replace trigger guard_knowledge_update before update on public.shared_
 create or replace trigger check_decision before insert or update on public.shared_knowledge
     for each row when (new.decision_context is not null or new.outcome is not null)
     execute function memoryd.check_decision();
+drop trigger if exists drop_erased_ids on public.shared_knowledge;
+create constraint trigger drop_erased_ids after insert or update of related_ids on public.shared_knowledge
+    deferrable initially deferred
+    for each row when (new.related_ids <> '{}')
+    execute function memoryd.drop_erased_ids();
 create or replace trigger score_knowledge before insert on public.shared_knowledge
     for each row when (new.surprise_score is null) execute function memoryd.score_knowledge();
 
@@ -234,6 +249,57 @@ begin
                                    is distinct from (old.metadata, old.access_level, old.visibility_tags))
                 execute function memoryd.check_sharing()
             $s$, each.name, each.shared);
+    end loop;
+end
+$$;
+
+-- Times that every driver can read (Python's end with the year 9999, and psycopg reads no infinity), and
+-- texts that say something. A row of before is refused only where one of these changes. An empty text is left
+-- to the check of its table, which has a hint of its own.
+do $$
+declare
+    each record;
+    seen text;
+    own text;
+begin
+    for each in
+        select c.relname as name,
+               coalesce(n.texts, '{}') || coalesce(
+                   array_agg(a.attname::text) filter (where a.attname = 'agent_id'), '{}') as texts,
+               array_agg(a.attname::text order by a.attnum) filter (where a.attname <> 'agent_id') as times
+        from pg_class c
+        join pg_attribute a on a.attrelid = c.oid and not a.attisdropped
+                               and (a.atttypid = 'timestamptz'::regtype or a.attname = 'agent_id')
+        left join (values
+            ('agent_commands', '{message}'::text[]), ('agent_execution_logs', '{step_name}'),
+            ('agent_memory', '{content}'), ('chat_groups', '{platform}'),
+            ('conversation_messages', '{speaker,content}'), ('documents', '{title}'),
+            ('dream_insights', '{insight}'), ('memory_chunks', '{chunk_text}'),
+            ('shared_knowledge', '{category,title,content,created_by}')
+        ) as n(name, texts) on n.name = c.relname
+        where c.relnamespace = 'public'::regnamespace
+          and c.relname in (select u.name from memoryd.user_tables() u
+                            union all select unnest('{agents,chat_groups,dream_sessions}'::text[]))
+        group by c.relname, n.texts
+    loop
+        select string_agg(format('new.%I', t), ', ') into own from unnest(each.times) t;
+        seen := format('least(%s) < ''1900-01-01 00:00+00''', own)
+            || format(' or greatest(%s) > ''9999-12-30 00:00+00''', own)
+            || coalesce((
+                select string_agg(
+                    format(' or memoryd.is_blank(new.%1$I) and new.%1$I ~ ''\S''', t)
+                        -- A message that only calls a tool says nothing.
+                        || case when each.name = 'conversation_messages' and t = 'content'
+                                then ' and new.metadata = ''{}''' else '' end, '')
+                from unnest(each.texts) t), '');
+        select string_agg(format('new.%I', t), ', ') into own from unnest(each.times || each.texts) t;
+        execute format($s$
+            create or replace trigger values_fit_insert before insert on public.%1$I
+                for each row when (%2$s) execute function memoryd.refuse_values(%3$L, %4$L);
+            create or replace trigger values_fit_update before update on public.%1$I
+                for each row when ((%2$s) and (%5$s) is distinct from (%6$s))
+                execute function memoryd.refuse_values(%3$L, %4$L)
+            $s$, each.name, seen, each.times, each.texts, own, replace(own, 'new.', 'old.'));
     end loop;
 end
 $$;
@@ -306,6 +372,7 @@ begin
                 ('public.agent_memory', 'memories_%s', all_three, 'memories_%s()'),
                 ('public.agent_memory', 'memories_changed_%s', all_three, 'memories_changed()'),
                 ('public.agent_memory', 'note_entries_%s', all_three, 'note_entries(''memory'')'),
+                ('public.agent_memory', 'refuse_circles_%s', '{insert,update}', 'refuse_circles()'),
                 ('public.agent_memory', 'seal_%s', '{delete}', 'seal_%s()'),
                 ('public.conversation_messages', 'messages_%s', all_three, 'messages_%s()'),
                 ('public.conversation_sessions', 'sessions_%s', '{update}', 'sessions_%s()'),

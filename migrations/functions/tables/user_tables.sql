@@ -6,7 +6,7 @@
 --   exported      which rows (t) of a user ($1) an export has
 --   erased        which rows are erased with the user: those that are exported, or these
 --   imported      which rows of a file are put back for a user ($2): those that belong to the user's own
---                 conversations, memories, documents and runs
+--                 conversations, memories, documents and runs, and name no row of another user
 --   turns         in which turns of memoryd.erase_rows() they are deleted (null: another function does it)
 --   forgotten_as  what forget() calls the table (null: users do not delete single rows)
 --   dropped       which new rows are dropped when their user has switched memory off
@@ -33,6 +33,18 @@ as $$
     join public.conversation_messages m on m.session_id = s.id
     where s.user_id = p_user and m.user_id is null
       and m.role <> 'system' and (m.role in ('assistant', 'tool') or m.speaker is null)
+$$;
+
+-- Whether one of these ids is a row of another user.
+create or replace function memoryd.names_others(p_ids uuid[], p_user uuid) returns boolean
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select exists (select from public.agent_memory m where m.id = any(p_ids) and m.user_id <> p_user)
+        or exists (select from public.dream_insights i where i.id = any(p_ids) and i.user_id <> p_user)
+        or exists (select from public.shared_knowledge k
+                   where k.id = any(p_ids) and k.created_by <> p_user::text
+                     and pg_input_is_valid(k.created_by, 'uuid'))
 $$;
 
 -- The tables, in an order in which an import can put their rows back.
@@ -78,10 +90,12 @@ as $$
         turns => '{5}')
     union all select * from memoryd.user_table('memory_queries', turns => '{2,4}',
         dropped => 'new.user_id is not null',
+        imported => 'not memoryd.names_others(
+                         t.retrieved_memory_ids || t.knowledge_ids || t.insight_ids, $2)',
         erased => 't.user_id = $1 or t.command_id in (select c.id from public.agent_commands c
                                                       where c.user_id = $1)')
     union all select * from memoryd.user_table('dream_insights', turns => '{6}',
-        dropped => 'new.user_id is not null',
+        dropped => 'new.user_id is not null', imported => 'not memoryd.names_others(t.source_memories, $2)',
         erased => 't.user_id = $1 or exists (select from unnest(t.source_memories) as s(id)
                                              where s.id in (select m.id from public.agent_memory m
                                                             where m.user_id = $1))')
@@ -99,7 +113,8 @@ as $$
     union all select * from memoryd.user_table('memory_chunks', turns => '{8}', forgotten_as => 'chunk',
         dropped => 'true',
         imported => 'exists (select from public.documents d where d.id = t.document_id and d.user_id = $2)')
-    union all select * from memoryd.user_table('shared_knowledge', 't.created_by = $1::text', turns => '{9}')
+    union all select * from memoryd.user_table('shared_knowledge', 't.created_by = $1::text', turns => '{9}',
+        imported => 'not memoryd.names_others(t.related_ids, $2)')
     union all select * from memoryd.user_table('memory_anchors',
         't.memory_id in (select m.id from public.agent_memory m where m.user_id = $1)
          or t.id in (select l.anchor_id from memoryd.trail_leaves l where l.user_id = $1)')

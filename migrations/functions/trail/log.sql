@@ -139,8 +139,9 @@ end
 $$;
 
 -- How many anchors an agent has, and the last of them, for its context; null where there is none. Only who
--- works for the agents is told.
-create or replace function memoryd.anchor_line(p_agent text) returns text
+-- works for the agents is told. Counted are the agent's own, and those of the user whom the context is for:
+-- what is anchored or erased of other users changes nothing.
+create or replace function memoryd.anchor_line(p_agent text, p_user uuid) returns text
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$
@@ -149,17 +150,24 @@ begin
         return null;
     end if;
     return (
-        select 'Anchors: ' || g.anchors
-               || coalesce((select ', the last ' || case a.category when 'incident' then 'an ' else 'a ' end
-                                   || a.category || ' of '
-                                   || to_char(a.created_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI') || ' UTC'
-                            from public.memory_anchors a
-                            where a.agent_id = p_agent and a.created_at is not null
-                            order by a.created_at desc, a.id desc
-                            limit 1), '')
-               || '.'
-        from memoryd.trail_agents g
-        where g.agent_id = p_agent);
+        with shown as (
+            (select a.id, a.category, a.created_at
+             from public.memory_anchors a join memoryd.trail_leaves l on l.anchor_id = a.id
+             where a.agent_id = p_agent and a.category is not null and l.user_id is null
+             order by a.created_at desc limit 1000)
+            union all
+            (select a.id, a.category, a.created_at
+             from memoryd.trail_leaves l join public.memory_anchors a on a.id = l.anchor_id
+             where l.user_id = p_user and a.agent_id = p_agent and a.category is not null
+             order by a.created_at desc limit 1000)
+        ), newest as (
+            select n.* from shown n order by n.created_at desc, n.id desc limit 1
+        )
+        select 'Anchors: ' || case when count(*) < 1000 then count(*)::text else '1000 or more' end
+               || ', the last ' || case n.category when 'incident' then 'an ' else 'a ' end || n.category
+               || ' of ' || to_char(n.created_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI') || ' UTC.'
+        from newest n, shown
+        group by n.category, n.created_at);
 end
 $$;
 

@@ -183,7 +183,7 @@ begin
     return coalesce((
         select jsonb_build_object('name', left(memoryd.one_line(left(c.name, 400)), 200))
         from (select nullif(current_setting('request.jwt.claims', true), '')::jsonb ->> 'name' as name) c
-        where c.name ~ '\S'), '{}');
+        where not memoryd.is_blank(c.name)), '{}');
 exception when invalid_text_representation then
     return '{}';
 end
@@ -293,15 +293,43 @@ as $$
         (select l.user_id from memoryd.trail_leaves l where l.anchor_id = p_anchor)))
 $$;
 
--- Puts a read by support of a row that goes with memories (a link, an insight) on record, for the users whose
--- memories these are.
-create or replace function memoryd.audit_admin_memories(p_table text, p_memories uuid[]) returns boolean
+-- The users whose rows these are: of what an agent said, the user of the conversation; of an insight, also
+-- those of its memories; of an entry of the team's knowledge, who has written it, and who told its outcome.
+create or replace function memoryd.users_of_rows(p_ids uuid[]) returns table (user_id uuid)
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select s.owner_id from memoryd.searchable s where s.id = any(p_ids)
+    union
+    select c.user_id
+    from public.conversation_messages m
+    join public.conversation_sessions c on c.id = m.session_id
+    where m.id = any(p_ids) and m.user_id is null
+    union
+    select m.user_id
+    from public.dream_insights i
+    join public.agent_memory m on m.id = any(i.source_memories)
+    where i.id = any(p_ids)
+    union
+    select memoryd.uuid_or_null(k.created_by)
+    from public.shared_knowledge e
+    join public.shared_knowledge k
+        on k.id = any(array[e.id, memoryd.uuid_or_null(e.outcome ->> 'scored_by')])
+    where e.id = any(p_ids)
+$$;
+
+-- Puts a read by support of what shows rows on record, for the users whose rows these are. p_ids: the rows
+-- (of a link or an insight its memories), or a text whose rows memoryd.quotes knows (a command for its
+-- context, a request for its answer).
+create or replace function memoryd.audit_admin_memories(p_table text, p_ids uuid[]) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    perform memoryd.audit_admin_read(p_table, m.user_id)
-    from (select distinct a.user_id from public.agent_memory a where a.id = any(p_memories)) m;
+    perform memoryd.audit_admin_read(p_table, u.user_id)
+    from memoryd.users_of_rows(p_ids || array(
+        select unnest(q.row_ids) from memoryd.quotes q
+        where q.command_id = any(p_ids) or q.request_id = any(p_ids))) u;
     return true;
 end
 $$;

@@ -13,12 +13,38 @@ as $$
     select r.query from public.memory_requests r where r.user_id = p_user
 $$;
 
+-- The rows of a user that records of others' searches may name. Ids are unique over all tables: so one list
+-- does for their three columns.
+create or replace function memoryd.rows_named(p_user uuid, p_memories uuid[]) returns uuid[]
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select p_memories
+        || array(select k.id from public.shared_knowledge k where k.created_by = p_user::text)
+        || array(select i.id from public.dream_insights i
+                 where i.user_id = p_user or i.source_memories && p_memories)
+$$;
+
+-- The records of others' searches since a time that name one of these rows.
+create or replace function memoryd.queries_naming(p_ids uuid[], p_user uuid, p_since timestamptz)
+returns uuid[]
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select array(
+        select q.id from public.memory_queries q
+        where q.query_time > p_since and q.user_id is distinct from p_user
+          and exists (select from unnest(q.retrieved_memory_ids || q.knowledge_ids || q.insight_ids) r
+                      where r in (select unnest(p_ids))))
+$$;
+
 -- Removes a user's rows from the records of others' searches, which have no foreign key to them, and erases
 -- what their anchors say, and the salts of their leaves. Anchors and leaves stay, so that the chains of
 -- hashes and the proofs of all others are complete. Returns how many anchors these were. It comes before the
 -- memories are deleted: the deletion sets memory_id of their anchors to null (the foreign key), and then they
 -- cannot be found any more.
-create or replace function memoryd.erase_references(p_user uuid, p_memories uuid[]) returns bigint
+create or replace function memoryd.erase_references(p_user uuid, p_memories uuid[], named uuid[])
+returns bigint
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
@@ -29,27 +55,8 @@ declare
         union
         select l.anchor_id from memoryd.trail_leaves l where l.user_id = p_user
         order by 1);
-    -- Ids are unique over all tables: so one list does for the three columns.
-    named constant uuid[] := p_memories
-        || array(select k.id from public.shared_knowledge k where k.created_by = p_user::text)
-        || array(select i.id from public.dream_insights i
-                 where i.user_id = p_user or i.source_memories && p_memories);
 begin
-    update public.memory_queries q
-    set (retrieved_memory_ids, relevance_scores) = (
-            select coalesce(array_agg(r.id order by r.nth)
-                                filter (where r.nth <= cardinality(q.retrieved_memory_ids)), '{}'),
-                   coalesce(array_agg(r.score order by r.nth)
-                                filter (where r.nth <= cardinality(q.relevance_scores)), '{}')
-            from unnest(q.retrieved_memory_ids, q.relevance_scores) with ordinality as r(id, score, nth)
-            where r.id is null or r.id <> all (named)),
-        knowledge_ids = array(select k.id from unnest(q.knowledge_ids) with ordinality as k(id, nth)
-                              where k.id <> all (named) order by k.nth),
-        insight_ids = array(select i.id from unnest(q.insight_ids) with ordinality as i(id, nth)
-                            where i.id <> all (named) order by i.nth)
-    where q.user_id is distinct from p_user
-      and exists (select from unnest(q.retrieved_memory_ids || q.knowledge_ids || q.insight_ids) r
-                  where r in (select unnest(named)));
+    perform memoryd.strip_queries(memoryd.queries_naming(named, p_user, '-infinity'), named);
     perform memoryd.seal_anchors(anchors);
     -- What people deleted from the replica has no file, but may be open in a program that saves it.
     insert into memoryd.replica_erased (id)
@@ -180,6 +187,19 @@ begin
 end
 $$;
 
+-- Removes the ids of the user's rows from what others have written since the erasure began, now that nobody
+-- is writing such ids. Who comes later is told that they were erased (memoryd.drop_erased_ids).
+create or replace function memoryd.erase_names(p_user uuid, p_ids uuid[]) returns void
+language sql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+    insert into memoryd.erased_texts (content_hash)
+    select distinct sha256(uuid_send(i)) from unnest(p_ids) i
+    on conflict (content_hash) do update set erased_at = excluded.erased_at;
+    select memoryd.strip_queries(memoryd.queries_naming(p_ids, p_user, now() - interval '1 day'), p_ids);
+    select memoryd.strip_related(p_ids);
+$$;
+
 -- Memories of a user that a person deleted in the replica and could bring back.
 create or replace function memoryd.buried_memories(p_user uuid) returns uuid[]
 language sql stable
@@ -268,6 +288,7 @@ declare
     own_sessions uuid[];
     ownerless_sessions uuid[];
     memories uuid[];
+    named uuid[];
     chats uuid[];
     row_ids uuid[];
     hashes bytea[];
@@ -293,8 +314,7 @@ begin
     -- What cannot be found any more once the rows are deleted.
     own_sessions := array(select s.id from public.conversation_sessions s where s.user_id = whose);
     ownerless_sessions := array(
-        select distinct m.session_id
-        from public.conversation_messages m
+        select distinct m.session_id from public.conversation_messages m
         join public.conversation_sessions s on s.id = m.session_id
         where m.user_id = whose and s.user_id is null);
     memories := array(select m.id from public.agent_memory m where m.user_id = whose);
@@ -303,17 +323,16 @@ begin
         union
         select m.chat_id from public.conversation_messages m where m.user_id = whose);
     row_ids := array(select memoryd.row_ids_of(whose));
-    hashes := array(
-        select distinct sha256(convert_to(left(t, 32768), 'UTF8'))
-        from memoryd.texts_of(whose) t
-        where t is not null);
+    hashes := array(select distinct sha256(convert_to(left(t, 32768), 'UTF8'))
+                    from memoryd.texts_of(whose) t where t is not null);
     -- Those that the daemon deletes are not for the caller to delete.
     select coalesce(jsonb_agg(d.replica_path order by d.replica_path), '[]') into paths
     from public.documents d
     where d.user_id = whose and d.replica_path is not null
       and not exists (select from memoryd.replica_files f where f.document_id = d.id);
 
-    anchors := memoryd.erase_references(whose, memories);
+    named := memoryd.rows_named(whose, memories);
+    anchors := memoryd.erase_references(whose, memories, named);
     rows_deleted := memoryd.erase_rows(whose);
     sessions_deleted := memoryd.erase_sessions(own_sessions, ownerless_sessions);
     perform memoryd.erase_groups(chats);
@@ -325,6 +344,7 @@ begin
     -- row contains any more go too. All in one call, which locks the words in order.
     perform memoryd.fold_lexeme_changes(null);
     perform memoryd.erase_copies(hashes);
+    perform memoryd.erase_names(whose, named);
     perform memoryd.erase_sections(whose, row_ids, memories);
 
     -- Deletes what the audit trail says of this erasure's own statements, then notes that there was an

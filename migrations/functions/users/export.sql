@@ -14,8 +14,13 @@ begin
     return query execute format(
         'select to_jsonb(r) from (select %s from public.%I t where %s order by %s) r',
         -- Answers repeat rows: the user's own, which are in the export, and others' that the user was shown.
-        (select string_agg(format('t.%I', c), ', ') from unnest(own) c
-         where (p_table, c) <> ('memory_requests', 'result'))
+        -- What others wrote into the team's knowledge is not named either: it may be erased.
+        (select string_agg(
+                    case when c = 'knowledge_ids'
+                         then 'array(select i from unnest(t.knowledge_ids) i
+                                     where not memoryd.names_others(array[i], $1)) as knowledge_ids'
+                         else format('t.%I', c) end, ', ')
+         from unnest(own) c where (p_table, c) <> ('memory_requests', 'result'))
             || case when p_table = 'memory_anchors' then $s$,
                    (select jsonb_build_object('salt', encode(l.salt, 'hex'), 'memory_id', l.memory_id)
                     from memoryd.trail_leaves l where l.anchor_id = t.id) as leaf$s$ else '' end,

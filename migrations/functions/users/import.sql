@@ -95,8 +95,22 @@ begin
 end
 $$;
 
--- The expression for the value of a column, from a row t of the file. A chat or a dream that does not exist
--- becomes null, and so does a command or a memory of another user.
+-- Whether a user may name a session: it is theirs, or of a group chat that they are a member of, as
+-- memoryd.may_name_session() has it for the caller. Without a user: whether it is an agent's own.
+create or replace function memoryd.is_session_for(p_session public.conversation_sessions, p_user uuid)
+returns boolean
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select coalesce(p_session.user_id = p_user,
+                    p_user is null and p_session.user_id is null and p_session.chat_id is null)
+        or exists (select from public.chat_group_members m
+                   where m.chat_id = p_session.chat_id and m.user_id = p_user)
+$$;
+
+-- The expression for the value of a column, from a row t of the file. A dream that does not exist becomes
+-- null, and so does a command or a memory of another user, a session that the user may not name, and a group
+-- chat that they are no member of.
 create or replace function memoryd.import_value(p_table text, p_column text) returns text
 language sql immutable
 set search_path = pg_catalog, pg_temp
@@ -104,6 +118,10 @@ as $$
     select case
         when p_column = 'user_id' then 'case when t.user_id is not null then $2 end'
         when p_table = 'shared_knowledge' and p_column = 'created_by' then '$2::text'
+        -- These tables import only the rows whose group or session the user may name (user_tables.sql).
+        when (p_table, p_column) in (
+            ('chat_group_members', 'chat_id'), ('agent_execution_logs', 'session_id'),
+            ('conversation_messages', 'session_id')) then format('t.%I', p_column)
         -- In a file of an earlier memoryd.
         when p_table = 'memory_requests' and p_column = 'result' then 'null'
         -- Such a row stands beside what says the same: nothing that is imported is left out.
@@ -114,7 +132,12 @@ as $$
                                    where m.scope = memoryd.scope_of($2, t.agent_id)
                                      and m.agent_id = t.agent_id and m.key = t.key)
                   then t.key end'
-        when p_column = 'chat_id' then '(select c.id from public.chat_groups c where c.id = t.chat_id)'
+        when p_column = 'chat_id' then
+            '(select m.chat_id from public.chat_group_members m
+              where m.chat_id = t.chat_id and m.user_id = $2)'
+        when p_column = 'session_id' then
+            '(select s.id from public.conversation_sessions s
+              where s.id = t.session_id and memoryd.is_session_for(s, $2))'
         when p_column = 'dream_id' then '(select d.id from public.dream_sessions d where d.id = t.dream_id)'
         when p_column = 'command_id' then
             'case when not exists (select from public.agent_commands c

@@ -36,3 +36,94 @@ begin
     return new;
 end
 $$;
+
+-- Removes ids from these records of searches.
+create or replace function memoryd.strip_queries(p_queries uuid[], p_ids uuid[]) returns void
+language sql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+    update public.memory_queries q
+    set (retrieved_memory_ids, relevance_scores) = (
+            select coalesce(array_agg(r.id order by r.nth)
+                                filter (where r.nth <= cardinality(q.retrieved_memory_ids)), '{}'),
+                   coalesce(array_agg(r.score order by r.nth)
+                                filter (where r.nth <= cardinality(q.relevance_scores)), '{}')
+            from unnest(q.retrieved_memory_ids, q.relevance_scores) with ordinality as r(id, score, nth)
+            where r.id is null or r.id <> all (p_ids)),
+        knowledge_ids = array(select k.id from unnest(q.knowledge_ids) with ordinality as k(id, nth)
+                              where k.id <> all (p_ids) order by k.nth),
+        insight_ids = array(select i.id from unnest(q.insight_ids) with ordinality as i(id, nth)
+                            where i.id <> all (p_ids) order by i.nth)
+    where q.id = any(p_queries)
+$$;
+
+-- Removes ids from what entries of knowledge name.
+create or replace function memoryd.strip_related(p_ids uuid[]) returns void
+language sql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+    update public.shared_knowledge k
+    set related_ids = array(select r from unnest(k.related_ids) with ordinality as u(r, nth)
+                            where r <> all (p_ids) order by nth)
+    where k.related_ids <> '{}' and k.related_ids && p_ids
+$$;
+
+-- Those of these ids whose row was erased within the last hour; asked at the commit of who has written them.
+-- An erasure that is ending is not waited for: then all rows of other users count as erased. So they do for
+-- an older snapshot, which does not show what was erased.
+create or replace function memoryd.erased_ids(p_ids uuid[], p_user uuid) returns uuid[]
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    is_told boolean := current_setting('transaction_isolation') = 'read committed';
+    gone uuid[];
+begin
+    begin
+        lock table memoryd.erased_texts in row share mode nowait;
+    exception when lock_not_available then
+        is_told := false;
+    end;
+    if is_told then
+        gone := array(select i from unnest(p_ids) i
+                      join memoryd.erased_texts e on e.content_hash = sha256(uuid_send(i)));
+        -- An import may have put them back.
+        return case when gone = '{}' then gone else array(
+            select g from unnest(gone) g where g not in (select e.id from memoryd.existing_rows(gone) e)) end;
+    end if;
+    return array(
+        select m.id from public.agent_memory m
+        where m.id = any(p_ids) and m.user_id is not null and m.user_id is distinct from p_user
+        union all
+        select d.id from public.dream_insights d
+        where d.id = any(p_ids) and d.user_id is not null and d.user_id is distinct from p_user
+        union all
+        select k.id from public.shared_knowledge k
+        where k.id = any(p_ids) and pg_input_is_valid(k.created_by, 'uuid'));
+end
+$$;
+
+-- Whoever writes ids of others' rows looks at the commit whether these were erased. An erasure has looked for
+-- such ids before, and looks again once it has waited for who holds the lock.
+create or replace function memoryd.drop_erased_ids() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    gone uuid[];
+begin
+    if tg_table_name = 'memory_queries' then
+        gone := memoryd.erased_ids(
+            new.retrieved_memory_ids || new.knowledge_ids || new.insight_ids, new.user_id);
+        if gone <> '{}' then
+            perform memoryd.strip_queries(array[new.id], gone);
+        end if;
+    else
+        gone := memoryd.erased_ids(new.related_ids, null);
+        if gone <> '{}' then
+            perform memoryd.strip_related(gone);
+        end if;
+    end if;
+    return null;
+end
+$$;

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import socket
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -223,6 +225,58 @@ def test_nothing_that_a_checkout_prepared_is_followed(home: Path) -> None:
         (folder / name).symlink_to(mine)
     assert hooks("install", "claude-code", "--project").exit_code == 0
     assert mine.read_text() == "mine"
+
+
+@pytest.mark.parametrize("host", FILES)
+@pytest.mark.parametrize("kind", ["file", "folder", "nowhere", "pipe"])
+def test_settings_of_a_project_are_changed_through_no_link(home: Path, host: str, kind: str) -> None:
+    file, mine = home / "project" / FILES[host], home / "mine/settings.json"
+    mine.parent.mkdir()
+    if kind == "folder":
+        mine = mine.with_name(file.name)
+        file.parent.symlink_to(mine.parent)
+    else:
+        file.parent.mkdir()
+    if kind == "pipe":
+        os.mkfifo(file)
+    elif kind in ("file", "nowhere"):
+        file.symlink_to(mine)
+    if kind != "nowhere":
+        mine.write_text("{}")
+    for command in ("install", "remove"):
+        refused = hooks(command, host, "--project")
+        assert (refused.exit_code, refused.stdout) == (1, "")
+        assert (
+            "it is no file" in refused.stderr.replace("\n", " ")
+            if kind == "pipe"
+            else "is a link" in refused.stderr
+        )
+    assert [(path, path.read_text()) for path in mine.parent.iterdir()] == (
+        [] if kind == "nowhere" else [(mine, "{}")]
+    )
+
+
+def test_a_data_folder_of_the_project_is_no_database_unless_its_server_runs(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DATABASE_URL")
+    project = home / "project"
+    (project / ".memoryd/pg").mkdir(parents=True)
+    (project / ".memoryd/port").write_text("54329\n")
+    evil = project / "evil.example"
+    evil.mkdir()
+    with socket.socket(socket.AF_UNIX) as another, socket.socket(socket.AF_UNIX) as mine:
+        another.bind(str(home / "s"))
+        another.listen()
+        (evil / ".s.PGSQL.1").symlink_to(home / "s")
+        mine.bind(f"{home}/.s.PGSQL.1")
+        for folder in ("evil.example", str(evil), str(home)):
+            pid = f"1\n{project}/.memoryd/pg\n0\n1\n{folder}\nlocalhost\n0 0\nready\n"
+            (project / ".memoryd/pg/postmaster.pid").write_text(pid)
+            refused = hooks("install", "codex", "--user")
+            assert refused.exit_code == 1, refused.output
+            assert "No memoryd runs in" in refused.stderr.replace("\n", " ")
+    assert not (home / ".config/memoryd/hooks.json").exists()
 
 
 def test_the_first_database_stays_until_another_is_named(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -136,7 +136,8 @@ async def test_another_users_rows_are_as_if_they_were_not_there(connection: asyn
     group = await insert(connection, "chat_groups", {"platform": "slack"})
     for user in (ANN, BOB):
         await insert(connection, "chat_group_members", {"chat_id": group, "user_id": user})
-    message = await say(connection, uuid4(), "I live in Lyon", user_id=BOB, chat_id=group)
+    talk = uuid4()
+    message = await say(connection, talk, "I live in Lyon", user_id=BOB, chat_id=group)
     home = await fact(connection, BOB, "The user lives in Lyon.", message)
     # A memory of Ann's that claims to come from it; and one command of each whose context shows the fact.
     mine = await remember(
@@ -154,6 +155,8 @@ async def test_another_users_rows_are_as_if_they_were_not_there(connection: asyn
         ):  # fmt: skip
             lineage = await derived(connection, kind, what)
             assert lineage.rows == [], kind
+        lineage = await derived(connection, Kind.CONVERSATION, talk)
+        assert (lineage.there, lineage.rows) == (True, [])
         lineage = await derived(connection, Kind.MESSAGE, message)
         assert not lineage.there
         assert ids(lineage) == [("memory", mine, 1), ("context", own, 2)]

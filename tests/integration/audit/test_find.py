@@ -145,7 +145,7 @@ async def test_finding_waits_for_nobody(connection: asyncpg.Connection, second: 
 
 async def test_texts_longer_than_what_is_looked_at(connection: asyncpg.Connection) -> None:
     """Also of forms that take an expression long."""
-    length = patterns.LONGEST + 200_000
+    length = patterns.LONGEST + 2_000
     for text in (
         "a:" * (length // 2),
         "://a:" * (length // 5),

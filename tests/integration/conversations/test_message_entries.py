@@ -115,20 +115,19 @@ async def talks(connection: asyncpg.Connection) -> None:
 async def test_every_change_of_a_message_changes_its_entry(connection: asyncpg.Connection) -> None:
     await talks(connection)
     await check_entries(connection)
-    for number in range(18):
-        await connection.execute(HAPPENINGS[number % len(HAPPENINGS)], str(number), f"boats {number}")
+    for number in range(len(HAPPENINGS)):
+        await connection.execute(HAPPENINGS[number], str(number), f"boats {number}")
         await check_entries(connection)
 
 
-@pytest.mark.parametrize("seed", range(2))
 async def test_concurrent_writers_leave_one_current_entry_for_every_message(
-    connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons, seed: int
+    connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons
 ) -> None:
     """While two daemons index, two writers write; in the end the entries are as if indexed last."""
     await asyncio.gather(daemons.start(poll_seconds=0.2), daemons.start(poll_seconds=0.2))
     await talks(connection)
     for round_ in range(3):
-        dice = [random.Random(seed * 100 + round_ * 10 + n) for n in range(2)]
+        dice = [random.Random(round_ * 10 + n) for n in range(2)]
         await asyncio.gather(happen(connection, dice[0], 12), happen(second, dice[1], 12))
         await check_entries(connection)
     assert await connection.fetchval("select count(*) from conversation_messages") > 10
@@ -142,10 +141,10 @@ async def test_killed_daemons_leave_one_current_entry_for_every_message(
     dice = random.Random(7)
     await talks(connection)
     writers = asyncio.gather(
-        happen(connection, random.Random(71), 60, pause=0.03),
-        happen(second, random.Random(72), 60, pause=0.03),
+        happen(connection, random.Random(71), 40, pause=0.03),
+        happen(second, random.Random(72), 40, pause=0.03),
     )
-    for _ in range(4):
+    for _ in range(3):
         daemon = await daemons.start(
             claim_seconds=1, poll_seconds=0.2, heartbeat_seconds=0.3, max_attempts=20
         )

@@ -10,7 +10,6 @@ from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 
-from daemon.db.migration_files import load_files
 from daemon.embedded.server import EmbeddedPostgres
 from tests.support.access.acting import ANN, BOB, CAT, acting_as
 from tests.support.database.schemas import apply, connected, lives
@@ -272,11 +271,3 @@ async def all_works_after_the_block(lone: Lone, server: Server, tmp_path: Path, 
         for role in ("memoryd_admin", "memoryd_user"):
             async with acting_as(owner, ANN, role=role):
                 assert await owner.fetch("select * from agent_memory") == []
-
-
-@pytest.mark.first_server
-async def test_two_databases_of_a_new_server_may_be_migrated_at_once(without_roles: Lone) -> None:
-    names = [f"app_{n}" for n in range(4)]
-    await without_roles.run(*(f"create database {name}" for name in names))
-    done = await asyncio.gather(*(apply(without_roles.url(name)) for name in names))
-    assert [upgrade.schema for upgrade in done] == [load_files().schema] * 4

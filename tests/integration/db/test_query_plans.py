@@ -160,7 +160,6 @@ STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
     "activity measure queue": (activity.MEASURE_QUEUE, (TOPICS,)),
     "activity drop": (activity.DROP_OLD, ()),
     "trail look": (trail_log.LOOK, ()),
-    "trail tiles": (trail_log.TILES, ([0, 1], [3, 0])),
     "trail last checkpoint": (trail_log.LAST, ()),
     "prove": (proving.FIND, (IDS[0],)),
     "prove by checkpoint": (proving.CHECKPOINT, ()),
@@ -316,7 +315,7 @@ CALLS = {
         "where message_id > md5('m')::uuid order by message_id limit 1)])"
     ),
     "a memory anchored": f"select memoryd.anchor({ONE_MEMORY}, 'decision')",
-    "anchors of an agent": "select memoryd.anchor_line('agent 7')",
+    "anchors of an agent": "select memoryd.anchor_line('agent 7', null)",
     "places of leaves": "select * from memoryd.sequence_anchors(100)",
     "facts about anchors": "select memoryd.write_anchor_facts('{evm}', 100)",
     "anchors of a user erased": f"select memoryd.seal_anchors({SOME.format('memory_anchors')})",

@@ -85,13 +85,13 @@ async def test_a_released_database_is_upgraded_under_load(
         assert min(len(before), waiting) > 50
         await connection.execute(OLDER)
         memoryd, daemons = Commands(empty_url, tmp_path), Daemons(empty_url, tmp_path)
-        async with recalls(empty_url) as found, load_on(empty_url, rounds=40, pause=0.05) as load:
+        async with recalls(empty_url) as found, load_on(empty_url, rounds=15, pause=0.05) as load:
             await load.at_least(3)
             upgraded = await memoryd("migrate")
             assert upgraded.code == 0, upgraded.err
             # What came meanwhile, and comes after, is taken by a daemon of this version.
             daemon = await daemons.start(executor_command="cat", facts="rules", history_days="36500")
-            await load.at_least(30)
+            await load.at_least(12)
         assert load.refused == 0
         assert min(found) >= 1
         try:

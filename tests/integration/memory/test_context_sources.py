@@ -80,6 +80,51 @@ async def test_each_kind_of_line_says_what_it_is(scratch: asyncpg.Connection) ->
     }  # fmt: skip
 
 
+PRICES = "| article | in stock | purchase price |\n|---|---|---|\n" + "\n".join(
+    f"| {name} {n} | {n * 3} | {n * 1.5:.2f} |" for n, name in enumerate(["Quince", "Juniper", "Wicket"] * 12)
+)
+WIDE = [f"property {n} of it" for n in range(40)]
+ROWS = "\n".join("| " + " | ".join([f"Pump {r}", *(f"{r}x{n}" for n in range(40))]) + " |" for r in range(3))
+WIDE_TABLE = f"| pump | {' | '.join(WIDE)} |\n{'|---' * 41}|\n{ROWS}"
+NOISE = "Nothing of that kind was ever said by anybody in this house. "
+
+
+@pytest.mark.parametrize(
+    ("text", "asked", "shown"),
+    [
+        (
+            PRICES,
+            "What is the purchase price of Juniper 22?",
+            "| article | in stock | purchase price | / | Juniper 22 | 66 | 33.00 |",
+        ),
+        (
+            f"{NOISE}\n\n{PRICES}\n\n{NOISE}",
+            "What does Wicket 35 cost, the purchase price?",
+            "| article | in stock | purchase price | / | Wicket 35 | 105 | 52.50 |",
+        ),
+        (WIDE_TABLE, "Which property 31 has Pump 2?", "| pump | "),
+        (
+            NOISE * 10 + "The boiler is behind the red door. It is old.",
+            "Where is the boiler?",
+            "The boiler is behind the red door. It is old.",
+        ),
+        (f"The boiler is old. {NOISE * 3} It boils.", "How old is the boiler?", "(from a document) The boiler is old."),
+    ],
+)  # fmt: skip
+async def test_of_a_long_passage_what_was_asked_for_is_shown(
+    scratch: asyncpg.Connection, text: str, asked: str, shown: str
+) -> None:
+    await chunk(scratch, text, user_id=None)
+    lines = lines_of(await scratch.fetchval(BLOCK, asked))
+    (line,) = [line for line in lines if "(from a document)" in line]
+    assert shown in line
+    assert len(line) < 350
+    if text is WIDE_TABLE:
+        names, row = (part.strip("| ").split(" | ") for part in line.split(") ", 1)[1].split(" / "))
+        assert dict(zip(names, row, strict=True))["property 31 of it"] == "2x31"
+        assert row[0] == "Pump 2"
+
+
 async def test_knowledge_is_searched_as_the_pattern_asks(scratch: asyncpg.Connection) -> None:
     await know(scratch, "Staging", "Restart the staging server by hand.")
     await know(

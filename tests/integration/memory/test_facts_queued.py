@@ -45,6 +45,22 @@ async def test_nothing_is_read_where_there_is_no_model_or_facts_are_off(
     assert await connection.fetchval("select count(*) from memoryd.unread") == 0
 
 
+@pytest.mark.parametrize("queued", [False, True])
+async def test_what_waited_when_facts_were_turned_off_is_not_read(
+    chat: Chat, connection: asyncpg.Connection, provider: OpenAIServer, queued: bool
+) -> None:
+    await chat.write("I live in Lyon with Dora")
+    if queued:
+        assert await connection.fetchval("select memoryd.queue_stretches(16, '0')") == 1
+    await connection.execute("update memoryd.settings set value = '\"off\"' where key = 'facts'")
+    await chat.read(reply(add=[add("The user lives in Lyon.", "m1")]))
+    assert (await chat.known(), provider.requests) == ([], [])
+    assert await connection.fetchval("select count(*) from memoryd.names") == 0
+    assert (
+        await connection.fetchval("select count(*) from memoryd.jobs where topic in ('names', 'facts')") == 0
+    )
+
+
 async def test_a_conversation_is_read_when_it_pauses_or_has_twenty_messages(
     chat: Chat, connection: asyncpg.Connection, provider: OpenAIServer
 ) -> None:
@@ -96,6 +112,32 @@ async def test_ten_thousand_messages_are_read_within_the_budget_and_the_newest_f
     assert chat.log.values("language_model_budget_spent")[0]["calls"] == 3
     assert await connection.fetchval("select count(*) from memoryd.unread") == 9940
     assert await connection.fetchval("select count(*) from memoryd.jobs where topic = 'facts'") == 0
+
+
+async def test_what_waits_is_read_again_only_when_half_of_the_room_is_free(
+    chat: Chat, connection: asyncpg.Connection
+) -> None:
+    """An import leaves hundreds of thousands of messages, and the tick comes every few seconds."""
+    await chat.write()
+    await connection.execute(
+        "insert into conversation_messages (session_id, user_id, role, content) "
+        "select gen_random_uuid(), gen_random_uuid(), 'user', 'message ' || n from generate_series(1, 100) n"
+    )
+    queued = "select count(*) from memoryd.jobs where topic = 'facts'"
+    queue = "select memoryd.queue_stretches(16, '0 seconds')"
+    looks = "select seq_scan + coalesce(idx_scan, 0) from pg_stat_xact_user_tables where relname = 'unread'"
+    assert await connection.fetchval(queue) == 100
+    for left, looked in ((16, False), (9, False), (8, True)):
+        await connection.execute(
+            "delete from memoryd.jobs where topic = 'facts' and id not in "
+            "(select id from memoryd.jobs where topic = 'facts' order by id limit $1)",
+            left,
+        )
+        async with connection.transaction():
+            before = await connection.fetchval(looks)
+            await connection.execute(queue)
+            assert (await connection.fetchval(looks) > before) == looked, left
+    assert await connection.fetchval(queued) == 16
 
 
 async def test_an_outage_of_the_model_loses_nothing(

@@ -15,6 +15,9 @@ from tests.support.access.refusals import refused
 from tests.support.content.index import index_rows
 from tests.support.rows import column, conclude, embedding, remember
 
+ROWS_READ = (
+    "select seq_tup_read + idx_tup_fetch from pg_stat_xact_user_tables where relid = 'agent_memory'::regclass"
+)
 SUPERSEDE = "update agent_memory set superseded_by = $2 where id = $1"
 
 
@@ -145,6 +148,48 @@ async def test_of_two_that_replace_each_other_at_the_same_moment_one_stands(
         await other.rollback()
         current = "select id from agent_memory where id = any($1) and superseded_by is null"
         assert [r["id"] for r in await connection.fetch(current, [a, b])] == [b]
+
+
+async def test_nobody_waits_for_somebody_elses_open_transaction(
+    connection: asyncpg.Connection, second: asyncpg.Connection
+) -> None:
+    """Of a thousand users, so that no lock is left that some of them share."""
+    older = await remember(connection, "The standup is on Monday", user_id=ANN)
+    await second.execute(
+        "insert into agent_memory (agent_id, user_id, content) "
+        "select 'alice', md5((n / 2)::text)::uuid, 'note ' || n from generate_series(0, 1999) n"
+    )
+    async with connection.transaction():
+        await connection.fetchval("select supersede_memory($1, 'The standup is on Friday')", older)
+        done = await second.execute(
+            "update agent_memory m set superseded_by = n.id from agent_memory n "
+            "where n.user_id = m.user_id and n.id < m.id and m.user_id <> $1",
+            ANN,
+            timeout=20,
+        )
+    assert done == "UPDATE 1000"
+
+
+async def test_a_statement_that_replaces_many_costs_as_much_as_its_rows(scratch: asyncpg.Connection) -> None:
+    """A chain of a user's own, written from its end; counted in rows that are read, not in time."""
+    read: list[int] = []
+    for rows in (150, 600):
+        owner = uuid4()
+        await scratch.execute(
+            "insert into agent_memory (id, agent_id, user_id, content, metadata) "
+            "select md5($1::text || n)::uuid, 'alice', $1::text::uuid, 'note ' || n, "
+            "       jsonb_build_object('next', md5($1::text || n - 1)::uuid) from generate_series(1, $2::integer) n",
+            str(owner), rows,
+        )  # fmt: skip
+        before = await scratch.fetchval(ROWS_READ)
+        last = "content <> 'note 1'"
+        done = await scratch.execute(
+            f"update agent_memory set superseded_by = (metadata ->> 'next')::uuid where user_id = $1 and {last}",
+            owner,
+        )
+        assert done == f"UPDATE {rows - 1}"
+        read.append(await scratch.fetchval(ROWS_READ) - before)
+    assert read[1] < 8 * read[0], read
 
 
 async def test_supersede_memory_writes_the_newer_one(scratch: asyncpg.Connection) -> None:

@@ -159,8 +159,8 @@ async def test_a_csv_cell_of_five_megabytes_is_kept(parser: Parser) -> None:
 
 
 async def test_a_csv_with_a_long_header_does_not_grow_without_bound(parser: Parser) -> None:
-    with pytest.raises(Unreadable, match="longer than 10 MB"):
-        await parser.parse(b"h" * 100_000 + b"\n" + b"1\n" * 15_000, "a.csv")
+    content = b"h" * 100_000 + b"\n" + b"1\n" * 15_000
+    assert len((await parser.parse(content, "a.csv")).text) < 2 * len(content)
 
 
 async def test_text_over_the_limit_is_refused(parser: Parser) -> None:

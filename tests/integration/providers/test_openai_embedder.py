@@ -357,7 +357,7 @@ async def test_build_puts_a_circuit_before_the_server(server: OpenAIServer) -> N
         "openai/tiny",
         dimensions=8,
         base_url=server.base_url,
-        on_circuit_change=lambda state, provider, _: changes.append((state, provider)),
+        on_circuit_change=lambda state, provider, *_: changes.append((state, provider)),
     )
     server.always = Fault.status(503, retry_after="600")
     faults = [await failure(embedder, ["a"]) for _ in range(5)]

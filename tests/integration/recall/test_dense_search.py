@@ -30,7 +30,7 @@ EXACTLY = "select id from agent_memory order by embedding <=> $1 limit 10"
 BY_RECALL = "select id from recall('', 'alice', query_embedding => $1, match_count => 10)"
 
 
-@pytest.mark.parametrize("dimensions", [1, 2, 3, 8000, 8001, 16000])
+@pytest.mark.parametrize("dimensions", [1, 3, 8000, 8001, 16000])
 async def test_the_nearest_rows_are_found_with_any_dimensions(empty_url: str, dimensions: int) -> None:
     rows = 30 if dimensions < 100 else 5
     async with connected(empty_url) as connection:

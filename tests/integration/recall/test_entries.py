@@ -373,7 +373,7 @@ async def test_killed_daemons_leave_each_row_with_exactly_its_entries(
     dice = random.Random(11)
 
     async def write() -> None:
-        for number in range(25):
+        for number in range(15):
             ids = await one_of_each(second, f"{FILLER * dice.randint(1, 40)} The heron number {number}.")
             for source, key in ids.items():
                 table, name = TABLES[source]
@@ -393,7 +393,7 @@ async def test_killed_daemons_leave_each_row_with_exactly_its_entries(
         "max_attempts": 20,
     }
     writing = asyncio.create_task(write())
-    for _ in range(5):
+    for _ in range(3):
         daemon = await daemons.start(**settings)
         # The moment is the point: no event marks it.
         await asyncio.sleep(dice.uniform(0.0, 0.5))

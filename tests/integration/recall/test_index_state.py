@@ -15,7 +15,7 @@ from tests.support.content.sources import one_of_each
 from tests.support.database.schemas import connected
 from tests.support.processes.daemons import Daemons
 from tests.support.rows import column, remember
-from tests.support.services.openai_server import OpenAIServer
+from tests.support.services.openai_server import Fault, OpenAIServer
 from tests.support.waiting import IDLE, until
 
 STATE = "select state from index_state(array[$1]::uuid[])"
@@ -42,7 +42,7 @@ async def test_a_row_waits_then_is_indexed_and_waits_again_with_other_words(
 
 async def test_a_row_whose_embedder_is_down_is_found_by_its_words(empty_url: str, tmp_path: Path) -> None:
     with OpenAIServer(dimensions=8) as server:
-        server.stop()
+        server.always = Fault.status(503, retry_after="Fri, 31 Dec 2100 23:59:59 GMT")
         async with connected(empty_url) as connection:
             await migrate(connection, dimensions=8, embedder="openai/test")
             daemons = Daemons(empty_url, tmp_path)
@@ -51,8 +51,12 @@ async def test_a_row_whose_embedder_is_down_is_found_by_its_words(empty_url: str
                     embedder="openai/test", embedding_dimensions=8, openai_base_url=server.base_url
                 )
                 key = await remember(connection, "The heron built a nest.")
-                await daemon.event("provider_lost")
-                await until(connection, "select (index_state(array[$1]::uuid[])).state = 'words'", key)
+                lost = await daemon.event("provider_lost")
+                assert lost["reason"] == "openai/test: HTTP 503"
+                assert lost["retry_in"] > 3_000
+                later = await remember(connection, "The otter swims.")
+                for each in (key, later):
+                    await until(connection, "select (index_state(array[$1]::uuid[])).state = 'words'", each)
             finally:
                 await daemons.kill_all()
 

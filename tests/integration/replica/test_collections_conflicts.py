@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
-from uuid import UUID
+from typing import Any
 
 import asyncpg
 import pytest
 
 from daemon.db.pool import Database
-from daemon.replica.store.entries import CollectionsStore
-from memory.replica.collections import Words
+from daemon.replica.store.entries import CHANGE_CONFLICTS, CollectionsStore
 from tests.support.replica.entry_files import CORE, USER, append, bodies, edit, know, sections, without
 from tests.support.replica.passes import Replicated
 from tests.support.rows import column, remember
@@ -70,14 +68,15 @@ async def test_what_a_person_wrote_into_a_conflict_that_ends_at_that_moment_stay
     await _fight(connection, replicated, root)
     await replicated.settle()
     edit(root, CORE, "\nTheirs.", "\nTheirs, changed.")
-    change = CollectionsStore.change_conflicts
+    write = CollectionsStore.write
 
-    async def too_late(store: CollectionsStore, changed: Sequence[tuple[UUID, Words]]) -> None:
-        monkeypatch.undo()
-        await connection.execute(ending)
-        await change(store, changed)
+    async def too_late(store: CollectionsStore, statement: str, *args: Any) -> list[Any]:
+        if statement == CHANGE_CONFLICTS:
+            monkeypatch.undo()
+            await connection.execute(ending)
+        return await write(store, statement, *args)
 
-    monkeypatch.setattr(CollectionsStore, "change_conflicts", too_late)
+    monkeypatch.setattr(CollectionsStore, "write", too_late)
     await replicated.settle()
     assert "Theirs, changed." in bodies(root, CORE)
     assert bodies(root, CORE) == await column(connection, CONTENTS)

@@ -285,7 +285,7 @@ async def test_while_a_person_is_asked_each_new_section_becomes_one_entry(
     await connection.execute("delete from shared_knowledge where title = 'Number 15'")
     report = await replicated.settle()
     assert (report.asked_entries, report.counts["added"]) == (12, 3)
-    assert not any((await replicated.once(is_whole=True)).counts.values())
+    assert not any((await replicated.once()).counts.values())
     await connection.execute("update memoryd.replica set deletions_confirmed_at = clock_timestamp()")
     await replicated.settle()
     expected = ["A person's.", "Added.", "Text 12.", "Text 13.", "Text 13.", "Text 14."]

@@ -64,7 +64,7 @@ async def test_what_changed_while_nobody_noted_it_is_found_and_lost_files_are_wr
     root.rename(tmp_path / "away")
     with pytest.raises(FolderUnavailable):
         await Replicated(root, database).once()
-    await connection.execute("select memoryd.rewrite_replica(), memoryd.rewrite_collections()")
+    await connection.execute("select memoryd.rewrite_replica()")
     report = await Replicated(root, database).settle()
     assert (report.counts["deleted"], report.asked_entries) == (0, 0)
     assert sections(root, CORE)[0].id == ids[0]

@@ -28,9 +28,9 @@ class There:
         self._tmp_path = tmp_path
         self.replicated = self.start()
 
-    def start(self, *, token: str | None = None) -> InDrive:
+    def start(self) -> InDrive:
         """Another daemon."""
-        self.replicated = InDrive(self.server, self._tmp_path, self._database, token=token)
+        self.replicated = InDrive(self.server, self._tmp_path, self._database)
         return self.replicated
 
     def files(self) -> list[str]:
@@ -122,6 +122,23 @@ async def test_a_restart_fetches_nothing_and_writes_nothing(
     assert there.server.asked("GET content") == 1  # the mark of the replica
     assert there.server.asked("POST") == 1  # the sign-in
     assert there.server.asked("PATCH") == 0
+
+
+async def test_what_a_young_listing_lacks_is_neither_deleted_nor_written_again(
+    connection: asyncpg.Connection, there: There
+) -> None:
+    await write(connection, "One")
+    await write(connection, "Two")
+    await there.replicated.settle()
+    await connection.execute("update documents set content = 'An agent''s.' where title = 'One'")
+    there.drive.move("documents/documents/Two.md", "Two.md")
+    there.drive.not_listed_yet = {there.drive.at("documents/documents/One.md").id}
+    started = InDrive(there.server, there.replicated.root, there.replicated.database, young_seconds=3600.0)
+    # What moved meanwhile is followed.
+    assert +(await started.settle()).counts == {"moved": 1}
+    there.drive.not_listed_yet = set()
+    assert +(await started.settle()).counts == {"written": 1}
+    assert there.files() == ["Two.md", "documents/documents/One.md"]
 
 
 async def test_nothing_is_deleted_when_drive_cannot_be_used(

@@ -158,15 +158,12 @@ def test_a_file_that_a_person_saves_while_it_is_tried_again_is_theirs(
     assert drive.text("One.md") == "new"
 
 
-@pytest.mark.parametrize("faults", [[DROP], [DROP, Fault.status(503), DROP], [LATE], [Fault.status(500)]])
-def test_a_long_upload_goes_on_where_it_broke_off(
-    drive_server: DriveServer, tmp_path: Path, faults: list[Fault]
-) -> None:
+def test_a_long_upload_is_sent_in_parts(drive_server: DriveServer, tmp_path: Path) -> None:
     folder = drive_folder(drive_server, tmp_path, resumable_bytes=1000, part_bytes=700)
     folder.identify(REPLICA)
     content, replaces = bytes(number % 251 for number in range(3000)), None
     for _ in range(2):
-        drive_server.script("PUT session", *faults)
+        drive_server.script("PUT session", Fault.status(500))
         folder.write("Long.md", content, replaces=replaces)
         content, replaces = content[::-1], sha256(content).digest()
         assert drive_server.drive.at("Long.md").content == content[::-1]
@@ -178,7 +175,7 @@ def test_a_long_upload_that_drive_forgets_leaves_no_file(drive_server: DriveServ
     folder = drive_folder(drive_server, tmp_path, resumable_bytes=1000, part_bytes=700)
     folder.identify(REPLICA)
     drive_server.script("PUT session", *[Fault.status(410)] * 9)
-    with pytest.raises(OSError, match="lost an upload"):
+    with pytest.raises(OSError, match="too old"):
         folder.write("Long.md", b"x" * 3000, replaces=None)
     assert drive_server.drive.paths() == []
     drive_server.heal()

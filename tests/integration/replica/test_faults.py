@@ -14,7 +14,7 @@ import pytest
 from daemon.db.pool import Database
 from daemon.replica.folder import FolderUnavailable
 from daemon.replica.local_folder import LocalFolder
-from daemon.replica.store.documents import Noted, Store
+from daemon.replica.store.documents import NOTE, Noted, Store
 from memory.replica.paths import IDENTITY
 from tests.support.replica.passes import Replicated
 from tests.support.rows import column, insert
@@ -196,9 +196,7 @@ async def test_files_that_no_document_can_hold_stay_and_stop_no_other(
     os.close(os.open(os.fsencode(root) + b"/\xff.md", os.O_CREAT, 0o600))
     report = await replicated.settle()
     assert await column(connection, "select title from documents") == ["good"]
-    assert (report.not_text, report.refused) == (2, 1)
-    # No event tells of a name that is no text: a pass over the whole folder finds it.
-    assert (await replicated.once(is_whole=True)).not_text == 3
+    assert (report.not_text, report.refused) == (3, 1)
     assert (root / "picture.md").read_bytes() == b"\x89PNG\0\xff"
 
 
@@ -332,7 +330,7 @@ async def test_one_daemon_at_a_time_and_one_that_lost_the_lease_writes_nothing(
     assert await second.lease() is not None
     assert await first.lease() is None
     with pytest.raises(asyncpg.PostgresError, match="another daemon keeps the replica"):
-        await first.note([Noted("x.md", document, None, None, b"", b"", None)])
+        await first.write(NOTE, [Noted("x.md", document, None, None, b"", b"", None)])
 
 
 async def test_what_was_deleted_is_restored_or_purged(
@@ -378,17 +376,23 @@ async def test_strange_titles_get_different_files(
     assert {path.count("/") for path in replicated.files()} == {2}
 
 
-async def test_a_pass_over_what_has_not_changed_reads_and_writes_nothing(
+async def test_a_pass_over_what_has_not_changed_reads_and_writes_nothing_and_wakes_nobody(
     connection: asyncpg.Connection, replicated: Replicated, root: Path
 ) -> None:
     await write(connection, "One")
     await replicated.settle()
     age(root)
     await replicated.settle()
-    before = times(root)
+    before, woken = times(root), list[object]()
+    await connection.add_listener("memoryd", lambda *said: woken.append(said[3]))
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(LocalFolder, "read", None)
         await replicated.once()
+    # Else the end of a pass would begin the next one.
+    await connection.execute("select pg_notify('memoryd', 'end')")
+    while "end" not in woken:
+        await connection.fetchval("select 1")
+    assert woken == ["end"]
     assert times(root) == before
 
 

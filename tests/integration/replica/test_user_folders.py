@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from uuid import UUID
 
@@ -10,15 +9,9 @@ import asyncpg
 import pytest
 
 from daemon.db.pool import Database
-from tests.support.replica.entry_files import USER, append, bodies
+from tests.support.replica.entry_files import USER, append, bodies, is_called
 from tests.support.replica.passes import Replicated
 from tests.support.rows import column, conclude, insert, one_row, remember
-
-
-async def is_called(connection: asyncpg.Connection, name: str, **metadata: str) -> UUID:
-    """The user has said a name, and the daemon has read it."""
-    said = json.dumps({"slot": "name", "value": name.lower()} | metadata)
-    return await remember(connection, f"The name is {name}", user_id=USER, kind="fact", metadata=said)
 
 
 async def write(connection: asyncpg.Connection, title: str) -> UUID:
@@ -38,6 +31,7 @@ async def test_a_name_that_is_known_stands_beside_the_id(
 ) -> None:
     await is_called(connection, "Zoë")
     await conclude(connection, "Likes tea.", 0.9, user_id=USER)
+    await remember(connection, "Likes cake.", user_id=USER, kind="fact")
     await write(connection, "Diary")
     await remember(connection, "Of somebody else", user_id=UUID(int=7))
     await replicated.settle()
@@ -71,6 +65,7 @@ async def test_a_name_stays_inside_the_users_folder(
     connection: asyncpg.Connection, replicated: Replicated, root: Path, name: str, folder: str
 ) -> None:
     await is_called(connection, name)
+    await write(connection, "Diary")
     await replicated.settle()
     assert folders(root) == [folder]
     await Replicated(root, replicated.database).settle()
@@ -83,6 +78,7 @@ async def test_a_guest_who_speaks_for_a_user_names_nobody(
     await is_called(connection, "Tom", speaker="tom's friend")
     await is_called(connection, "Zoë", speaker="Zoë")
     await is_called(connection, "Guest", speaker="somebody")
+    await write(connection, "Diary")
     await replicated.settle()
     assert folders(root) == [f"{USER} Zoë"]
 
@@ -92,17 +88,15 @@ async def test_a_name_that_is_learned_or_changes_later_moves_no_file(
 ) -> None:
     await write(connection, "Before")
     await replicated.settle()
-    old = await is_called(connection, "Mia")
+    await is_called(connection, "Mia")
     await write(connection, "Between")
     await replicated.settle()
-    await connection.execute("update agent_memory set valid_to = now() where id = $1", old)
     await is_called(connection, "Zoë")
     await write(connection, "After")
     await Replicated(root, replicated.database).settle()
     assert folders(root) == [str(USER)]
-    assert len(list(root.glob("users/**/*.md"))) == 4
+    assert len(list(root.glob("users/**/*.md"))) == 3
     assert await connection.fetchval("select count(*) from documents") == 3
-    assert bodies(root, f"users/{USER}/memories.md") == ["The name is Mia", "The name is Zoë"]
 
 
 async def test_a_person_who_renames_the_folder_loses_and_doubles_nothing(

@@ -90,6 +90,48 @@ async def test_from_a_row_to_a_proof_that_holds_without_a_database(
     assert await connection.fetchval("select count(*) from agent_memory where kind = 'fact'") == 1
 
 
+async def test_what_has_no_place_yet_is_counted_and_compared(
+    connection: asyncpg.Connection, database: Database
+) -> None:
+    await anchored(connection, 1)
+    await trail_of(database).advance()
+    whole, altered, removed = await anchored(connection, 3)
+    assert (found := await verified(database)).breaks == []
+    assert (found.leaves, found.unsigned, found.waiting) == (1, 0, 3)
+    await connection.execute("update memory_anchors set category = 'incident' where id = $1", altered)
+    await connection.execute("delete from memory_anchors where id = $1", removed)
+    found = await verified(database)
+    assert {(one.how, one.anchor) for one in found.breaks} == {
+        ("altered", str(altered)),
+        ("removed", str(removed)),
+    }
+    # Carried over from before the log: without leaves as yet.
+    await connection.execute("update memoryd.trail set carried = false")
+    await connection.execute("delete from memoryd.trail_leaves where anchor_id = $1", whole)
+    assert (await verified(database)).waiting == 3
+
+
+async def test_a_context_counts_the_anchors_of_its_user_and_of_the_agent(
+    connection: asyncpg.Connection, database: Database
+) -> None:
+    """What is anchored or erased of others changes nothing."""
+    line = "select substring(build_context('alice', 'step 0 of what we decided', user_id => $1) from 'Anchors: .*?[.,]')"
+    await anchored(connection, 1)
+    await anchored(connection, 1, BOB)
+    anchors = await anchored(connection, 3, ANN)
+    await connection.execute("update memory_anchors set category = 'incident' where id = any($1)", anchors)
+    await trail_of(database).advance()
+    for erased in (None, ANN):
+        if erased:
+            await connection.execute("select erase_user_memory($1)", erased)
+        said = [await connection.fetchval(line, user) for user in (None, BOB)]
+        assert said == ["Anchors: 1,", "Anchors: 2,"]
+        whole = await connection.fetchval(
+            "select build_context('alice', 'step 0 of what we decided', user_id => $1)", BOB
+        )
+        assert "incident" not in whole
+
+
 async def test_places_are_dense_whatever_order_transactions_commit_in(
     connection: asyncpg.Connection, second: asyncpg.Connection, database: Database
 ) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -19,7 +17,7 @@ from tests.support.database.schemas import NO_TRIGGERS
 from tests.support.processes.daemons import Daemons
 from tests.support.rows import ask, column, insert, one_row, remember
 from tests.support.services.openai_server import HANG
-from tests.support.services.remote import Remote, remote_embedder
+from tests.support.services.remote import Remote
 from tests.support.waiting import ANSWERED, BLOCKED, IDLE, READY, until
 
 SECRET = "quokkazephyr"
@@ -293,13 +291,6 @@ async def test_requests_to_erase_are_answered_and_leave_only_their_answers(
     assert sum(json.loads(r["result"])["agent_memory"] for r in rows) >= 2
     assert await found(connection, SECRET) == {}
     assert await connection.fetchval("select count(*) from memoryd.dead_letters") == 0
-
-
-@pytest.fixture
-async def remote(empty_url: str, tmp_path: Path) -> AsyncIterator[Remote]:
-    """A database whose embedder hangs when told to."""
-    async with remote_embedder(empty_url, tmp_path) as made:
-        yield made
 
 
 async def test_a_daemon_that_is_indexing_does_not_restore_erased_rows(remote: Remote) -> None:

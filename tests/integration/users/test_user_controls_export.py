@@ -207,6 +207,58 @@ async def test_an_import_overwrites_nothing_and_refers_to_nothing_of_others(
     assert after == everything
 
 
+NAMED = {
+    "session_id": "conversation_sessions",
+    "chat_id": "chat_groups",
+    "command_id": "agent_commands",
+    "document_id": "documents",
+    "dream_id": None,
+    "insight_ids": "dream_insights",
+    "knowledge_ids": "shared_knowledge",
+    "related_ids": "shared_knowledge",
+} | dict.fromkeys(
+    (
+        "memory_id",
+        "related_memory_id",
+        "superseded_by",
+        "retrieved_memory_ids",
+        "source_memories",
+    ),
+    "agent_memory",
+)
+"""Of each column of ids the table whose rows it names; None: nobody's."""
+ID_COLUMNS = """
+select c.relname, a.attname, a.atttypid = 'uuid[]'::regtype as is_list
+from pg_attribute a join pg_class c on c.oid = a.attrelid
+where a.atttypid in ('uuid'::regtype, 'uuid[]'::regtype) and c.relname = any($1) and c.relkind = 'r'
+  and a.attname not in ('id', 'user_id', 'org_id', 'said_key')
+"""
+
+
+async def test_no_imported_row_names_a_row_of_another_user(connection: asyncpg.Connection) -> None:
+    """An edited file, whose rows are new and the user's own: each id that it can name, one at a time, is another's."""
+    ids = await whole_user(connection, BOB, "numbat")
+    await whole_user(connection, ANN, "wombat")
+    group, group_talk = uuid4(), uuid4()
+    await insert(connection, "chat_groups", {"id": group, "platform": "slack"})
+    said = {"session_id": group_talk, "chat_id": group, "user_id": BOB, "role": "user", "content": "hush"}
+    await insert(connection, "conversation_messages", said)
+    theirs = {name: [made] for name, made in ids.items()} | {"chat_groups": [group]}
+    theirs["conversation_sessions"] += [group_talk]
+    file = await export(connection, ANN)
+    await connection.execute("select erase_user_memory($1)", ANN)
+    tables = [name for name in file if name not in ("memory_anchors", "chat_group_members")]
+    for name, column_name, is_list in await connection.fetch(ID_COLUMNS, tables):
+        target = "agent_sessions" if name == "agent_execution_logs" else NAMED[column_name]
+        for other in theirs[target] if target else []:
+            forged = {"id": str(uuid4()), column_name: [str(other)] if is_list else str(other)}
+            await put_back(connection, {name: [file[name][0] | forged]})
+            named = f"select count(*) from {name} where id = $1::text::uuid and {column_name}::text like '%' || $2 || '%'"
+            assert not await connection.fetchval(named, forged["id"], str(other)), (name, column_name)
+    rest = "select content from conversation_messages where chat_id = $1 or session_id = $2"
+    assert await column(connection, rest, group, group_talk) == ["hush"]
+
+
 @pytest.mark.parametrize(
     ("table", "rows", "error"),
     [

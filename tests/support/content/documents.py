@@ -81,8 +81,8 @@ def docx(*, title: str | None = "The plan", extra: Mapping[str, str | bytes] | N
     )
 
 
-def xlsx() -> bytes:
-    """Two sheets, Costs and Towns."""
+def xlsx(*, extra: Mapping[str, str | bytes] | None = None) -> bytes:
+    """Two sheets, Costs and Towns. `extra`: more files in it, or others."""
     costs = (
         f'<row r="1">{_text("A1", "City")}{_text("B1", "Euro")}</row>'
         f'<row r="2">{_text("A2", "Köln")}<c r="B2"><v>12.5</v></c></row>'
@@ -101,12 +101,13 @@ def xlsx() -> bytes:
             ),
             "xl/worksheets/sheet1.xml": f"<worksheet {_SHEET}><sheetData>{costs}</sheetData></worksheet>",
             "xl/worksheets/sheet2.xml": f"<worksheet {_SHEET}><sheetData>{towns}</sheetData></worksheet>",
+            **(extra or {}),
         }
     )
 
 
-def pptx() -> bytes:
-    """Two slides."""
+def pptx(*, extra: Mapping[str, str | bytes] | None = None) -> bytes:
+    """Two slides. `extra`: more files in it, or others."""
     return zipped(
         {
             "[Content_Types].xml": _TYPES,
@@ -118,6 +119,7 @@ def pptx() -> bytes:
             ),
             "ppt/slides/slide1.xml": _slide("Why memory", "Agents forget."),
             "ppt/slides/slide2.xml": _slide("How it works", "They ask."),
+            **(extra or {}),
         }
     )
 

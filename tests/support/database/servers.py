@@ -37,6 +37,7 @@ CONTAINER, GIVEN = "postgres in a container", "given postgres"
 QUICK = {
     "fsync": "off",
     "full_page_writes": "off",
+    "autovacuum": "off",
     "max_connections": "300",
     "shared_buffers": "64MB",
     "max_wal_size": "256MB",
@@ -150,7 +151,7 @@ class Run:
             admin = await asyncpg.connect(_choice())
         except (OSError, asyncpg.PostgresError):
             return  # a server that is not there keeps nothing
-        made = "select datname from pg_database where starts_with(datname, $1) or datname = $2"
+        made = "select datname from pg_database where starts_with(datname, $1) or starts_with(datname, $2)"
         for (name,) in await admin.fetch(made, self.template, self.empty):
             await admin.execute(f"drop database {name}")
         await admin.close()

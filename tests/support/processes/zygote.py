@@ -23,16 +23,27 @@ import sys
 import tempfile
 import threading
 from contextlib import suppress
+from functools import cache
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from pydantic.fields import FieldInfo
+from pydantic_settings import EnvSettingsSource
+
 import daemon
+import daemon.db.apply
+import daemon.db.plan
+import daemon.db.tokens
 import handlers
 import memory
 import providers
 from daemon.__main__ import main
 from daemon.cli.app import command_tree
+from daemon.db.migration_files import load_files
+from daemon.settings import load_settings
 from providers.local_embedder import LocalEmbedder
+from providers.local_tokens import fingerprint, read_tokens
 from tests.support.processes.constants import change_constants
 from tests.support.repository import ROOT
 
@@ -43,7 +54,7 @@ READY = b"ready\n"
 
 
 def import_all() -> None:
-    """What any command imports, reads from its functions, and the files of the local embedder."""
+    """What any command imports, reads from its functions, and the files of migrations and of the local embedder."""
     for package in (daemon, handlers, memory, providers):
         for file in Path(package.__path__[0]).rglob("*.py"):
             names = file.relative_to(ROOT).with_suffix("").parts
@@ -51,7 +62,31 @@ def import_all() -> None:
                 importlib.import_module(".".join(name for name in names if name != "__init__"))
     LocalEmbedder()
     command_tree()
+    _read_once()
     gc.freeze()  # a collection in a child would copy the memory that they share
+
+
+def _read_once() -> None:
+    """Keeps what each process would read or work out for itself, and what is the same for all."""
+    load_files()
+    fingerprint()
+    tokens, version = cache(read_tokens), cache(metadata.version)
+    tokens()
+    version("memoryd")
+    vars(daemon.db.tokens)["read_tokens"] = tokens
+    metadata.version = version
+    for module in (daemon.db.apply, daemon.db.plan):
+        vars(module)["package_version"] = version
+    found: dict[int, tuple[bool, bool]] = {}
+    look = EnvSettingsSource._field_is_complex
+
+    def look_once(self: EnvSettingsSource, field: FieldInfo) -> tuple[bool, bool]:
+        if id(field) not in found:
+            found[id(field)] = look(self, field)
+        return found[id(field)]
+
+    EnvSettingsSource._field_is_complex = look_once  # type: ignore[method-assign]
+    load_settings()
 
 
 def serve(path: str) -> None:

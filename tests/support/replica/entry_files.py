@@ -8,7 +8,7 @@ from uuid import UUID
 import asyncpg
 
 from memory.replica.sections import Section, read_sections
-from tests.support.rows import insert
+from tests.support.rows import insert, say
 
 USER = UUID("00000000-0000-0000-0000-0000000000aa")
 CORE = "knowledge/core.md"
@@ -18,6 +18,20 @@ async def know(connection: asyncpg.Connection, title: str, content: str = "Text.
     """An entry of the team's knowledge, of tier core unless told otherwise."""
     values = {"title": title, "content": content, "tier": "core", "category": "team", "created_by": "planner"}
     return await insert(connection, "shared_knowledge", values | columns)
+
+
+async def is_called(
+    connection: asyncpg.Connection, name: str, *, user: UUID = USER, speaker: str | None = None
+) -> UUID:
+    """A user has said a name, and a model has read it; the message. `speaker`: who is said to speak."""
+    session = await insert(connection, "conversation_sessions", {"user_id": user, "channel": "web"})
+    message = await say(connection, session, f"The name is {name}", user_id=user, speaker=speaker)
+    await connection.execute(
+        "insert into memoryd.names (message_id, user_id, key, name, kind, found_by) "
+        "values ($1, $2, lower($3), $3, 'user', 'x')",
+        *(message, user, name),
+    )
+    return message
 
 
 def sections(root: Path, path: str) -> list[Section]:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import stat
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
 from uuid import UUID, uuid4
 
 from daemon.db.pool import Database
-from daemon.replica.folder import Folder, Listing
+from daemon.replica.folder import Folder
 from daemon.replica.local_folder import TEMPORARY, LocalFolder
 from daemon.replica.pass_state import Report
 from daemon.replica.store.documents import LEASE_SECONDS, Store
@@ -64,23 +63,11 @@ class SteppedFolder:
         self._folder = folder
         self._steps = steps
 
-    def check(self, replica: UUID) -> None:
-        self._folder.check(replica)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._folder, name)
 
     def identify(self, replica: UUID) -> None:
         self._steps.sync(lambda: self._folder.identify(replica))
-
-    def list(self) -> Listing:
-        return self._folder.list()
-
-    def look(self, paths: Collection[str]) -> Listing | None:
-        return self._folder.look(paths)
-
-    def read(self, path: str) -> bytes:
-        return self._folder.read(path)
-
-    def is_open_for_writing(self, path: str) -> bool | None:
-        return self._folder.is_open_for_writing(path)
 
     def write(self, path: str, content: bytes, *, replaces: bytes | None) -> None:
         try:
@@ -98,9 +85,6 @@ class SteppedFolder:
 
     def move(self, path: str, to: str, *, replaces: bytes) -> None:
         self._steps.sync(lambda: self._folder.move(path, to, replaces=replaces))
-
-    def clean(self) -> None:
-        self._folder.clean()
 
 
 class SteppedDatabase:
@@ -130,46 +114,14 @@ class Replicated:
         self.root = root
         self.database = database
         self.steps = Steps()
-        folder = SteppedFolder(folder or LocalFolder(root), self.steps)
+        folder = cast("Folder", SteppedFolder(folder or LocalFolder(root), self.steps))
         self._store = Store(cast("Database", SteppedDatabase(database, self.steps)), UUID(int=7))
         self._sync = Sync(store=self._store, folder=folder, settle_seconds=settle_seconds)
         self._replica: UUID | None = None
         self._leased_until = 0.0
-        self._before: dict[str, tuple[int, ...]] = {}
-        self._passes = 0
 
-    async def once(self, *, is_whole: bool = False) -> Report:
-        """One pass. It looks at what has changed in the folder since the last one, as the system tells a daemon."""
-        changed = None if is_whole else self._changed()
-        # Who is told of files may be told of rows a moment later.
-        self._passes += 1
-        rows = not changed or self._passes % 2 == 0
-        try:
-            report = await self._once(changed, rows=rows)
-        finally:
-            self._before = self._shape()
-        report.again |= not rows
-        return report
-
-    def _changed(self) -> set[str]:
-        now = self._shape()
-        paths = self._before.keys() | now.keys()
-        return {path for path in paths if self._before.get(path) != now.get(path)}
-
-    def _shape(self) -> dict[str, tuple[int, ...]]:
-        """All that is in the folder; of files whether they were changed."""
-        found: dict[str, tuple[int, ...]] = {}
-        for folder, folders, names in os.walk(self.root):
-            inside = os.path.relpath(folder, self.root)
-            for name in (*folders, *names):
-                if name.startswith("."):
-                    continue
-                status = (Path(folder) / name).lstat()
-                times = () if stat.S_ISDIR(status.st_mode) else (status.st_mtime_ns, status.st_ctime_ns)
-                found[os.path.normpath(f"{inside}/{name}")] = (status.st_mode, status.st_ino, *times)
-        return found
-
-    async def _once(self, changed: set[str] | None, *, rows: bool) -> Report:
+    async def once(self) -> Report:
+        """One pass."""
         if self._replica is None or time.monotonic() > self._leased_until:
             self._leased_until = time.monotonic() + LEASE_SECONDS / 2
             replica = await self._store.lease()
@@ -177,7 +129,7 @@ class Replicated:
             if self._replica is None:
                 await self._sync.prepare(replica)
             self._replica = replica
-        return await self._sync.run(self._replica, changed, rows=rows)
+        return await self._sync.run(self._replica)
 
     async def settle(self) -> Report:
         """Passes until there is nothing left to do; what they did together."""

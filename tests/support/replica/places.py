@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,7 +92,7 @@ def drive_folder(
     timeout_seconds: float = 10.0,
     resumable_bytes: int = 5_000_000,
     part_bytes: int = 4 * 2**20,
-    clock: Callable[[], float] = time.monotonic,
+    young_seconds: float = 0.0,
     pause_seconds: float = 0.01,
     rest_seconds: float = 3.0,
 ) -> DriveFolder:
@@ -109,11 +107,13 @@ def drive_folder(
     )
     server.closers.append(client.close)
     api = Api(client, resumable_bytes=resumable_bytes, part_bytes=part_bytes)
-    return DriveFolder(Remote(folder_id, api, email=account.email, clock=clock), api)
+    return DriveFolder(
+        Remote(folder_id, api, email=account.email, young_seconds=young_seconds), api, poll_seconds=3600.0
+    )
 
 
 class InDrive(Replicated):
-    """A replica in Drive. A new one is a daemon that was just started, from this page token if one is given."""
+    """A replica in Drive. A new one is a daemon that was just started."""
 
     def __init__(
         self,
@@ -121,14 +121,15 @@ class InDrive(Replicated):
         tmp_path: Path,
         database: Database,
         *,
-        token: str | None = None,
+        young_seconds: float = 0.0,
         is_patient: bool = False,
     ) -> None:
         """`is_patient`: a pass may fail, and a few passes may not be enough."""
         self.drive = server.drive
         pause, rest = (0.0, 0.0) if is_patient else (0.01, 3.0)
-        self.folder = drive_folder(server, tmp_path, pause_seconds=pause, rest_seconds=rest)
-        self.folder.resume(token)
+        self.folder = drive_folder(
+            server, tmp_path, young_seconds=young_seconds, pause_seconds=pause, rest_seconds=rest
+        )
         self._is_patient = is_patient
         super().__init__(tmp_path, database, folder=self.folder)
 

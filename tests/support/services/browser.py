@@ -75,7 +75,7 @@ class Browser:
             "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.tell("Emulation.setEmulatedMedia", features=[scheme])
+        self.tell("Emulation.setEmulatedMedia", media="", features=[scheme])
         self.until(
             f"return innerWidth === {width} && matchMedia('(prefers-color-scheme: dark)').matches === {str(dark).lower()}"
         )

@@ -10,11 +10,15 @@ from typing import Any
 
 import asyncpg
 
+from daemon.db.migrator import migrate
 from memory.calibration import SUBJECTS
-from tests.support.database.schemas import apply, connected
+from tests.support.database.schemas import connected
+from tests.support.database.servers import Server
+from tests.support.database.templates import copied, make_once
 from tests.support.processes.daemons import Daemons
 from tests.support.services.openai_server import Fault, OpenAIServer
 
+DIMENSIONS = 8
 CALIBRATED = """
 insert into memoryd.settings (key, value)
 values ('similarity', '{"background": 0, "unit": 1, "spread": 0.3, "rows": 1000000000}')
@@ -25,7 +29,7 @@ values ('similarity', '{"background": 0, "unit": 1, "spread": 0.3, "rows": 10000
 class CountingServer(OpenAIServer):
     """Keeps the texts of rows and questions that were embedded, and so paid for: those of refused requests are not."""
 
-    def __init__(self, *, dimensions: int = 8) -> None:
+    def __init__(self, *, dimensions: int = DIMENSIONS) -> None:
         super().__init__(dimensions=dimensions)
         self.paid: list[str] = []
 
@@ -56,14 +60,18 @@ class Remote:
 
 
 @asynccontextmanager
-async def remote_embedder(url: str, folder: Path) -> AsyncIterator[Remote]:
-    """A remote embedder of 8 dimensions, and the empty database at this URL made for it."""
+async def remote_embedder(postgres: Server, empty: str, folder: Path) -> AsyncIterator[Remote]:
+    """A remote embedder of 8 dimensions, and a database made for it: its template is made from `empty` once a run."""
+    await make_once(postgres, f"{empty}_remote", _fill, source=empty)
     with CountingServer() as server:
-        await apply(url, dimensions=server.dimensions, embedder="openai/test")
-        daemons = Daemons(url, folder)
-        try:
-            async with connected(url) as connection:
-                await connection.execute(CALIBRATED)
+        async with copied(postgres, f"{empty}_remote") as url, connected(url) as connection:
+            daemons = Daemons(url, folder)
+            try:
                 yield Remote(server, url, daemons, connection)
-        finally:
-            await daemons.kill_all()
+            finally:
+                await daemons.kill_all()
+
+
+async def _fill(connection: asyncpg.Connection) -> None:
+    await migrate(connection, dimensions=DIMENSIONS, embedder="openai/test")
+    await connection.execute(CALIBRATED)

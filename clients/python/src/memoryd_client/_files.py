@@ -248,7 +248,7 @@ class Files:
 def _row(path: Path, text: str) -> tuple[str, str, str]:
     """Key, content and metadata. A memory has some text: in the place of a blank file's stands its path."""
     values.plain("A file", text, blank=True)
-    if text.strip():
+    if not values.is_blank(text):
         return path.key, text, "{}"
     return path.key, path.key, json.dumps({"blank": text, "index": False})
 

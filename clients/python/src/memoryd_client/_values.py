@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, get_args
@@ -16,6 +17,10 @@ from memoryd_client._types import Role
 LONGEST_TEXT = 10_000_000
 DEEPEST = 64
 """Levels of metadata."""
+_SEEN = re.compile(
+    "[^\\s\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    "\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
 
 
 def plain(name: str, text: object, *, longest: int = LONGEST_TEXT, blank: bool = False) -> str:
@@ -36,9 +41,14 @@ def plain(name: str, text: object, *, longest: int = LONGEST_TEXT, blank: bool =
             f"{name} has a lone surrogate (U+D800 to U+DFFF), so it is no Unicode text.",
             hint="Decode it with errors='replace', or remove it.",
         )
-    if not blank and not text.strip():
+    if not blank and is_blank(text):
         raise Refused(f"{name} is blank.", hint="Give a text with more than white space.")
     return text
+
+
+def is_blank(text: str) -> bool:
+    """Whether it has nothing that is seen: the database refuses such a text."""
+    return _SEEN.search(text) is None
 
 
 def is_unicode(text: str) -> bool:

@@ -123,7 +123,7 @@ class ChatMemory(Connected):
                 {"role": m.role, "content": m.content}
                 for m in await loaded(connection, self._who, key, latest)
                 # Without the ids of their calls, which are in the metadata, a model takes no turns of tools.
-                if m.content.strip() and m.role != "tool"
+                if not values.is_blank(m.content) and m.role != "tool"
             ]
             if not stored.value:
                 said = [{"role": "user", "content": text}]  # the user has switched memory off
@@ -305,7 +305,7 @@ class AiMessage:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
-        if kind is None and self.text.strip():
+        if kind is None and not values.is_blank(self.text):
             self.id = await self._chat.add_ai_message(self._session, self.text, metadata=self._metadata)
 
 

@@ -221,12 +221,12 @@ def _row(key: str, op: PutOp, fields: Sequence[str] | None) -> tuple[str, str, s
     if op.ttl is not None:
         metadata["ttl"] = values.seconds("ttl", op.ttl, 0, 52_560_000)
     text = "" if op.index is False else _text(metadata["value"], fields if op.index is None else op.index)
-    if not text.strip():
+    if values.is_blank(text):
         metadata["index"] = False
         text = " ".join(op.namespace) + " " + op.key
     return (
         key,
-        text if text.strip() else "-",
+        "-" if values.is_blank(text) else text,
         values.in_json("value", metadata),
         None if op.ttl is None else metadata["ttl"] * 60,
     )

@@ -14,15 +14,18 @@ import signal
 import sys
 import tempfile
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from providers.parsing.frames import START, head_of, lengths, opening
+import psutil
+
+from providers.confined.frames import START, GarbageError, head_of, lengths, opening
 
 PIECE = 1_000_000
 """Bytes that are written at once, so that the event loop does not copy a whole file."""
 
-BOOT = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from providers.parsing.child import main; main()"
+BOOT = "import json, sys; sys.path[:] = json.loads(sys.argv[2]); __import__(sys.argv[1], fromlist=[1]).main()"
 """With the same modules as the daemon, wherever it found them, but without its environment."""
 
 PASSED_ON = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
@@ -36,13 +39,13 @@ OWN = {
 }
 
 
-def default_command() -> list[str]:
-    """What is run: the child, in a Python that reads no environment, adds no folders of packages, and writes no bytecode."""
+def command_of(module: str) -> list[str]:
+    """What is run: `main` of a module, in a Python that reads no environment, adds no packages, and writes no bytecode."""
     root = str(Path(__file__).resolve().parents[2])
     path = [str(Path(each).resolve()) for each in sys.path if each]
     if root not in path:
         path.insert(0, root)
-    return [sys.executable, "-I", "-S", "-B", "-X", "utf8", "-c", BOOT, json.dumps(path)]
+    return [sys.executable, "-I", "-S", "-B", "-X", "utf8", "-c", BOOT, module, json.dumps(path)]
 
 
 class Child:
@@ -85,20 +88,39 @@ class Child:
         """As far as the event loop has heard."""
         return self._process.returncode is None
 
+    def processor_seconds(self) -> float:
+        """That it has taken so far."""
+        with contextlib.suppress(psutil.Error):
+            used = psutil.Process(self._process.pid).cpu_times()
+            return float(used.user + used.system)
+        return 0.0
+
     async def ask(self, head: dict[str, Any], content: bytes, *, most: int) -> tuple[dict[str, Any], bytes]:
         """Send a file, and wait for head and body of the answer. `most`: bytes of its body.
 
         Raises GarbageError, asyncio.IncompleteReadError or ConnectionError: the child is of no use any more.
         """
-        source, sink = self._process.stdout, self._process.stdin
-        assert source is not None
+        await self.send(head, BytesIO(content), len(content))
+        return await self.receive(most=most)
+
+    async def send(self, head: dict[str, Any], content: BinaryIO, size: int) -> None:
+        """Send a file of this size. Raises ConnectionError, OSError, and GarbageError where it has become shorter."""
+        sink = self._process.stdin
         assert sink is not None
         self.files += 1
-        sink.write(opening(head, len(content)))
-        view = memoryview(content)
-        for start in range(0, len(content), PIECE):
-            sink.write(view[start : start + PIECE])
+        sink.write(opening(head, size))
+        while size > 0:
+            piece = content.read(min(size, PIECE))
+            if not piece:
+                raise GarbageError("the file has become shorter")
+            sink.write(piece)
+            size -= len(piece)
             await sink.drain()
+
+    async def receive(self, *, most: int) -> tuple[dict[str, Any], bytes]:
+        """Wait for head and body of an answer. Raises as `ask` does."""
+        source = self._process.stdout
+        assert source is not None
         size, body = lengths(await source.readexactly(START), most=most)
         return head_of(await source.readexactly(size)), await source.readexactly(body)
 

@@ -1,4 +1,5 @@
-"""What the child process may do: write no files, open no connections, start no programs, take no more than its memory and time.
+"""What the child process may do: write no files (or small ones), open no connections, start no programs, take no more than its
+memory and time.
 
 It sets this itself, before it sees a file.
 
@@ -26,10 +27,10 @@ _CLONE_NEWUSER, _CLONE_NEWNET = 0x10000000, 0x40000000
 _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
 
 
-def confine() -> None:
-    """For the rest of this process's life."""
-    for limit in (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE):
-        resource.setrlimit(limit, (0, 0))
+def confine(*, file_bytes: int = 0) -> None:
+    """For the rest of this process's life. `file_bytes`: the most that a file may grow to."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
     if sys.platform.startswith("linux"):
         library = ctypes.CDLL(None, use_errno=True)
         library.unshare(_CLONE_NEWUSER | _CLONE_NEWNET)  # not allowed everywhere
@@ -44,16 +45,16 @@ def _refuse(event: str, _arguments: tuple[object, ...]) -> None:
 
 
 def bound(*, memory: int, seconds: float) -> None:
-    """For one file: `memory` bytes more than now, and `seconds` by the clock. CPU time is limited too."""
+    """For one file: `memory` bytes more than now, and `seconds` of processor time, so that a busy machine rejects no file."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     _lower(resource.RLIMIT_CPU, math.ceil(used.ru_utime + used.ru_stime + seconds) + 1)
     _lower(resource.RLIMIT_AS, _address_space() + memory)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
 
 
 def unbound() -> None:
     """Between files there is nothing that could take long."""
-    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def _lower(limit: int, value: int) -> None:

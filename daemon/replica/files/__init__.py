@@ -1,1 +1,0 @@
-"""What is read from the files of the replica: which changed, whether they are whole, and what they say."""

@@ -1,1 +1,0 @@
-"""What starts a pass over the replica, and what it has to look at."""

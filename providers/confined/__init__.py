@@ -1,0 +1,1 @@
+"""Child processes in which files of strangers are read: started, asked, confined, and ended."""

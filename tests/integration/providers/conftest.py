@@ -1,0 +1,18 @@
+"""One parser for the tests of a file: its child process reads all of them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest_asyncio
+
+from providers.parsing.parser import ChildParser
+from providers.ports import Parser
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def parser() -> AsyncIterator[Parser]:
+    """As the daemon has it."""
+    made = ChildParser()
+    yield made
+    await made.close()
