@@ -49,7 +49,7 @@ def arguments(description: str) -> argparse.ArgumentParser:
 def database(url: str | None, model: Model = LOCAL) -> Iterator[str]:
     """A migrated database, embedded by this model, gone at the end if it was made here."""
     if url is not None:
-        asyncio.run(_migrate(url, model))
+        asyncio.run(prepare(url, model))
         yield url
         return
     with embedded(model) as server:
@@ -63,7 +63,7 @@ def embedded(model: Model = LOCAL, *, options: Mapping[str, str] | None = None) 
         server = EmbeddedPostgres(Path(folder), options=options)
         server.start()
         try:
-            asyncio.run(_migrate(server.socket_url, model))
+            asyncio.run(prepare(server.socket_url, model))
             yield server
         finally:
             server.stop()
@@ -81,7 +81,8 @@ def family(pid: int) -> float:
     return cpu(pid) + sum(cpu(int(child)) for child in children)
 
 
-async def _migrate(url: str, model: Model) -> None:
+async def prepare(url: str, model: Model = LOCAL) -> None:
+    """Migrates an empty database for this model."""
     connection = await asyncpg.connect(url)
     await migrate(
         connection, dimensions=model.dimensions, embedder=model.embedder, instructions=model.instructions

@@ -24,17 +24,24 @@ WRITE = """
 with given as materialized (
     select * from unnest($1::uuid[], $2::vector[]) as n(id, embedding)
 ), locked as materialized (
-    select c.id, c.agent_id, c.message, c.user_id, c.session_id from public.agent_commands c
+    select c.id, c.agent_id, c.message, c.user_id,
+           jsonb_build_object('exclude_session', c.session_id) as session,
+           jsonb_build_object('exclude_session', c.session_id) || (c.metadata -> 'context_options') as options
+    from public.agent_commands c
     where c.id = any($1) and c.status = 'pending'
     for no key update skip locked
 ), composed as materialized (
     select l.id, a.disabled_reason,
            case when a.enabled is distinct from false then memoryd.compose(
                l.agent_id, l.message, l.user_id, false, g.embedding, l.id,
-               memoryd.conditions_of(jsonb_build_object('exclude_session', l.session_id))) end as made
+               memoryd.conditions_of(o.fit)) end as made
     from locked l
     join given g using (id)
     left join public.agents a on a.agent_id = l.agent_id
+    -- They were checked at the insert; an update may have changed them since.
+    cross join lateral (
+        select case when jsonb_typeof(l.options) = 'object' and f.fault is null then l.options else l.session end as fit
+        from memoryd.fault_of_options('context', coalesce(l.options, '{}'), 'build_context') f) o
 ), quoted as (
     insert into memoryd.quotes as q (command_id, row_ids, hashes)
     select w.id, (w.made).row_ids, (w.made).hashes from composed w where (w.made).row_ids <> '{}'

@@ -73,8 +73,9 @@ where r.id = a.id
 """
 
 # An answer is a copy of texts of others. An erasure waits until the answer is committed, and then also erases from the answer.
-# After this lock is taken, what earlier erasures erased is no longer found.
-BLOCK_ERASURES = "select memoryd.block_erasures()"
+# An answer does not wait for an erasure, which somebody may leave open: see memoryd.try_to_block_erasures(). But for an export,
+# of which nothing is removed later.
+BLOCK_ERASURES = "select case when $1 then memoryd.block_erasures() else memoryd.try_to_block_erasures() end"
 
 FAIL = """
 update public.memory_requests
@@ -117,7 +118,7 @@ class RequestHandler:
             if erasure is not None:
                 await _erase(connection, erasure)
             else:
-                await _answer(connection, [r["id"] for r in well if r["id"] in mine], asked)
+                await _answer(connection, [r for r in well if r["id"] in mine], asked)
             # Last, so that an erasure that waits for the answers does not also wait for these requests.
             for refused in complaints.keys() & mine:
                 await connection.execute(FAIL, refused, complaints[refused])
@@ -136,14 +137,15 @@ class RequestHandler:
 
 
 async def _answer(
-    connection: AnyConnection, ids: Sequence[UUID], asked: Mapping[UUID, tuple[Vector | None, str | None]]
+    connection: AnyConnection, rows: Sequence[Any], asked: Mapping[UUID, tuple[Vector | None, str | None]]
 ) -> None:
-    if not ids:
+    if not rows:
         return
+    ids = [r["id"] for r in rows]
     embeddings, near = zip(*(asked.get(i, (None, None)) for i in ids), strict=True)
     try:
         async with connection.transaction():
-            await connection.execute(BLOCK_ERASURES)
+            await connection.execute(BLOCK_ERASURES, any(r["kind"] == "export" for r in rows))
             await connection.execute(ANSWER, ids, embeddings, near)
     except ERRORS_OF_THE_REQUEST as error:
         # Of several requests the worker finds the one that fails. A single one is answered with the error.

@@ -67,7 +67,8 @@ class NearestWords:
 
     def named(self) -> list[str]:
         """The words themselves, which were shown first, and all neighbours that are near enough."""
-        indexes = np.unique(self._index[self._similarity >= MIN_SIMILARITY])
+        # Not by np.unique(), which imports all of numpy.ma: each daemon would pay for that at its first new word.
+        indexes = np.flatnonzero(np.bincount(self._index[self._similarity >= MIN_SIMILARITY]))
         count = len(self._vectors)
         return self._names[:count] + [self._names[p] for p in indexes[indexes >= count].tolist()]
 

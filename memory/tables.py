@@ -100,14 +100,24 @@ class _View:
 
 
 def _views(names: Sequence[str], most: int) -> list[_View]:
-    """The columns in as many parts as it takes for the names of each to fit."""
+    """The columns in as many parts as it takes for the names of each to fit, of about the same length.
+
+    A part that is much shorter than the others would be found before them, whichever column is asked for.
+    """
+    fewest = _packed(names, most)
+    least = len(_head(names)) // len(fewest)
+    even = (_packed(names, size) for size in range(least, most, max(1, (most - least) // 20)))
+    return next((views for views in even if len(views) == len(fewest)), fewest)
+
+
+def _packed(names: Sequence[str], most: int) -> list[_View]:
+    """The columns in parts, as many in each as fit."""
     found: list[_View] = []
     first = last = 0
     while last < len(names):
-        first, head = last, ""
-        while last < len(names) and (
-            last == first or len(_head([*names[: first > 0], *names[first : last + 1]])) <= most
-        ):
+        first, size = last, len(_head(names[: last > 0]))
+        while last < len(names) and (last == first or size + len(names[last]) + 7 <= most):
+            size += len(names[last]) + 7
             last += 1
         head = _head([*names[: first > 0], *names[first:last]])
         found.append(_View(head, first, last if last < len(names) else None))

@@ -36,7 +36,7 @@ _JOINERS = re.compile(
     "[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200c\u200d\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a]"
 )
-# What may pass for a marker of the context block (memoryd.compose_context), whichever dashes it is drawn with.
+# What may pass for a marker of the context block (memoryd.compose), whichever dashes it is drawn with.
 _DRAWN = (
     r"-\u00b7\u2010-\u2012\u2020-\u2025\u2027\u203b\u2042\u2043\u204e-\u2051\u2055-\u205e\u2190-\u24ff"
     r"\u2580-\u2bff\u3030\u30fb\ufe63\uff0d_=~*#"

@@ -1,4 +1,4 @@
-"""A real Postgres for every test that needs one: a fresh, migrated database each, and real daemons on it.
+"""A real Postgres for every test that needs one: a migrated database, and real daemons on it.
 
 All of it belongs to a plain owner (tests/support/database/owners.py), and tests and daemons connect as this owner. Each such
 test runs on every server that `tests/support/database/servers.py` names.

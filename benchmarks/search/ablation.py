@@ -93,11 +93,7 @@ PARTS = (
         "messages beside",
         [
             Edit("lexical_scores", "least(b.top, b.has * r.share)", "0::float8"),
-            Edit(
-                "candidates",
-                "|| memoryd.messages_beside(p_request, worded[1:60] || nearest[1:20])",
-                "",
-            ),
+            Edit("candidates", "|| nearest || beside", "|| nearest"),
         ],
     ),
     Part(

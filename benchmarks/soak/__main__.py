@@ -2,7 +2,8 @@
 
     python -m benchmarks.soak --seconds 240 --seed 1
 
-Exit code 1 when a promise was broken. The seed decides the texts and the order of faults, not their exact moments.
+All of it works as a plain owner, as on a managed Postgres; the faults alone are a superuser's. Exit code 1 when a promise was
+broken. The seed decides the texts and the order of faults, not their exact moments.
 """
 
 from __future__ import annotations
@@ -16,16 +17,19 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 
-from benchmarks.harness import arguments, embedded, percentiles, report
+from benchmarks.harness import arguments, embedded, percentiles, prepare, report
 from benchmarks.soak.account import account
 from benchmarks.soak.faults import Daemons, Faults
 from benchmarks.soak.ledger import Ledger
 from benchmarks.soak.writers import BROKEN, Writers
 from daemon.embedded.server import EmbeddedPostgres
+from tests.support.database.owners import as_role, make_owner
 
+OWNER = "keeper"
 SETTINGS = {"dream_idle_hours": "0.001"}
 DRAIN_SECONDS = 600.0
 WAITING = "select count(*) from memoryd.jobs"
@@ -58,28 +62,28 @@ async def soak(
     folder: Path,
 ) -> tuple[dict[str, object], dict[str, object]]:
     """The figures, and what is wrong."""
+    url = await _owned(server.tcp_url)
     ledger = Ledger(random.Random(seed))
-    writers = Writers(lambda: server.socket_url, ledger, seed)
+    writers = Writers(url, ledger, seed)
     stopping = asyncio.Event()
     (folder / "backups").mkdir()
     with log.open("ab") as stream:
-        processes = Daemons(server.socket_url, stream, SETTINGS | {"trail_key": f"file:{folder / 'key'}"})
+        processes = Daemons(url, stream, SETTINGS | {"trail_key": f"file:{folder / 'key'}"})
         await processes.command("anchors", "new-key", str(folder / "key"))
         processes.start(daemons)
-        faults = Faults(server, processes, random.Random(seed), folder / "backups")
+        faults = Faults(server, url, processes, random.Random(seed), folder / "backups")
         try:
             writing = asyncio.create_task(writers.run(write_pause))
             failing = asyncio.create_task(faults.run(stopping, fault_pause))
-            watching = asyncio.create_task(_watch_slow(server, log))
+            watching = asyncio.create_task(_watch_slow(url, log))
             await asyncio.sleep(seconds)
             stopping.set()
-            watching.cancel()
-            await failing
             writers.stop()
-            await writing
+            watching.cancel()
+            await asyncio.gather(failing, writing)
             processes.replace_dead()
-            drained = await _drain(server)
-            connection = await asyncpg.connect(server.socket_url)
+            drained = await _drain(url)
+            connection = await asyncpg.connect(url)
             wrong = await account(connection, ledger)
             if drained is None:
                 left = await connection.fetch("select topic, count(*) from memoryd.jobs group by 1")
@@ -112,12 +116,27 @@ async def soak(
     return figures, wrong
 
 
-async def _watch_slow(server: EmbeddedPostgres, log: Path) -> None:
+async def _owned(admin: str) -> str:
+    """A migrated database of a plain owner; its URL."""
+    await make_owner(admin, OWNER)
+    connection = await asyncpg.connect(admin)
+    await connection.execute(f"create database soak owner {OWNER}")
+    await connection.close()
+    soaked = urlunsplit(urlsplit(admin)._replace(path="/soak"))
+    connection = await asyncpg.connect(soaked)
+    await connection.execute("create extension vector with schema public")
+    await connection.close()
+    url = as_role(soaked, OWNER)
+    await prepare(url)
+    return url
+
+
+async def _watch_slow(url: str, log: Path) -> None:
     """Writes to the log, every few seconds, which statements of clients take long, until cancelled."""
     while True:
         await asyncio.sleep(SLOW_SECONDS)
         with contextlib.suppress(*BROKEN):
-            connection = await asyncpg.connect(server.socket_url, timeout=5)
+            connection = await asyncpg.connect(url, timeout=5)
             try:
                 slow = await connection.fetch(SLOW, SLOW_SECONDS)
             finally:
@@ -126,12 +145,12 @@ async def _watch_slow(server: EmbeddedPostgres, log: Path) -> None:
                 stream.writelines(f'{row[0][:-1]}, "level": "warning"}}\n' for row in slow)
 
 
-async def _drain(server: EmbeddedPostgres) -> float | None:
+async def _drain(url: str) -> float | None:
     """Seconds until nothing is left to do; None when that takes too long."""
     began = time.perf_counter()
     while time.perf_counter() - began < DRAIN_SECONDS:
         with contextlib.suppress(*BROKEN):
-            connection = await asyncpg.connect(server.socket_url, timeout=5)
+            connection = await asyncpg.connect(url, timeout=5)
             try:
                 while time.perf_counter() - began < DRAIN_SECONDS:
                     if await connection.fetchval(WAITING) == 0:

@@ -92,8 +92,11 @@ class Daemons:
 class Faults:
     """One after the other, by lot, until stopped."""
 
-    def __init__(self, server: EmbeddedPostgres, daemons: Daemons, dice: Random, backups: Path) -> None:
+    def __init__(
+        self, server: EmbeddedPostgres, url: str, daemons: Daemons, dice: Random, backups: Path
+    ) -> None:
         self._server = server
+        self._url = url
         self._backups = backups
         self._daemons = daemons
         self._dice = dice
@@ -137,7 +140,7 @@ class Faults:
         row = uuid4()
         while True:
             with contextlib.suppress(*BROKEN):
-                connection = await asyncpg.connect(self._server.socket_url, timeout=5, command_timeout=5)
+                connection = await asyncpg.connect(self._url, timeout=5, command_timeout=5)
                 try:
                     await connection.execute(ASK, row)
                     while not await connection.fetchval(ANSWERED, row):
@@ -173,7 +176,7 @@ class Faults:
         connection.terminate()
 
     async def _hold_rows(self) -> None:
-        connection = await asyncpg.connect(self._server.socket_url, timeout=5)
+        connection = await asyncpg.connect(self._url, timeout=5)
         try:
             await connection.execute("begin; set local lock_timeout = '2s'")
             await connection.execute(self._dice.choice(LOCK))

@@ -44,7 +44,7 @@ ANCHOR = "insert into memory_anchors (id, agent_id, category, payload) values ($
 class Writers:
     """All of them; `run` goes on until `stop`."""
 
-    def __init__(self, url: Callable[[], str], ledger: Ledger, seed: int) -> None:
+    def __init__(self, url: str, ledger: Ledger, seed: int) -> None:
         self._url = url
         self._ledger = ledger
         self._corpus = Corpus(seed)
@@ -79,7 +79,7 @@ class Writers:
         while not self._stopping.is_set():
             try:
                 if connection is None or connection.is_closed():
-                    connection = await asyncpg.connect(self._url(), timeout=5, command_timeout=CALL_SECONDS)
+                    connection = await asyncpg.connect(self._url, timeout=5, command_timeout=CALL_SECONDS)
                 await step(connection)
             except BROKEN:
                 self._ledger.broken += 1
@@ -243,7 +243,7 @@ class Writers:
             await connection.fetchval("select erase_user_memory($1)", user.id)
         except BROKEN:
             self._ledger.broken += 1
-            again = await asyncpg.connect(self._url(), timeout=5, command_timeout=CALL_SECONDS)
+            again = await asyncpg.connect(self._url, timeout=5, command_timeout=CALL_SECONDS)
             try:
                 await again.fetchval("select erase_user_memory($1)", user.id)
             finally:

@@ -41,7 +41,10 @@ def find_program(name: str, server: int) -> Path:
 
 async def run_on(url: str, program: Path, *arguments: str, output: IO[bytes] | None = None) -> None:
     """Runs a program on a database, until it ends or this task does. Ctrl-C is for memoryd. Raises BackupError."""
-    shown, environment = without_password(url)
+    try:
+        shown, environment = without_password(url)
+    except ValueError as error:
+        raise BackupError(str(error)) from None
     # A restore makes the big indexes again, which may not fit into the server's setting.
     options = f"{environment.get('PGOPTIONS', '')} -c maintenance_work_mem={BUILD_MEMORY}".strip()
     process = await asyncio.create_subprocess_exec(

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import asyncpg
 
+from daemon.db.migrator import READ_SETTING, WRITE_SETTINGS
 from daemon.db.plan import MigrationError
 from providers.local_embedder import NAME
 from providers.local_tokens import Token, fingerprint, read_tokens
@@ -25,14 +26,7 @@ _READY = "select to_regclass('memoryd.tokens') is not null"
 _WANTED = (
     "select value #>> '{}' from memoryd.settings where key = 'embedder' and getdatabaseencoding() = 'UTF8'"
 )
-_LOADED = "select value #>> '{}' from memoryd.settings where key = $1"
 _LOCK = "lock table memoryd.tokens in share row exclusive mode"
-_SAVE = """
-insert into memoryd.settings (key, value)
-values ($1, $2)
-on conflict (key) do update
-set value = excluded.value, updated_at = now()
-"""
 _ROWS = 1_000
 _BEGIN = b"PGCOPY\n\xff\r\n\0" + struct.pack(">ii", 0, 0)
 _END = struct.pack(">h", -1)
@@ -42,7 +36,7 @@ async def tokens_are_missing(connection: asyncpg.Connection) -> bool:
     """Whether the database has the local embedder, and not its tokens as installed. Raises MigrationError."""
     if not await connection.fetchval(_READY) or await connection.fetchval(_WANTED) != NAME:
         return False
-    return bool(await connection.fetchval(_LOADED, KEY) != await _fingerprint())
+    return bool(await connection.fetchval(READ_SETTING, KEY) != await _fingerprint())
 
 
 async def load_tokens(connection: asyncpg.Connection) -> bool:
@@ -67,7 +61,7 @@ async def load_tokens(connection: asyncpg.Connection) -> bool:
             format="binary",
             timeout=SECONDS,
         )
-        await connection.execute(_SAVE, KEY, json.dumps(await _fingerprint()))
+        await connection.execute(WRITE_SETTINGS, [KEY], [json.dumps(await _fingerprint())])
     await connection.execute("analyze memoryd.tokens")
     return True
 

@@ -9,9 +9,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from daemon.elsewhere.items import UNKNOWN, Command, Conversation, Item, LeftOut, Memory, Message
+from daemon.elsewhere.items import UNKNOWN, Command, Conversation, Item, LeftOut, Memory, Message, System
 from daemon.elsewhere.records import ExportError
-from daemon.elsewhere.sources import System, items_of
+from daemon.elsewhere.sources import items_of
 from providers.confined.child import serve
 from providers.confined.confinement import bound, unbound
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from enum import StrEnum
 from hashlib import sha256
 from typing import Any
 
@@ -21,8 +22,25 @@ LONGEST_TEXT = 10_000_000
 LONGEST_METADATA = 1_000_000
 DEEPEST = 50
 """Levels of metadata; the database allows 64, of which some are ours."""
+BATCH_LENGTH = 4_000_000
+"""Characters of rows that are sent at once; a longer row is sent by itself."""
 MILLISECONDS = 1e11
 """From here on a number is a time in milliseconds: as seconds it would be the year 5138."""
+
+
+class System(StrEnum):
+    """Where memories come from."""
+
+    MEM0 = "mem0"
+    LETTA = "letta"
+    GRAPHITI = "graphiti"
+    ZEP = "zep"
+    LANGMEM = "langmem"
+    CLAUDE_MEM = "claude-mem"
+    CHATGPT = "chatgpt"
+    CLAUDE = "claude"
+    MARKDOWN = "markdown"
+    COMMANDS = "commands"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +106,24 @@ class LeftOut:
 
 Item = Memory | Conversation | Message | Command | LeftOut
 Items = Iterator[Item]
+
+
+class UnknownFormError(ValueError):
+    """A record of a form that its reader does not know: `guarded` leaves it out."""
+
+
+def batches(lines: Iterable[str], *, rows: int) -> Iterator[str]:
+    """Rows of JSON, a line each, as arrays: of this many rows at most, and of one longer row alone."""
+    batch: list[str] = []
+    length = 0
+    for line in lines:
+        if batch and (len(batch) >= rows or length + len(line) > BATCH_LENGTH):
+            yield f"[{','.join(batch)}]"
+            batch, length = [], 0
+        batch.append(line)
+        length += len(line)
+    if batch:
+        yield f"[{','.join(batch)}]"
 
 
 def guarded(what: str, items: Items) -> Items:

@@ -14,9 +14,9 @@ from contextlib import aclosing
 from typing import Any, BinaryIO
 
 from daemon.elsewhere.child import LONGEST_LINE, item_of
-from daemon.elsewhere.items import Item
+from daemon.elsewhere.items import Item, System
 from daemon.elsewhere.records import SQLITE, ExportError
-from daemon.elsewhere.sources import System, files_in
+from daemon.elsewhere.sources import files_in
 from daemon.ingest.files import modified_of, opened
 from providers.confined.frames import GarbageError
 from providers.confined.process import Child, command_of

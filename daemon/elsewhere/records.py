@@ -7,6 +7,7 @@ says where. A record that cannot be read is None. Of SQLite only tables are read
 from __future__ import annotations
 
 import json
+import os
 import re
 import sqlite3
 from collections.abc import Generator, Iterator, Mapping
@@ -198,7 +199,13 @@ _NAMES = "select name, iif(type = 'table' and rootpage > 0, sql, '') from sqlite
 
 def _opened(path: Path) -> sqlite3.Connection:
     with path.open("rb") as file:
-        wal = file.read(20)[18:] == WAL
+        head = file.read(100)
+        size = file.seek(0, os.SEEK_END)
+    wal = head[18:20] == WAL
+    # Its pages, where the program that wrote them has counted them. What is missing would be read as empty.
+    page, pages = int.from_bytes(head[16:18], "big"), int.from_bytes(head[28:32], "big")
+    if head[24:28] == head[92:96] and size < pages * (65536 if page == 1 else page):
+        raise sqlite3.DatabaseError("it is cut off")
     beside = path.with_name(f"{path.name}-wal")
     # A file of which nothing stands beside it is read without the files that SQLite would make there.
     alone = wal and not (beside.exists() and beside.stat().st_size > 0)

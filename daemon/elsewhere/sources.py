@@ -7,12 +7,11 @@ import re
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from daemon.elsewhere.items import Items, LeftOut, guarded
+from daemon.elsewhere.items import UNKNOWN, Items, LeftOut, System, guarded
 from daemon.elsewhere.records import NO_TABLE, ExportError, from_json, from_sqlite
 from daemon.elsewhere.rivals import (
     chatgpt,
@@ -29,21 +28,6 @@ from daemon.elsewhere.rivals import (
 from daemon.ingest.files import walk
 from providers.decoding import decode
 from providers.ports import Unreadable
-
-
-class System(StrEnum):
-    """Where memories come from."""
-
-    MEM0 = "mem0"
-    LETTA = "letta"
-    GRAPHITI = "graphiti"
-    ZEP = "zep"
-    LANGMEM = "langmem"
-    CLAUDE_MEM = "claude-mem"
-    CHATGPT = "chatgpt"
-    CLAUDE = "claude"
-    MARKDOWN = "markdown"
-    COMMANDS = "commands"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +71,8 @@ def items_of(system: System, name: str, modified: str, content: bytes | Path) ->
     for section, record in found:
         if section == NO_TABLE:
             yield LeftOut("table", NO_TABLE)
+        elif not isinstance(record, dict):
+            yield LeftOut(section or "record", UNKNOWN)
         else:
             yield from guarded(section or "record", reader.items(section, record))
 

@@ -23,6 +23,7 @@ from daemon.elsewhere.items import (
     LeftOut,
     Memory,
     Message,
+    batches,
     storable,
     text_of,
     time_of,
@@ -33,8 +34,6 @@ from memory.text import is_blank
 TABLES = ("memories", "conversations", "messages", "commands")
 IN_MEMORY = 16_000_000
 BATCH_ROWS = 1000
-BATCH_LENGTH = 4_000_000
-"""Characters of rows that are sent at once; a longer row is sent by itself."""
 SHARED = "_shared"
 """No agent: memories under this name are every agent's."""
 INTEGERS = range(-(2**31), 2**31)
@@ -85,18 +84,8 @@ class Spool:
 
     def batches(self, table: str) -> Iterator[str]:
         """The rows of a table in their order, as JSON arrays."""
-        file = self._files[table]
-        file.seek(0)
-        batch: list[str] = []
-        length = 0
-        for line in file:
-            if batch and (len(batch) >= BATCH_ROWS or length + len(line) > BATCH_LENGTH):
-                yield f"[{','.join(batch)}]"
-                batch, length = [], 0
-            batch.append(line)
-            length += len(line)
-        if batch:
-            yield f"[{','.join(batch)}]"
+        self._files[table].seek(0)
+        return batches(self._files[table], rows=BATCH_ROWS)
 
     def _write(self, table: str, row: dict[str, Any]) -> None:
         key, said = row["id"], hash(row.get("content"))

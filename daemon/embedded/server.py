@@ -144,10 +144,6 @@ class EmbeddedPostgres:
             self._stop("fast")
             self._start(folder)
 
-    def kill(self) -> None:
-        """Immediate shutdown, as a crash would: for tests of recovery."""
-        self.stop("immediate")
-
     # --- How.
 
     @contextmanager

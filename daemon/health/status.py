@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from pydantic import TypeAdapter
+
 from daemon.activity import BYTES_A_DAY
 from daemon.db.functions import AppliedFile
 from daemon.db.plan import schema_trouble
@@ -208,25 +210,8 @@ async def read_status(reader: Reader) -> Status:
     read: dict[str, Any] = json.loads(await reader.fetchval(READ, silence()))
     ledger = [(version, name, checksum) for version, name, checksum in read["migrations"] or ()]
     files = read["function_files"] or {}
-    return Status(
-        database=read["database"],
-        postgres=read["postgres"],
-        standby=None if read["standby"] is None else Standby(**read["standby"]),
-        schema_version=max((version for version, _, _ in ledger), default=0),
-        schema_trouble=schema_trouble(ledger, {name: AppliedFile(**row) for name, row in files.items()}),
-        daemons=tuple(DaemonRow(**row) for row in read["daemons"]),
-        queue=tuple(QueuedTopic(**row) for row in read["queue"]),
-        lag_seconds=read["lag_seconds"],
-        dead=tuple(DeadTopic(**row) for row in read["dead"]),
-        memories=read["memories"],
-        commands=read["commands"],
-        agents=read["agents"],
-        associations=read["associations"],
-        insights=read["insights"],
-        anchors=read["anchors"],
-        anchors_signed=read["anchors_signed"],
-        dream=None if read["dream"] is None else LastDream(**read["dream"]),
-        size=Size(**read["size"]),
-        unindexed=read["unindexed"],
-        unembedded=read["unembedded"],
-    )
+    computed = {
+        "schema_version": max((version for version, _, _ in ledger), default=0),
+        "schema_trouble": schema_trouble(ledger, {name: AppliedFile(**row) for name, row in files.items()}),
+    }
+    return TypeAdapter(Status).validate_python(read | computed)

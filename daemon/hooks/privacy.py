@@ -17,10 +17,15 @@ ALWAYS = (
 )  # fmt: skip
 EVERYTHING = frozenset({"*", "/*", "**", "./*"})
 
-# A tag in any case, with spaces and attributes, in wide letters' brackets, or escaped.
+# A tag in any case, with spaces and attributes, in wide letters or brackets, or escaped.
+_OPENS = r"(?:[<\uff1c\ufe64\u2039\u3008]|&(?:amp;)?lt;|&#0*60;|&#x0*3c;|\\u003c|%3c)"
+_CLOSES = r"(?:[>\uff1e\ufe65\u203a\u3009]|&(?:amp;)?gt;|&#0*62;|&#x0*3e;|\\u003e|%3e)"
 PRIVATE = re.compile(
-    r"(?i)(?:[<\uff1c\ufe64]|&lt;)\s{0,20}(/?)\s{0,20}private(?![\w-])(?:[^<>\uff1e\n]{0,200}?(?:[>\uff1e\ufe65]|&gt;)|\s{0,20}>)?"
+    rf"(?i){_OPENS}\s{{0,20}}(\\?/|%2f)?\s{{0,20}}private(?![\w-])"
+    rf"(?:[^<>\uff1e\n]{{0,200}}?{_CLOSES}|\s{{0,20}}>)?"
 )
+LETTERS = {**{c + 0xFEE0: chr(c) for c in range(0x21, 0x7F)}, 0x3000: " "}
+"""Wide letters, as some keyboards write them, and those that are meant."""
 KEY_BLOCK = re.compile(
     r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY.*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----|\Z)", re.DOTALL
 )
@@ -43,22 +48,28 @@ TOKENS = re.compile(
 )
 # What stands where a credential would: a variable, a call, a word of a manual.
 PLAIN = re.compile(
-    r"(?i)[/~$<{*%:-]|(?:id|type|env)=|\.\.\.|\[|x{3}|[a-z_]\w{0,40}[.(\[]|(?:process|os|settings|config|self|this)\b"
-    r"|(?:an?|and|any|are|as|at|be|by|can|for|from|get|has|if|in|is|it|may|means|must|my|needs|no|not|of|on|or|see|should|takes"
+    r"(?i)[/~$<{*%:-]|(?:id|type|env)=|\.\.\.|\[|x{3}|[a-z_]\w{0,40}(?:\.\w|[(\[])|(?:process|os|settings|config|self|this)\b"
+    r"|(?:an?|and|any|are|as|asks|at|be|by|can|directive|for|from|get|has|if|in|is|it|may|means|must|my|needs|no|not|of|on|or|see|should|takes"
     r"|that|the|this|to|wants|was|when|where|which|will|with|your?|basic|bearer|bool|bytes|changed?|changeme|disabled|empty"
     r"|enabled|encrypted|example|expired|false|field|flag|forgotten|hashed|hidden|incorrect|int|invalid|mandatory|missing"
     r"|needed|nil|none|null|option|optional|passw(?:or)?d|placeholder|protected|redacted|required|reset|rotated|secret|str|strict"
     r"|string|text|token|true|undefined|unknown|unset|value|wrong)(?![^\s\"'`,.;:!?)\]}&])"
 )
 _LOGIN = (
-    r"(?:pass(?:word|wd|phrase|code|wort)s?|kennwort|contrase\u00f1a|mot de passe|senha|wachtwoord|parola"
-    r"|\u043f\u0430\u0440\u043e\u043b\u044c|\u5bc6\u7801|\u5bc6\u78bc|\u30d1\u30b9\u30ef\u30fc\u30c9"
+    r"(?:pass(?:word|wd|phrase|code|wort|ord)s?|kennwort|contrase\u00f1a|clave|mot de passe|senha|wachtwoord|parol[a\u0103]"
+    r"|has\u0142o|heslo|\u015fifre|l\u00f6senord|adgangskode|salasana|jelsz\u00f3|m\u1eadt kh\u1ea9u"
+    r"|\u03ba\u03c9\u03b4\u03b9\u03ba\u03cc\u03c2"
+    r"|\u043f\u0430\u0440\u043e\u043b\u044c|\u5bc6\u7801|\u5bc6\u78bc|\u53e3\u4ee4|\u30d1\u30b9\u30ef\u30fc\u30c9|\ube44\ubc00\ubc88\ud638"
+    r"|\u0643\u0644\u0645\u0629 \u0627\u0644(?:\u0645\u0631\u0648\u0631|\u0633\u0631)"
+    r"|\u05e1\u05d9\u05e1\u05de[\u05d4\u05ea]|\u092a\u093e\u0938\u0935\u0930\u094d\u0921"
     r"|(?<![a-z])(?:pw|pwd|psk|pass)|_pass|_secret)"
 )
 _KEYS = r"(?:api|secret|access|private|account|auth|master|encryption|license|service|shared|signing|storage)[ _-]?key"
-_NAME = rf"(?:{_LOGIN}|secret|token|{_KEYS})(?:[_-][\w.-]{{0,40}}|\d{{1,4}})?[\"']?"
-_SAYS = r"\s{0,3}(?:[:=]|:=|=>|\s-|\s?(?:is|ist|est|es|\u00e8|lautet|was|war)\b:?)\s{0,3}"
-_MIXED = r"(?=[^\s\"'`,;<>(){}&|]{0,64}[0-9])(?=[^\s\"'`,;<>(){}&|]{0,64}[a-z])[^\s\"'`,;<>(){}&|]"
+_NAME = rf"(?:{_LOGIN}|secret|token|{_KEYS})(?:[_-][\w.-]{{0,40}}|\d{{1,4}})?(?:\\?[\"'])?\]?"
+_IS = r"(?:(?:is|ist|est|es|\u00e8|\u00e9|to|lautet|was|war|er|\u00e4r|on|je)\b:?|\u662f|\u4e3a|\u70ba|\u306f|[\uc740\ub294])"
+_SAYS = rf"\*{{0,2}}\s{{0,3}}(?:[:=\uff1a\uff1d|]|:=|=>|\s-|\s?{_IS})\*{{0,2}}\s{{0,3}}"
+_ONE = r"[^\s\"'`,;<>(){}&|\u3002]"
+_MIXED = rf"(?={_ONE}{{0,64}}[0-9])(?={_ONE}{{0,64}}[a-z]){_ONE}"
 _REST = r"[^\n|;&]{0,200}?\s"
 LOGIN_IN_URL = re.compile(
     r"(?i)(://)[^\s/\"'`<>]{0,200}:(?!(?:passw(?:or)?d|pass|pw|secret|x{3,}|\.{3})@|[$*%{])[^\s/\"'`<>]{1,200}@"
@@ -78,26 +89,39 @@ FORMS = (
     r"(://)(?=[\w-]{0,60}\d)[\w-]{20,200}(?=@)",
     # Command lines
     rf"(\s--?[\w-]{{0,40}}(?:passw(?:or)?d|passphrase|pass|secret|token|{_KEYS}|auth)[= ][\"']?)([^\s\"']{{3,200}})",
-    r"((?:\s-u|\bhttps?\s-a|-user)[= ]?[\"']?[^\s:\"']{1,60}:)(?!\$)[^\s\"']{1,200}",
+    rf"((?:\b(?:curl|ab|xh)\b{_REST}-[a-z]{{0,8}}u|\bhttps?\s-a|-user)[= ]?[\"']?[^\s:\"']{{1,60}}:)(?!\$)[^\s\"']{{1,200}}",
+    rf"(\bcurl\b{_REST}(?:-b|--cookie)[= ][\"']?[^\s=\"';]{{1,60}}=)[^\s\"']{{4,400}}",
+    rf"(\b(?:sqlplus|sqlcl|expdp|impdp|sqlldr|rman)\b{_REST}[\w$#]{{1,60}}/|\bjdbc:oracle:\w{{1,9}}:[^\s/@]{{1,60}}/)[^\s@/\"']{{3,100}}",
+    r"(\b[\w.-]{1,60}[/\\][\w.-]{1,60}:)[^\s@:/\"']{3,100}(?=[\"']?@(?!sha))",
+    rf"(\blftp\b{_REST}-u\s{{0,2}}[\"']?[^\s,\"']{{1,60}},)[^\s\"']{{3,200}}",
+    rf"(\bsnmp\w{{2,12}}\b{_REST}(?-i:-A)\s{{0,2}}[\"']?)[^\s\"']{{3,200}}",
+    rf"(\bsnmp\w{{2,12}}\b{_REST}(?-i:-X)\s{{0,2}}[\"']?)[^\s\"']{{3,200}}",
+    r"(\s--from-literal[= ][\"']?[\w.-]{1,60}=)([^\s\"']{3,400})",
+    r"(\s-(?:pwd?|-password-command[= ][\"']?echo)[= ][\"']?)([^\s\"']{3,200})",
+    r"(\bpasswd\b[^\n]{0,60}<<<\s?[\"']?)[^\s\"']{3,200}",
     r"(\s(?:-u|--?user(?:name)?)[ =][\"']?[\w.@-]{1,60}[\"']?\s{1,3}-p\s{1,3}[\"']?)([^\s\"']{3,200})",
     rf"(\b(?:mysql|mariadb)[\w-]{{0,10}}\b{_REST}-p[\"']?)(?![\s\"'])[^\s\"']{{1,200}}",
     rf"(\b(?:sshpass|7z\w?|rar|(?:docker|podman|az|registry)\s+login|mongo\w{{0,8}})\b{_REST}-p\s?[\"']?)([^\s\"']{{3,200}})",
     (
         rf"(\b(?:redis-cli\b{_REST}-a|ldap[a-z]{{3,10}}\b{_REST}-w|openssl\s[a-z0-9-]{{3,20}}\b{_REST}-k"
-        rf"|(?:sqlcmd|zip)\b{_REST}(?-i:-P)|useradd\b{_REST}-p|ssh-keygen\b{_REST}-N|rabbitmqctl\s(?:add_user|change_password)\s\S{{1,60}}"
-        r"|requirepass|masterauth|rootpw|\w{1,30}_pw|login\s{1,3}\S{1,100}\s{1,3}password)\s{1,3}[\"']?)([^\s\"']{3,200})"
+        rf"|(?:sqlcmd|bcp|(?:un)?zip|mosquitto_\w{{3}}|ipmitool)\b{_REST}(?-i:-P)|useradd\b{_REST}-p|ssh-keygen\b{_REST}-N|rabbitmqctl\s(?:add_user|change_password)\s\S{{1,60}}"
+        r"|wpa_passphrase\s\S{1,60}|nmcli\s[^\n]{1,100}\spassword|rclone\sobscure|vault\slogin"
+        r"|requirepass|masterauth|rootpw(?:\s--\w{1,20})?|\w{1,30}_pw|login\s{1,3}\S{1,100}\s{1,3}password)\s{1,3}[\"']?)([^\s\"']{3,200})"
     ),
     r"(\bhtpasswd\s{1,3}-\w{0,5}b\w{0,5}\s{1,3}\S{1,200}\s{1,3}\S{1,100}\s{1,3}[\"']?)[^\s\"']{1,200}",
     rf"(\bsmbclient\b{_REST}-U\s{{0,3}}[^\s%]{{1,100}}%)[^\s\"']{{1,200}}",
     r"(\bnet\s{1,3}user?\s[^\n]{0,200}?\s)[^\s\"'/\\]{4,200}(?=\s{1,3}/(?:user:|add))",
-    r"(\becho\s{1,3}[\"']?)[^\s\"'|$]{3,200}(?=[\"']?\s{0,3}\|\s{0,3}(?:sudo\s[^\n]{0,40}-\w{0,5}S\b|(?:sudo\s)?chpasswd))",
+    r"(\b(?:echo|printf)\s{1,3}[\"']?)[^\s\"'|$]{3,200}(?=[\"']?\s{0,3}\|\s{0,3}(?:sudo\s[^\n]{0,40}-\w{0,5}(?-i:S)\b|(?:sudo\s)?(?:ch)?passwd))",
     r"(\s/p(?:ass)?:|\bpass:)(?=\S{0,40}[a-z])[^\s\"']{4,200}",
     r"(\bConvertTo-SecureString\s(?:-String\s)?[\"'])[^\"'\n]{3,300}",
-    rf"(\b(?:ENV|setx|setenv|config(?:ure)?\sset)\s{{1,3}}[\w./:-]{{0,60}}?(?:{_NAME}|key\w{{0,40}})\s{{1,3}})([^\s\"'`,;<>(){{}}&|]{{4,500}})",
+    rf"(\b(?:ENV|setx|setenv|config(?:ure)?\s(?:set|create\s[^\n]{{1,200}}?))\s{{1,3}}[\w./:-]{{0,60}}?(?:{_NAME}|key\w{{0,40}})\s{{1,3}})([^\s\"'`,;<>(){{}}&|]{{4,500}})",
     # Names and values
     rf"(<{_NAME}>)[^<\n]{{3,300}}(?=</)",
-    rf"({_NAME}{_SAYS}[\"'`])(?![$<{{*]|[\"'`]{{2}})[^\"'`\n]{{4,300}}(?=[\"'`])",
-    r"(\b(?:identified by|password)\s{1,3}')[^'\n]{3,300}(?=')",
+    rf"({_NAME}{_SAYS}\\?[\"'`])(?![$<{{*]|[\"'`]{{2}})[^\"'`\n]{{4,300}}(?=[\"'`])",
+    r"(\b(?:identified by|password(?:\sfor\s[^\n=]{1,80}=)?)\s{1,3}([\"']))[^\"'\n]{3,300}(?=\2)",
+    rf"(\b(?:identified by|secret(?:_access)?_key)\s{{1,3}}){_MIXED}{_ONE}{{5,99}}",
+    rf"(\b(?:set|put)env\([\"']\w{{0,60}}{_NAME},\s?[\"'])[^\"'\n]{{4,300}}",
+    rf"(\b(?:key|name)=[\"'][\w.:-]{{0,60}}{_NAME}\s{{1,3}}value=[\"'])[^\"'\n]{{4,300}}",
     rf"({_NAME}=)((?=\S{{0,64}}[a-z])[^\s\"'`,;<>(){{}}&|]{{4,300}}(?![(\[]))",
     (
         rf"({_LOGIN}(?:[_-][\w.-]{{0,40}}|\d{{1,4}})?[\"']?(?:\s(?:is|ist))?\s{{0,3}}(?:[:=]|\s-)\s{{1,3}})"
@@ -105,10 +129,14 @@ FORMS = (
     ),
     # After a word, what has a letter and a digit, as passwords have and words have not.
     (
-        rf"({_NAME}(?:\s[\w\u00c0-\u024f]{{1,20}}){{0,4}}{_SAYS}|\b(?:pw|password|token|secret)\s"
-        rf"|\bcredentials?:?\s[\w.@-]{{1,60}}\s?[/:]\s?)({_MIXED}{{6,300}})"
+        rf"({_NAME}(?:\s[\w\u00c0-\u024f]{{1,20}}){{0,4}}{_SAYS}"
+        rf"|\b(?:pw|password|token|secret|\u043f\u0430\u0440\u043e\u043b\u044c(?:\s\w{{1,3}}\s\w{{1,20}})?)\s"
+        rf"|\bcredentials?(?:\sare)?:?\s[\w.@-]{{1,60}}\s?[/:]\s?|\b(?:log|sign)\s?in\sas\s\S{{1,60}}\s(?:with|and)\s|(?-i:\bAUTH)\s)"
+        rf"({_MIXED}{_ONE}{{5,299}})"
     ),
-    rf"()\b{_MIXED}{{6,100}}(?=\sas\s(?:the\s|a\s|my\s)?password\b)",
+    r"(\b(?:log|sign)\s?in\s(?:with|as|using)\s[\w.@-]{1,60}:)([^\s\"']{4,200})",
+    rf"(\s[\w.@-]{{1,60}}\s?/\s?){_MIXED}{_ONE}{{5,99}}(?=\sto\s(?:log|sign)\s?in\b)",
+    rf"()\b{_MIXED}{_ONE}{{5,99}}(?=\sas\s(?:the\s|a\s|my\s)?password\b)",
     (
         r"((?-i:\b[A-Z0-9_]{0,60}(?:PASSWORD|PASSWD|PASS|PWD|SECRET|TOKEN|KEY)(?:[_0-9][A-Z0-9_]{0,40})?)=[\"']?)"
         r"(?![/~$\"'<*]|x{3})[^\s;&|\"']{4,500}"
@@ -142,7 +170,7 @@ def _without_private(text: str) -> str:
     """The text without what stands between the tags, also within each other; a tag that is not closed is up to the end."""
     kept = ""
     depth = at = 0
-    for tag in PRIVATE.finditer(text):
+    for tag in PRIVATE.finditer(text.translate(LETTERS)):
         if not tag[1]:
             kept += f"{text[at : tag.start()]}[private]" if depth == 0 else ""
             depth += 1

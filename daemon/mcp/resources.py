@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
+
+import mcp_types as types
 
 from daemon.mcp.answers import shortened
 from daemon.mcp.identity import Identity
@@ -35,27 +36,24 @@ where id = $3 and user_id is not distinct from $2 and (user_id is not null or ag
 """
 LISTS = {"memoryd://memories": MEMORIES, "memoryd://insights": INSIGHTS}
 ONE_OF = "memoryd://memories/"
-TEMPLATE = ONE_OF + "{id}"
-
-
-@dataclass(frozen=True, slots=True)
-class Described:
-    """A resource as it is listed."""
-
-    uri: str
-    name: str
-    description: str
-
-
-LISTED = (
-    Described(
-        "memoryd://memories",
-        "memories",
-        "The newest 100 memories of this agent (of a user: theirs), long ones cut.",
+JSON = "application/json"
+LISTED = [
+    types.Resource(
+        uri="memoryd://memories",
+        name="memories",
+        description="The newest 100 memories of this agent (of a user: theirs), long ones cut.",
+        mime_type=JSON,
     ),
-    Described("memoryd://insights", "insights", "The newest 100 insights that dreams drew from them."),
+    types.Resource(
+        uri="memoryd://insights",
+        name="insights",
+        description="The newest 100 insights that dreams drew from them.",
+        mime_type=JSON,
+    ),
+]
+TEMPLATE = types.ResourceTemplate(
+    uri_template=ONE_OF + "{id}", name="memory", description="One memory, whole.", mime_type=JSON
 )
-ONE_DESCRIBED = Described(TEMPLATE, "memory", "One memory, whole.")
 
 
 async def read_resource(connection: AnyConnection, who: Identity, uri: str) -> Any:

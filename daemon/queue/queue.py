@@ -339,22 +339,10 @@ def leases(jobs: Sequence[Job]) -> dict[str, int]:
 
 def _jobs(topic: str, rows: Sequence[Any]) -> list[Job]:
     now = time.monotonic()
-    jobs = [
-        Job(
-            id=r["id"],
-            topic=topic,
-            lane=r["lane"],
-            ref=r["ref"],
-            payload=None if r["payload"] is None else json.loads(r["payload"]),
-            attempt=r["attempt"],
-            snoozes=r["snoozes"],
-            solo_attempts=r["solo_attempts"],
-            created_at=r["created_at"],
-            token=r.get("token"),
-            made_at=now - r["age"],
-            claimed_at=now,
-        )
-        for r in rows
-    ]
-    jobs.sort(key=lambda j: (j.lane or "", j.id))
-    return jobs
+    jobs = []
+    for row in rows:
+        given = dict(row)
+        payload, age = given.pop("payload"), given.pop("age")
+        made = {"payload": None if payload is None else json.loads(payload), "made_at": now - age}
+        jobs.append(Job(topic=topic, claimed_at=now, **given, **made))
+    return sorted(jobs, key=lambda j: (j.lane or "", j.id))

@@ -11,6 +11,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
+from functools import partial
 
 from structlog.typing import FilteringBoundLogger
 
@@ -166,17 +167,8 @@ class Worker:
         topic = self.topic
         if self._stopping:
             return []
-        if topic.lanes:
-            return await queue.claim_lanes(
-                self._database,
-                topic.name,
-                lanes=topic.lanes,
-                limit=topic.batch,
-                seconds=self._claim_seconds,
-                max_attempts=self._max_attempts,
-                daemon=self._daemon,
-            )
-        return await queue.claim(
+        claim = partial(queue.claim_lanes, lanes=topic.lanes) if topic.lanes else queue.claim
+        return await claim(
             self._database,
             topic.name,
             limit=topic.batch,

@@ -119,7 +119,7 @@ def unreadable(path: Path | None, error: OSError | UnicodeDecodeError) -> str:
 
 
 def _whole(name: str, value: str) -> str:
-    return f"{name} is {value!r}: give the whole path, since this command may be started in any folder."
+    return f"{name} is {value[:200]!r}: give the whole path, since this command may be started in any folder."
 
 
 def variables_of_file() -> dict[str, str]:

@@ -171,7 +171,7 @@ def _sentence(error: dict[str, object]) -> str:
     shown = (
         "a secret value"
         if any(word in name.lower() for word in ("key", "url", "jwt", "token"))
-        else repr(error.get("input"))
+        else repr(str(error.get("input"))[:200])
     )
     field = Settings.model_fields.get(name)
     about = f" {field.description}" if field is not None and field.description else ""

@@ -26,6 +26,8 @@ def fault(environment: Mapping[str, str]) -> str | None:
     for name in PROTOCOLS:
         if given := environment.get(name, "").strip():
             if given != SPOKEN:
-                return f"{name} is {given}; memoryd speaks {SPOKEN}, which collectors take at port 4318."
+                return (
+                    f"{name} is {given[:200]}; memoryd speaks {SPOKEN}, which collectors take at port 4318."
+                )
             return None
     return None

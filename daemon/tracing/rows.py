@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
 from handlers.shared.ports import Job, Reader
@@ -141,7 +140,10 @@ async def traced_rows(reader: Reader, jobs: Sequence[Job]) -> dict[UUID, Traced]
             asked[query].append(job.ref)
     topic = jobs[0].topic
     return {
-        row["id"]: _traced(row, named=topic not in OTHER_WORK)
+        row["id"]: Traced(
+            **{name: value for name, value in row.items() if name != "id"}
+            | ({"operation": None} if topic in OTHER_WORK else {})
+        )
         for query, ids in asked.items()
         for row in await reader.fetch(statement(query), ids)
     }
@@ -155,14 +157,3 @@ select id, left(traceparent, {LONGEST_TRACEPARENT}) as traceparent,
 from ({query}) t
 where traceparent is not null
 """  # noqa: S608 - a constant of ours
-
-
-def _traced(row: Any, *, named: bool) -> Traced:
-    return Traced(
-        traceparent=row["traceparent"],
-        operation=row["operation"] if named else None,
-        agent_id=row["agent_id"],
-        session_id=row["session_id"],
-        record=row["record"],
-        count=row["count"],
-    )

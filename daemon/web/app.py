@@ -132,7 +132,8 @@ async def sign_in(request: Request) -> Response:
     in_link = request.method != "POST" and (web.guard.kind != "token" or is_from_elsewhere(request))
     if not secret or in_link:
         return page(request, "sign_in.html", kind=web.guard.kind, then=then, wrong=None)
-    cookie = web.guard.begin(secret)
+    # A wrong link counts for nothing: whoever sent the browser there cannot guess 32 random bytes.
+    cookie = web.guard.begin(secret, counts=request.method == "POST")
     if cookie is None:
         closed = web.guard.is_closed()
         web.log.warning("web_sign_in_refused", closed=closed)

@@ -10,11 +10,10 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Generic, TypeVar
 
-import asyncpg
 from structlog.typing import FilteringBoundLogger
 
-from daemon.db.errors import DATABASE_FAULTS, is_gone, is_outage
 from daemon.logs import describe, frames
+from daemon.web.errors import fault_of_the_database
 
 Result = TypeVar("Result")
 
@@ -65,21 +64,11 @@ class Background(Generic[Result]):
         try:
             self.result, self.trouble = await work(), None
         except Exception as error:  # noqa: BLE001 - the reader is told, and the log has the place
-            self.result, self.trouble = None, explain(error) or _fault_of_the_database(error)
+            _, fault = fault_of_the_database(error) or (500, None)
+            self.result, self.trouble = None, explain(error) or fault
             if self.trouble is None:
                 self.trouble = "This has failed. The log of memoryd web says where."
                 self._log.error("web_work_failed", work=self._name, error=describe(error), at=frames(error))
         self.ended_at = datetime.now(UTC)
         took = 0.0 if self.began_at is None else (self.ended_at - self.began_at).total_seconds()
         self._log.info("web_work_done", work=self._name, ms=round(took * 1000), ok=self.trouble is None)
-
-
-def _fault_of_the_database(error: Exception) -> str | None:
-    """Its sentence; None where the error is none, but ours."""
-    if isinstance(error, asyncpg.QueryCanceledError):
-        return "The database took too long for this page. Ask for less, or later."
-    if isinstance(error, asyncpg.InsufficientPrivilegeError):
-        return "You may not do this. Nothing was changed."
-    if isinstance(error, DATABASE_FAULTS) and (is_gone(error) or is_outage(error)):
-        return "The database does not answer. Load this page again in a moment."
-    return None

@@ -49,8 +49,24 @@ def refusal(request: Request, status: int, sentence: str) -> Response:
     return page(request, "error.html", status=status, code=status, sentence=sentence)
 
 
+def fault_of_the_database(error: BaseException) -> tuple[int, str] | None:
+    """The status of a page, and its sentence, for a fault of the database; None for any other."""
+    match error:
+        case asyncpg.QueryCanceledError():
+            return 504, "The database took too long for this page. Ask for less, or later."
+        case asyncpg.InsufficientPrivilegeError():
+            return 403, "You may not do this. Nothing was changed."
+    if isinstance(error, DATABASE_FAULTS) and (is_gone(error) or is_outage(error)):
+        return 503, "The database does not answer. Load this page again in a moment."
+    return None
+
+
 def answer_error(request: Request, error: BaseException, log: FilteringBoundLogger) -> Response:
     """The page of an exception that a page raised."""
+    if (fault := fault_of_the_database(error)) is not None:
+        if fault[0] == 503:
+            log.warning("web_without_database", error=describe(error))
+        return refusal(request, *fault)
     match error:
         case NotThereError():
             return refusal(request, 404, "There is no such row, or you may not see it.")
@@ -58,17 +74,10 @@ def answer_error(request: Request, error: BaseException, log: FilteringBoundLogg
             return refusal(request, 400, str(error))
         case BusyError():
             return refusal(request, 429, str(error))
-        case asyncpg.QueryCanceledError():
-            return refusal(request, 504, "The database took too long for this page. Ask for less, or later.")
-        case asyncpg.InsufficientPrivilegeError():
-            return refusal(request, 403, "You may not do this. Nothing was changed.")
         case asyncpg.DataError() | asyncpg.IntegrityConstraintViolationError() | asyncpg.RaiseError():
             hint = getattr(error, "hint", None)
             return refusal(
                 request, 400, f"{error.args[0]}. {hint or ''} Nothing was changed.".replace("..", ".")
             )
-    if isinstance(error, DATABASE_FAULTS) and (is_gone(error) or is_outage(error)):
-        log.warning("web_without_database", error=describe(error))
-        return refusal(request, 503, "The database does not answer. Load this page again in a moment.")
     log.error("web_page_failed", path=request.url.path, error=describe(error), at=frames(error))
     return refusal(request, 500, "This page has failed. The log of memoryd web says where.")

@@ -97,6 +97,14 @@ def number_in(values: Mapping[str, str], name: str, default: float, *, least: fl
     return number
 
 
+def whole_in(values: Mapping[str, str], name: str, default: int, *, least: int, most: int) -> int:
+    """The whole number in a field; `default` where it is empty. Raises BadValueError."""
+    number = number_in(values, name, default, least=least, most=most)
+    if number != int(number):
+        raise BadValueError(f"{name} is a whole number from {least} to {most}.")
+    return int(number)
+
+
 def choice_in(values: Mapping[str, str], name: str, options: Sequence[str]) -> str | None:
     """One of the options; None where the field is empty. Raises BadValueError."""
     given = text_in(values, name)

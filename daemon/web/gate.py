@@ -70,11 +70,18 @@ class Gate:
             return
         await (answer or self._app)(scope, receive, send_guarded)
 
-    async def _refused(self, request: Request) -> Response | None:
+    def _not_heard(self, request: Request) -> Response | None:
         if request.client is None or not self._guard.takes_from(request.client.host):
             return refusal(request, 403, "This server answers only its proxy (memoryd web --proxy-address).")
         if self._hosts and name_in(request.headers.get("host", "")) not in self._hosts:
             return refusal(request, 421, "This server is not called by that name (memoryd web --host).")
+        if is_within_another_site(request):
+            return refusal(request, 403, "Another site asked for this page, to show or read it there.")
+        return None
+
+    async def _refused(self, request: Request) -> Response | None:
+        if (refused := self._not_heard(request)) is not None:
+            return refused
         request.state.session = session = self._session(request)
         is_open = request.url.path.startswith(OPEN)
         if session is None and not is_open:
@@ -127,6 +134,18 @@ class Gate:
 
 def _local_path(request: Request) -> str:
     return request.url.path + (f"?{request.url.query}" if request.url.query else "")
+
+
+def is_within_another_site(request: Request) -> bool:
+    """Whether a page of another site has asked for it as a part of itself (picture, frame, fetch), and not by a link.
+
+    Behind a proxy that knows the browser such a request reads rows, and is put on record under the reader's name.
+    """
+    site = request.headers.get("sec-fetch-site", "none")
+    return (
+        site in ("cross-site", "same-site")
+        and request.headers.get("sec-fetch-dest", "document") != "document"
+    )
 
 
 def is_from_elsewhere(request: Request) -> bool:

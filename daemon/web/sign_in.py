@@ -64,12 +64,13 @@ class Guard:
         self._named: dict[str, Session] = {}
         self._wrong: deque[float] = deque()
 
-    def begin(self, secret: str) -> str | None:
-        """The cookie of a new session; None where the secret is wrong, or too many were."""
+    def begin(self, secret: str, *, counts: bool = True) -> str | None:
+        """The cookie of a new session; None where the secret is wrong, or too many were that count."""
         if self.is_closed() or self._hash is None:
             return None
         if not hmac.compare_digest(_hash(secret), self._hash):
-            self._wrong.append(self._clock())
+            if counts:
+                self._wrong.append(self._clock())
             return None
         self._forget_old()
         cookie = secrets.token_urlsafe(32)

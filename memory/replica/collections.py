@@ -20,7 +20,7 @@ from hashlib import sha256
 from pathlib import PurePosixPath
 from uuid import UUID
 
-from memory.replica.document_file import one_line, plain
+from memory.replica.document_file import one_line, plain, uuid_in
 from memory.replica.paths import SUFFIX, USERS, key, safe, user_of
 from memory.replica.sections import Section, mark, short, shown
 
@@ -135,7 +135,7 @@ def key_of(path: str) -> Key | None:
     if stem is None:
         return None
     if parts[0] == KNOWLEDGE and stem[1] in TIERS:
-        org = _uuid(parts[1]) if len(parts) == 3 else None
+        org = uuid_in(parts[1]) if len(parts) == 3 else None
         if len(parts) == 2 or org is not None:
             return Key(Source.KNOWLEDGE, org=org, tier=stem[1])
     source = next((one for one, word in _STEMS.items() if word == stem[1]), None)
@@ -218,10 +218,3 @@ def label_for(of: Key) -> str:
     if of.source is Source.KNOWLEDGE:
         return {"core": "principle", "working": "project"}.get(of.tier or "", "insight")
     return "fact" if of.source is Source.MEMORY else "recommendation"
-
-
-def _uuid(text: str) -> UUID | None:
-    try:
-        return UUID(text)
-    except ValueError:
-        return None

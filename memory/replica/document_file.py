@@ -102,12 +102,12 @@ def read(data: bytes) -> Found | None:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         return None
-    lines = _one_newline(text).split("\n")
+    lines = one_newline(text).split("\n")
     ours, extra, end = _front(lines)
     title = _value(ours.get("title", ""))
     return Found(
-        id=_uuid(_value(ours.get("id", ""))),
-        conflict=_uuid(_value(ours.get("conflict", ""))),
+        id=uuid_in(_value(ours.get("id", ""))),
+        conflict=uuid_in(_value(ours.get("conflict", ""))),
         title=one_line(title)[:MAX_TITLE] or None,
         body=plain("\n".join(lines[end:])),
         front_matter="\n".join(extra).strip("\n"),
@@ -122,18 +122,19 @@ def one_line(text: str) -> str:
 
 def plain(body: str) -> str:
     """A text with one kind of line end, without empty lines before and after it."""
-    return _one_newline(body).strip("\n")
+    return one_newline(body).strip("\n")
 
 
 def added_lines(front_matter: str) -> str:
     """Of lines of front matter those that are not memoryd's."""
-    kept = _sort([line for line in _one_newline(front_matter).split("\n") if line.rstrip() != "---"])[1]
+    kept = _sort([line for line in one_newline(front_matter).split("\n") if line.rstrip() != "---"])[1]
     # An indented line at the beginning would belong to the line of ours before it.
     first = next((at for at, line in enumerate(kept) if line and line[0] not in " \t"), len(kept))
     return "\n".join(kept[first : first + MAX_ADDED_LINES]).strip("\n")
 
 
-def _one_newline(text: str) -> str:
+def one_newline(text: str) -> str:
+    """The text with one kind of line end."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -148,7 +149,7 @@ def _front(lines: list[str]) -> tuple[dict[str, str], list[str], int]:
     while end < len(lines) and (match := _LINE.fullmatch(lines[end])) and match[1] in _KEYS:
         end += 1
     ours, _ = _sort(lines[start:end])
-    if not opened and _uuid(_value(ours.get("id", ""))) is None:
+    if not opened and uuid_in(_value(ours.get("id", ""))) is None:
         return {}, [], 0
     if end < len(lines) and lines[end].rstrip() == "---" and not opened:
         end += 1
@@ -201,7 +202,8 @@ def _hash(text: str) -> bytes:
     return bytes.fromhex(text) if re.fullmatch("[0-9a-f]{64}", text) else b""
 
 
-def _uuid(text: str) -> UUID | None:
+def uuid_in(text: str) -> UUID | None:
+    """The id that a text is, in its usual form of 36 characters; None: it is none."""
     try:
         return UUID(text) if len(text) == 36 else None
     except ValueError:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
-from memory.replica.document_file import one_line, plain
+from memory.replica.document_file import one_line, one_newline, plain, uuid_in
 
 _BEGINS = re.compile(r"##(?:[ \t](.*))?")
 """A line that begins a section. Deeper headings do not, and neither does the one title of the file."""
@@ -74,7 +74,7 @@ def marked(data: bytes) -> UUID | None:
         if _BEGINS.fullmatch(line):
             return None
         if match := _MARK.fullmatch(line.strip()):
-            return _uuid(match[2])
+            return uuid_in(match[2])
     return None
 
 
@@ -97,7 +97,7 @@ def read_sections(data: bytes) -> Sections | None:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         return None
-    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    lines = one_newline(text).split("\n")
     starts = [at for at, line in enumerate(lines) if _BEGINS.fullmatch(line)]
     ends = [*starts[1:], len(lines)] if starts else []
     above = plain("\n".join(lines[: starts[0] if starts else len(lines)]))
@@ -172,7 +172,7 @@ def _with(section: Section, said: str) -> Section:
     for part in said.split(","):
         name, colon, value = part.strip().partition(":")
         if name in ids and colon:
-            ids[name] = ids[name] or _uuid(value.strip())
+            ids[name] = ids[name] or uuid_in(value.strip())
         elif name.strip() == "hash":
             section = replace(section, began=value.strip() if _SHORT.fullmatch(value.strip()) else "")
         elif colon and (note := shown(value)) is not None:
@@ -188,10 +188,3 @@ def _escaped(line: str) -> str:
 
 def _unescaped(line: str) -> str:
     return line[1:] if line.startswith("\\") and _LOOKS_SO.match(line) else line
-
-
-def _uuid(text: str) -> UUID | None:
-    try:
-        return UUID(text) if len(text) == 36 else None
-    except ValueError:
-        return None

@@ -1,6 +1,7 @@
--- Who replaces a memory locks memories of the same user: the 64 locks that all users shared are gone.
+-- Who replaces a memory locks memories of the same user, and who notes a text locks that text: the 64 locks
+-- that all shared are gone.
 
-delete from memoryd.lanes where topic = 'lock' and lane like 'superseding %';
+delete from memoryd.lanes where topic = 'lock' and lane ~ '^(superseding|knowledge) ';
 
 -- Whether a text has nothing that is seen: white space in every script, and characters without width or ink.
 -- By a list, since what is white space for \s depends on the locale of the database.

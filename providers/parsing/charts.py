@@ -7,7 +7,7 @@ from xml.etree.ElementTree import Element
 
 from providers.parsing.formats import shown
 from providers.parsing.grids import Cell, markdown
-from providers.parsing.package import whole
+from providers.parsing.numerals import whole
 
 MAX_POINTS = 10_000
 

@@ -9,32 +9,23 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
+from providers.decoding import decode
 from providers.parsing import formulas
 from providers.parsing.charts import chart
 from providers.parsing.containers import DAMAGED
 from providers.parsing.grids import Cell, markdown
-from providers.parsing.package import Package, whole
+from providers.parsing.numerals import numeral, whole
+from providers.parsing.package import Package
+from providers.parsing.texts import power
 from providers.ports import Unreadable
 
-THROUGH = frozenset(
-    (
-        "hyperlink",
-        "ins",
-        "moveTo",
-        "smartTag",
-        "sdt",
-        "sdtContent",
-        "fldSimple",
-        "customXml",
-        "dir",
-        "bdo",
-        "Choice",
-        "Fallback",
-    )
-)
+THROUGH = frozenset((
+    "hyperlink", "ins", "moveTo", "smartTag", "sdt", "sdtContent", "fldSimple", "customXml", "dir", "bdo", "Choice", "Fallback",
+))  # fmt: skip
 """What only surrounds text."""
 LETTERS = {"tab": " ", "ptab": " ", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
 MAX_LEVEL = 8
@@ -43,6 +34,9 @@ _PAGE = re.compile(r"\W*[^\W\d]{0,6}\W*\d*\W*(?:[^\W\d]{1,4}\W*\d*)?\W*")
 """The number of a page, and how many there are."""
 _LETTER = re.compile(r"[0-9A-Ea-e][0-9A-Fa-f]{3}")
 """Of a font that has letters. Others have pictures."""
+_MARK = re.compile(r"(?:-|\d{1,9}[.)]) ")
+"""Of an item, in Markdown."""
+_LEVEL_NUMBER = re.compile(r"%([1-9])")
 _LIKE_MARKUP = re.compile(r"(?=#{1,6} )")
 
 
@@ -64,7 +58,17 @@ def lines(package: Package) -> Iterator[str]:
 
 
 def _is_item(block: str) -> bool:
-    return re.match(r" *(?:-|\d+\.) ", block) is not None
+    return re.match(r" *(?:-|\(?\w{1,6}[.)]) ", block) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """Of a list: in which signs it counts, from which number on, and what stands around them."""
+
+    kind: str = "bullet"
+    start: int = 1
+    form: str = ""
+    in_digits: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +84,8 @@ class _Document:
         self._related = package.related(path)
         self._styles: dict[str, _Style] = {}
         self._read_styles()
-        self._kinds: dict[str, dict[int, tuple[str, int]]] = {}
-        """Of numbers and their levels: the format, and where it begins."""
+        self._levels: dict[str, dict[int, _Level]] = {}
+        """Of the lists, by their numbers."""
         self._lists: dict[str, str] = {}
         self._read_numbering()
         self._counts: dict[str, dict[int, int]] = defaultdict(dict)
@@ -118,6 +122,8 @@ class _Document:
                 yield from self._table(each)
             elif each.tag == "oMathPara":
                 yield formulas.text(each)
+            elif each.tag == "altChunk":
+                yield self._page(each)
             elif each.tag == "AlternateContent":
                 yield from self.blocks(next(iter(each), each))
             elif each.tag in THROUGH:
@@ -126,6 +132,18 @@ class _Document:
                 below, self._below = self._below, []
                 yield from below
 
+    def _page(self, element: Element) -> str:
+        """A page of HTML in the document, as some programs export all that they have."""
+        _, path = self._related.get(element.get("r:id", ""), ("", ""))
+        if not path.endswith((".html", ".htm", ".xhtml")):
+            return ""
+        content = self._package.content(path)
+        from providers.parsing import web  # its packages come with an extra
+
+        with suppress(Unreadable):
+            return web.convert(decode(content, web.declared(content))[0])[0]
+        return ""
+
     def _paragraph(self, paragraph: Element) -> Iterator[str]:
         text = "\n".join(" ".join(line.split()) for line in self._words(paragraph).split("\n")).strip()
         if not text:
@@ -133,27 +151,37 @@ class _Document:
         properties = paragraph.find("pPr")
         style = self._styles.get(_value(properties, "pStyle") or self._usual, _Style(None, None, 0))
         heading = _outline(properties) or style.heading
-        if heading is not None:
-            yield f"{'#' * heading} {' '.join(text.split())}"
-            return
         numbered = properties.find("numPr") if properties is not None else None
         number = _value(numbered, "numId") or style.number
-        level = _value(numbered, "ilvl")
-        if number in self._lists:
-            yield self._item(number, min(whole(level, style.level), MAX_LEVEL), text)
+        level = min(whole(_value(numbered, "ilvl"), style.level), MAX_LEVEL)
+        mark = self._mark(number, level) if number in self._lists else None
+        if heading is not None:
+            yield f"{'#' * heading} {(mark or '').removeprefix('- ')}{' '.join(text.split())}"
+        elif mark is not None:
+            self._widths[level] = len(mark) if _MARK.fullmatch(mark) else 0
+            indent = " " * sum(self._widths[:level])
+            yield indent + mark + text.replace("\n", "\n" + indent + " " * self._widths[level])
         else:
             yield _LIKE_MARKUP.sub(r"\\", text)
 
-    def _item(self, number: str, level: int, text: str) -> str:
-        kind, start = self._kinds[number].get(level, ("bullet", 1))
+    def _mark(self, number: str, level: int) -> str:
+        """What stands before the next item of a list."""
+        levels = self._levels[number]
+        own = levels.get(level, _Level())
         counts = self._counts[self._lists[number]]
-        counts[level] = counts.get(level, start - 1) + 1
+        counts[level] = counts.get(level, own.start - 1) + 1
         for deeper in [each for each in counts if each > level]:
             del counts[deeper]
-        mark = "" if kind == "none" else "- " if kind == "bullet" else f"{counts[level]}. "
-        self._widths[level] = len(mark) or 2
-        indent = " " * sum(self._widths[:level])
-        return indent + mark + text.replace("\n", "\n" + indent + " " * len(mark))
+        if own.kind == "bullet":
+            return "- "
+
+        def said(found: re.Match[str]) -> str:
+            at = int(found[1]) - 1
+            other = levels.get(at, _Level())
+            return numeral(counts.get(at, other.start), "decimal" if own.in_digits else other.kind)
+
+        mark = " ".join(_LEVEL_NUMBER.sub(said, own.form).split()) if own.kind != "none" else ""
+        return f"{mark} " if mark else ""
 
     def _words(self, element: Element) -> str:
         said = ""
@@ -189,11 +217,14 @@ class _Document:
                 said += self._remark(each.tag.removesuffix("Reference"), each.get("id", ""))
             elif each.tag in ("drawing", "pict", "object"):
                 said += self._drawn(each)
+            elif each.tag == "ruby":
+                base, reading = ("".join(map(self._words, each.findall(name))) for name in ("rubyBase", "rt"))
+                said += f"{base}({reading})" if reading else base
             elif each.tag == "sym" and _LETTER.fullmatch(code := each.get("char", "")):
                 said += chr(int(code, 16))
             elif each.tag != "br" or each.get("type") in (None, "textWrapping"):
                 said += LETTERS.get(each.tag, "")
-        return said
+        return power(said) if _value(run.find("rPr"), "vertAlign") == "superscript" else said
 
     def _remark(self, kind: str, key: str) -> str:
         remark = self._remarks[kind].pop(key, None)
@@ -318,10 +349,12 @@ class _Document:
                 for change in each.iter("lvlOverride")
                 if (start := _value(change, "startOverride")) is not None
             }
-            self._kinds[key] = {
-                whole(lvl.get("ilvl")): (
+            self._levels[key] = {
+                (at := whole(lvl.get("ilvl"))): _Level(
                     _value(lvl, "numFmt") or "decimal",
                     whole(starts.get(lvl.get("ilvl", ""), _value(lvl, "start")), 1),
+                    f"%{at + 1}." if (form := _value(lvl, "lvlText")) is None else form,
+                    _value(lvl, "isLgl") not in (None, "0", "false"),
                 )
                 for lvl in levels
             }

@@ -78,11 +78,11 @@ def _section(code: str, number: Decimal) -> tuple[str, bool]:
 
 def _general(number: Decimal) -> str:
     text = (
-        format(float(number), ".15g")
+        format(float(number), ".15G")
         if number != number.to_integral_value()
         else format(number.to_integral_value(), "f")
     )
-    return text if len(text) < 22 else format(float(number), "g")
+    return text if len(text) < 22 else format(float(number), "G")
 
 
 def _literal(found: re.Match[str]) -> str | None:

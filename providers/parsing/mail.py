@@ -106,6 +106,10 @@ class _Reading:
         inner: Any = part.get_payload()
         if kind == "multipart/alternative" and part.is_multipart():
             yield from self._best(inner)
+        elif kind == "message/delivery-status" and part.is_multipart():
+            yield "\n".join(
+                f"- {name}: {one_line(str(value))}" for each in inner for name, value in each.raw_items()
+            )
         elif part.is_multipart():
             for each in inner:
                 yield from self._forwarded(each) if kind == "message/rfc822" else self.parts(each)

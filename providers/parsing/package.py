@@ -32,6 +32,11 @@ class Package:
             return None
         return root
 
+    def content(self, path: str) -> bytes:
+        """The bytes of a part; none of one that is missing."""
+        name = self._names.get(path.lower())
+        return b"" if name is None else self._zip.read(name)
+
     def elements(self, path: str) -> Iterator[Element]:
         """Each element of a part when it has ended, the root last. Raises ParseError."""
         if (name := self._names.get(path.lower())) is None:
@@ -69,10 +74,3 @@ class Package:
         said = {each.tag: one_line("".join(each.itertext())) for each in ([] if root is None else root)}
         authors = [each for name in said.get("creator", "").split(";") if (each := name.strip())]
         return {"title": said.get("title", ""), "authors": authors}
-
-
-def whole(number: str | None, otherwise: int = 0) -> int:
-    """The number that an attribute says; another where it says none."""
-    return (
-        int(number) if number and number.isascii() and number.isdecimal() and len(number) < 8 else otherwise
-    )

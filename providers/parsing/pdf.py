@@ -13,6 +13,7 @@ import re
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
 from statistics import median
 from typing import Any
 
@@ -38,6 +39,16 @@ MOST_UNMAPPED = 0.1
 """Of the characters of a page: more are no text."""
 NEAR = 0.3
 """Of the size of a letter: the same letter so near is the same letter, drawn twice to look bold."""
+ANNOTATIONS = (
+    raw.FPDF_ANNOT_TEXT,
+    raw.FPDF_ANNOT_FREETEXT,
+    raw.FPDF_ANNOT_HIGHLIGHT,
+    raw.FPDF_ANNOT_UNDERLINE,
+)
+MAX_ADDED = 5_000
+"""Fields and notes of a page."""
+MAX_SAID = 20_000
+"""Bytes of each."""
 LARGER = 1.2
 """Than most of the page: a line of this size is its heading."""
 
@@ -60,11 +71,12 @@ def read(content: bytes, name: str, room: int) -> Parsed:
     title = best_title(_info(document, "Title"))
     for number in range(count):
         try:
-            page = document[number].get_textpage()
+            sheet = document[number]
+            page = sheet.get_textpage()
         except pypdfium2.PdfiumError:
             faults[DAMAGED] += 1
             continue
-        text = _text(page)
+        text = "\n\n".join(filter(None, (_text(page), "\n".join(_added(sheet, document.formenv)))))
         if not text:
             faults[PICTURES] += 1
         elif _unmapped(page, text) > MOST_UNMAPPED * len("".join(text.split())):
@@ -77,7 +89,7 @@ def read(content: bytes, name: str, room: int) -> Parsed:
         raise Unreadable(max(faults, key=lambda fault: faults[fault], default=DAMAGED))
     metadata = {"pages": count, "pages_without_text": faults[PICTURES]}
     metadata["pages_unreadable"] = faults[DAMAGED] + faults[UNMAPPED]
-    found: dict[str, Any] = metadata | {"author": _info(document, "Author")}
+    found: dict[str, Any] = metadata | {"author": best_title(_info(document, "Author"))}
     return Parsed(
         text=output.text().rstrip("\n"),
         title=title or title_of(name),
@@ -89,10 +101,40 @@ def read(content: bytes, name: str, room: int) -> Parsed:
 def _open(content: bytes) -> pypdfium2.PdfDocument:
     try:
         # Many are encrypted with an empty password: anybody may read them.
-        return pypdfium2.PdfDocument(content)
+        document = pypdfium2.PdfDocument(content)
     except pypdfium2.PdfiumError as error:
         locked = getattr(error, "err_code", None) in (raw.FPDF_ERR_PASSWORD, raw.FPDF_ERR_SECURITY)
         raise Unreadable(ENCRYPTED if locked else DAMAGED) from error
+    with suppress(pypdfium2.PdfiumError):
+        document.init_forms()
+    return document
+
+
+def _added(page: pypdfium2.PdfPage, form: pypdfium2.PdfFormEnv | None) -> Iterator[str]:
+    """What people filled into the fields of a page, by the names of the fields, and what they noted on it."""
+    for nth in range(min(raw.FPDFPage_GetAnnotCount(page), MAX_ADDED)):
+        added = raw.FPDFPage_GetAnnot(page, nth)
+        try:
+            kind = raw.FPDFAnnot_GetSubtype(added)
+            if kind == raw.FPDF_ANNOT_WIDGET and form is not None:
+                value = _said(raw.FPDFAnnot_GetFormFieldValue, form, added)
+                name = _said(raw.FPDFAnnot_GetFormFieldAlternateName, form, added) or _said(
+                    raw.FPDFAnnot_GetFormFieldName, form, added
+                )
+                if value and value != "Off":
+                    yield f"- {name}: {value}"
+            elif kind in ANNOTATIONS and (text := _said(raw.FPDFAnnot_GetStringValue, added, b"Contents")):
+                yield f"- Note: {text}"
+        finally:
+            raw.FPDFPage_CloseAnnot(added)
+
+
+def _said(function: Any, *about: Any) -> str:
+    """What PDFium writes into a buffer, in UTF-16."""
+    size = min(function(*about, None, 0), MAX_SAID)
+    buffer = (ctypes.c_ushort * (size // 2 + 1))()
+    function(*about, buffer, size)
+    return one_line(bytes(buffer)[: max(size - 2, 0)].decode("utf-16-le", "replace"), MAX_SAID)
 
 
 def _text(page: pypdfium2.PdfTextPage) -> str:

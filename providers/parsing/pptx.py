@@ -12,7 +12,9 @@ from providers.parsing import formulas
 from providers.parsing.charts import chart
 from providers.parsing.containers import DAMAGED
 from providers.parsing.grids import Cell, markdown
-from providers.parsing.package import Package, whole
+from providers.parsing.numerals import numeral, whole
+from providers.parsing.package import Package
+from providers.parsing.texts import power
 from providers.ports import Unreadable
 
 TITLES = ("title", "ctrTitle")
@@ -83,8 +85,9 @@ class _Slide:
         else:
             found = list(_paragraphs(shape))
             listed = _placeholder(shape) in ("body", "obj", "") and len(found) > 1
-            for level, text, plain in found:
-                yield f"{'  ' * level}- {text}" if not plain and (listed or level) else text
+            for level, text, mark in found:
+                shown = ("- " if listed or level else "") if mark is None else mark
+                yield f"{'  ' * level if shown else ''}{shown}{text}"
 
 
 def _shapes(root: Element) -> Iterator[Element]:
@@ -104,14 +107,39 @@ def _placeholder(shape: Element) -> str | None:
     return None if found is None else found.get("type", "")
 
 
-def _paragraphs(shape: Element) -> Iterator[tuple[int, str, bool]]:
-    """How deep each is, its words, and whether it has no bullet."""
+def _paragraphs(shape: Element) -> Iterator[tuple[int, str, str | None]]:
+    """How deep each is, its words, and what stands before it: nothing, a number, or what is usual (None)."""
+    counts: dict[int, int] = {}
     for paragraph in shape.iter("p"):
         if text := _words(paragraph):
             properties = paragraph.find("pPr")
-            level = whole(properties.get("lvl")) if properties is not None else 0
+            level = min(whole(properties.get("lvl")), 8) if properties is not None else 0
             plain = properties is not None and properties.find("buNone") is not None
-            yield min(level, 8), text, plain
+            numbered = properties.find("buAutoNum") if properties is not None else None
+            counts = {each: count for each, count in counts.items() if each < level + (numbered is not None)}
+            if numbered is None:
+                yield level, text, "" if plain else None
+                continue
+            counts[level] = counts.get(level, whole(numbered.get("startAt"), 1) - 1) + 1
+            yield level, text, _number(counts[level], numbered.get("type", ""))
+
+
+def _number(number: int, kind: str) -> str:
+    """As `alphaLcParenR` says: `c) `."""
+    letters = {
+        "alphaLc": "lowerLetter",
+        "alphaUc": "upperLetter",
+        "romanLc": "lowerRoman",
+        "romanUc": "upperRoman",
+    }
+    said = numeral(number, next((name for start, name in letters.items() if kind.startswith(start)), ""))
+    return (
+        f"({said}) "
+        if kind.endswith("ParenBoth")
+        else f"{said}) "
+        if kind.endswith("ParenR")
+        else f"{said}. "
+    )
 
 
 def _texts(shape: Element) -> Iterator[str]:
@@ -122,7 +150,9 @@ def _words(paragraph: Element) -> str:
     said = ""
     for each in paragraph:
         if each.tag in ("r", "fld"):
-            said += each.findtext("t") or ""
+            text, about = each.findtext("t") or "", each.find("rPr")
+            raised = about is not None and whole(about.get("baseline")) > 0
+            said += power(text) if raised else text
         elif each.tag == "br":
             said += " "
         elif (formula := next(each.iter("oMath"), None)) is not None:

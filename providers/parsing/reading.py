@@ -38,9 +38,7 @@ def reader_of(kind: Kind) -> Reader:
     try:
         reader: Reader = import_module(f"providers.parsing.{READERS[kind]}").read
     except ModuleNotFoundError:
-        raise Unreadable(
-            f"{missing('Reading this kind of file', 'documents')}; start memoryd again, and give the file again."
-        ) from None
+        raise Unreadable(_lacking()) from None
     return reader
 
 
@@ -51,8 +49,16 @@ def read_file(content: bytes, name: str, *, room: int) -> Parsed:
         parsed = read(content, name, room)
     except RecursionError as error:
         raise Unreadable(TOO_DEEP) from error
+    except ModuleNotFoundError:  # a page inside a DOCX
+        raise Unreadable(_lacking()) from None
     if not parsed.text.strip():
         raise Unreadable(NOTHING)
     if len(parsed.text) > room or len(parsed.text.encode()) > room:
         raise too_long(room)
     return parsed
+
+
+def _lacking() -> str:
+    return (
+        f"{missing('Reading this kind of file', 'documents')}; start memoryd again, and give the file again."
+    )

@@ -62,6 +62,11 @@ def one_line(text: str, most: int = MAX_TITLE) -> str:
     return " ".join(clean(text[: most * 10]).split())[:most].rstrip()
 
 
+def power(raised: str) -> str:
+    """What is set above the line: a number is a power, and not more digits of what stands before."""
+    return f"^{raised}" if re.fullmatch(r"[-\u2212]?\d+", raised) else raised
+
+
 def title_of(name: str) -> str | None:
     """The file's name without its extension, '_' and '-' read as spaces. None if nothing is left."""
     return one_line(re.sub(r"[_-]+", " ", PurePath(name.replace("\\", "/")).stem)) or None

@@ -18,12 +18,13 @@ from markdownify import ATX, MarkdownConverter
 from providers.decoding import clean, decode
 from providers.parsing.grids import Cell, markdown
 from providers.parsing.headings import best_title
-from providers.parsing.texts import one_line, title_of
+from providers.parsing.numerals import numeral, whole
+from providers.parsing.texts import one_line, power, title_of
 from providers.ports import Parsed
 
 UNSEEN = [
     "title", "script", "style", "noscript", "template", "svg", "iframe", "object", "embed", "canvas", "audio", "video",
-    "select", "datalist", "dialog",
+    "datalist", "dialog",
 ]  # fmt: skip
 _ROW = frozenset(("p", "td", "th", "tr"))
 ENDS: dict[str, AbstractSet[str]] = {
@@ -35,7 +36,7 @@ ENDS: dict[str, AbstractSet[str]] = {
          "blockquote"),
         frozenset(("p", "head")),
     ),
-    "body": {"head"},
+    "body": {"head"}, "option": {"option"}, "optgroup": {"option", "optgroup"},
 }  # fmt: skip
 """Which open tags each tag ends, when it directly follows in them: many pages leave their end tags out."""
 
@@ -47,6 +48,8 @@ APART = frozenset((
     "legend", "main", "menu", "nav", "search", "summary", "textarea",
 ))  # fmt: skip
 """What stands in lines of its own, beside what the converter knows."""
+FORMULAS = {"msup": "^", "msub": "_", "msubsup": "_^", "mfrac": "/"}
+LISTS = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
 BESIDE = frozenset(("button", "label", "meter", "optgroup", "option", "output", "progress"))
 """What stands beside its neighbours, with room between."""
 _APART = re.compile(r"display\s*:\s*(?:block|flex|grid|table|list-item|flow-root)", re.IGNORECASE)
@@ -117,12 +120,38 @@ class _Converter(MarkdownConverter):
         super().__init__(**options)
         self._cells: dict[int, str] = {}
         """What is in each, by the id of its tag, for the table that it is in."""
+        self._numbers: dict[int, str] = {}
+        """Of the items of ordered lists, by the ids of their tags."""
 
     def convert_img(self, el: Any, text: str, parent_tags: Any) -> str:
         return one_line(str(el.get("alt") or ""))
 
     def convert_sup(self, el: Any, text: str, parent_tags: Any) -> str:
-        return f"^{text}" if re.fullmatch(r"[-\u2212]?\d+", text) else text
+        return power(text)
+
+    def convert_li(self, el: Any, text: str, parent_tags: Any) -> str:
+        """An item of an ordered list with the number or letter that the page shows."""
+        if el.parent is not None and el.parent.name == "ol" and id(el) not in self._numbers:
+            self._numbers |= _numbers(el.parent)
+        number = self._numbers.get(id(el))
+        line = str(super().convert_li(el, text, parent_tags))  # type: ignore[misc]
+        return line if number is None else re.sub(r"\A\d+\. ", lambda _: f"{number}. ", line)
+
+    def convert_msup(self, el: Any, text: str, parent_tags: Any) -> str:
+        """Of a formula, as its parts that stand beside, above and below each other."""
+        marks = ("", *FORMULAS[el.name])
+        parts = [each.get_text() for each in el.find_all(True, recursive=False)]
+        return "".join(
+            mark + (part if part.isalnum() else f"({part})") for mark, part in zip(marks, parts, strict=False)
+        )
+
+    convert_msub = convert_mfrac = convert_msubsup = convert_msup
+
+    def convert_input(self, el: Any, text: str, parent_tags: Any) -> str:
+        if str(el.get("type")).lower() not in ("checkbox", "radio"):
+            return ""
+        apart = "" if str(el.next_sibling or "")[:1].isspace() else " "
+        return f"[{'x' if el.has_attr('checked') else ' '}]{apart}"
 
     def convert_a(self, el: Any, text: str, parent_tags: Any) -> str:
         if text.strip() in PERMALINKS:
@@ -160,6 +189,19 @@ class _Converter(MarkdownConverter):
             # A table in a cell of another one.
             return "; ".join(", ".join(cell.text for cell in row if cell.text) for row in rows)
         return "\n\n" + "\n".join([text.strip(), "", *markdown(rows)]) + "\n\n"
+
+
+def _numbers(ordered: Tag) -> dict[int, str]:
+    """What the page shows before each item of a list."""
+    kind = LISTS.get(str(ordered.get("type")), "")
+    items = ordered.find_all("li", recursive=False)
+    step = -1 if ordered.has_attr("reversed") else 1
+    number = whole(str(ordered.get("start")), 1 if step > 0 else len(items)) - step
+    found = {}
+    for each in items:
+        number = whole(str(each.get("value")), number + step)
+        found[id(each)] = numeral(number, kind)
+    return found
 
 
 def _own(table: Tag, names: list[str]) -> list[Tag]:
@@ -254,6 +296,8 @@ def _set_apart(soup: BeautifulSoup) -> None:
 
 
 def _hidden(tag: Tag) -> bool:
+    if tag.name == "option":
+        return not tag.has_attr("selected")
     return tag.has_attr("hidden") or bool(_HIDDEN.search(str(tag.get("style") or "")))
 
 

@@ -7,10 +7,13 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from xml.etree.ElementTree import Element, ParseError
 
+from providers.parsing.charts import chart
 from providers.parsing.containers import DAMAGED
 from providers.parsing.formats import BUILT_IN, shown
 from providers.parsing.grids import Cell, markdown
-from providers.parsing.package import Package, whole
+from providers.parsing.numerals import whole
+from providers.parsing.package import Package
+from providers.parsing.texts import power
 from providers.ports import Unreadable
 
 _SPOT = re.compile(r"([A-Z]{1,3})([0-9]{1,7})")
@@ -140,16 +143,31 @@ def _column(letters: str) -> int:
 
 def _rich(element: Element) -> str:
     """The text of a string, without what says how it is pronounced."""
-    said = [each.text or "" for part in element if part.tag in ("t", "r") for each in part.iter("t")]
+    said = [
+        power(each.text or "") if _is_raised(part) else each.text or ""
+        for part in element
+        if part.tag in ("t", "r")
+        for each in part.iter("t")
+    ]
     return "".join(said).replace("_x000D_", "")
 
 
-def _remarks(package: Package, path: str) -> Iterator[str]:
+def _is_raised(part: Element) -> bool:
+    align = part.find("rPr/vertAlign")
+    return align is not None and align.get("val") == "superscript"
+
+
+def _remarks(package: Package, sheet: str) -> Iterator[str]:
     """What people noted beside cells, and what stands in shapes."""
-    for kind, part in package.related(path).values():
+    for kind, part in package.related(sheet).values():
         root = package.xml(part) if kind in ("comments", "threadedComment", "drawing") else None
         if root is None:
             continue
+        for other, path in package.related(part).values():
+            drawn = package.xml(path) if other in ("chart", "chartEx") else None
+            # Its values stand in the cells.
+            if drawn is not None and (title := next(chart(drawn), "")).startswith("Chart: "):
+                yield f"- {title.strip()}"
         for each in root.iter("comment" if kind == "comments" else "threadedComment"):
             text = " ".join("".join(each.itertext()).split())
             if not text.startswith("[Threaded comment]"):

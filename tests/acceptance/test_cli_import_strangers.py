@@ -15,8 +15,8 @@ import psutil
 import pytest
 
 from daemon.elsewhere import reading
+from daemon.elsewhere.items import System
 from daemon.elsewhere.records import ExportError
-from daemon.elsewhere.sources import System
 from tests.support.processes.commands import Commands
 
 COLUMNS = "created_at_epoch integer, project text, memory_session_id text"
@@ -96,6 +96,14 @@ async def taken(system: System, source: Path) -> list[str]:
 )
 async def test_of_sqlite_only_tables_are_read(make: Callable[[Path], Path], tmp_path: Path) -> None:
     assert sorted(await taken(System.CLAUDE_MEM, make(tmp_path / "a.db"))) == ["LeftOut", "Message"]
+
+
+async def test_an_sqlite_file_that_is_cut_off_is_no_empty_one(tmp_path: Path) -> None:
+    whole = _made(tmp_path / "a.db", OBSERVATIONS + ROW).read_bytes()
+    for length in (len(whole) // 2, len(whole) - 100, len(whole) - 1):
+        (tmp_path / "b.db").write_bytes(whole[:length])
+        with pytest.raises(ExportError, match="cut off"):
+            await taken(System.CLAUDE_MEM, tmp_path / "b.db")
 
 
 async def test_a_view_that_the_schema_calls_a_table_is_not_read(tmp_path: Path) -> None:

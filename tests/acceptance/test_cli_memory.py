@@ -7,6 +7,7 @@ from typing import Any
 
 import asyncpg
 import pytest
+import pytest_asyncio
 
 from tests.support.processes.commands import Commands
 from tests.support.processes.daemons import Daemons
@@ -28,16 +29,30 @@ disk is still full on staging'),
 # Of a fleet that just had a task no daemon thinks that it is idle, and dreams of its own accord.
 BUSY = "insert into agent_commands (agent_id, message, status) values ('alice', 'wait', 'cancelled')"
 MESSAGE = "deploy the staging server once more"
+SHARED = pytest.mark.asyncio(loop_scope="module")
 
 
-@pytest.fixture
-async def remembered(connection: asyncpg.Connection, daemons: Daemons) -> None:
+async def remember_five(connection: asyncpg.Connection, daemons: Daemons) -> None:
     """Five memories of alice, embedded and linked; no daemon runs any more."""
     await connection.execute(BUSY)
     daemon = await daemons.start()
     await connection.execute(REMEMBER)
     await until(connection, IDLE)
     await daemon.stop()
+
+
+@pytest.fixture
+async def remembered(connection: asyncpg.Connection, daemons: Daemons) -> None:
+    """A database with them."""
+    await remember_five(connection, daemons)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def reader(url: str, db: asyncpg.Connection, tmp_path_factory: pytest.TempPathFactory) -> Commands:
+    """Commands on one with them that all tests that only read share."""
+    folder = tmp_path_factory.mktemp("reader")
+    await remember_five(db, Daemons(url, folder))
+    return Commands(url, folder)
 
 
 @pytest.mark.usefixtures("remembered")
@@ -94,12 +109,12 @@ async def test_a_context_takes_the_options_of_build_context(
         assert says in (await memoryd("context", "alice", "x", *wrong)).err
 
 
-@pytest.mark.usefixtures("remembered")
-async def test_an_empty_context_is_reported_on_stderr(memoryd: Commands) -> None:
-    shown = await memoryd("context", "alice", "zzz qqq")
+@SHARED
+async def test_an_empty_context_is_reported_on_stderr(reader: Commands) -> None:
+    shown = await reader("context", "alice", "zzz qqq")
     assert (shown.code, shown.out) == (0, "")
     assert "Nothing that alice remembers" in shown.err
-    thanks = await memoryd("context", "alice", "Thanks!")
+    thanks = await reader("context", "alice", "Thanks!")
     assert (thanks.out, "This is small talk" in thanks.err, "Nothing that" in thanks.err) == ("", True, False)
 
 
@@ -119,18 +134,18 @@ async def test_an_unknown_agent_is_refused_with_the_known_agents(
     assert "bob" in ended.err
 
 
-@pytest.mark.usefixtures("remembered")
-async def test_recall_finds_by_words_and_by_meaning(memoryd: Commands) -> None:
-    by_words = (await memoryd("recall", "Bertha", "--json")).json
+@SHARED
+async def test_recall_finds_by_words_and_by_meaning(reader: Commands) -> None:
+    by_words = (await reader("recall", "Bertha", "--json")).json
     assert by_words[0]["content"] == "the espresso machine is called Bertha"
     assert by_words[0]["metadata"]["kind"] == "fact"
     assert by_words[0]["score"] > 0.5
     # No word of this question is in any memory.
-    by_meaning = (await memoryd("recall", "coffee devices", "--json")).json
+    by_meaning = (await reader("recall", "coffee devices", "--json")).json
     assert by_meaning[0]["content"] == "the espresso machine is called Bertha"
     assert by_meaning[0]["similarity"] > 0.35
 
-    shown = (await memoryd("recall", "Bertha")).out.splitlines()
+    shown = (await reader("recall", "Bertha")).out.splitlines()
     assert len(shown) == 2
     assert shown[0].split() == ["score", "similarity", "kind", "age", "content"]
     assert "memory/fact" in shown[1]
@@ -159,9 +174,9 @@ async def test_an_explanation_names_the_best_of_what_was_left_out(
     assert shown[-1] == f"... and {left_out - 10:,} more that were left out (--json names all)."
 
 
-@pytest.mark.usefixtures("remembered")
-async def test_recall_explains_what_each_part_contributed(memoryd: Commands) -> None:
-    (best, *_) = (await memoryd("recall", "Bertha the espresso machine", "--explain", "--json")).json
+@SHARED
+async def test_recall_explains_what_each_part_contributed(reader: Commands) -> None:
+    (best, *_) = (await reader("recall", "Bertha the espresso machine", "--explain", "--json")).json
     assert best["content"] == "the espresso machine is called Bertha"
     assert best["lexical"] == 1
     assert 0 < best["dense"] <= 0.5
@@ -169,7 +184,7 @@ async def test_recall_explains_what_each_part_contributed(memoryd: Commands) -> 
     whole = best["relevance"] * best["weight"] + best["recency"] + best["association"]
     assert best["score"] == pytest.approx(min(1, whole))
 
-    shown = (await memoryd("recall", "Bertha", "--explain", "-n", "1")).out.splitlines()
+    shown = (await reader("recall", "Bertha", "--explain", "-n", "1")).out.splitlines()
     assert shown[0].split() == [
         *("score", "relevance", "weight", "recency", "association"),
         *("lexical", "dense", "prior", "named", "timed", "session", "left", "out", "kind", "content"),
@@ -177,28 +192,28 @@ async def test_recall_explains_what_each_part_contributed(memoryd: Commands) -> 
     assert "memory/fact" in shown[1]
 
 
-@pytest.mark.usefixtures("remembered")
-async def test_recall_leaves_out_what_does_not_belong(memoryd: Commands) -> None:
+@SHARED
+async def test_recall_leaves_out_what_does_not_belong(reader: Commands) -> None:
     asked = ("recall", "What is the espresso machine called?", "--relevant-only", "--json")
-    found = (await memoryd(*asked)).json
+    found = (await reader(*asked)).json
     assert found[0]["content"] == "the espresso machine is called Bertha"
-    explained = (await memoryd(*asked, "--explain")).json
+    explained = (await reader(*asked, "--explain")).json
     assert [row["id"] for row in explained if row["left_out"] is None] == [row["id"] for row in found]
     assert (
-        await memoryd("recall", "Gluons of quantum chromodynamics", "--relevant-only", "--json")
+        await reader("recall", "Gluons of quantum chromodynamics", "--relevant-only", "--json")
     ).json == []
 
 
-@pytest.mark.usefixtures("remembered")
-async def test_recall_is_narrowed_by_its_options(memoryd: Commands, connection: asyncpg.Connection) -> None:
+@SHARED
+async def test_recall_is_narrowed_by_its_options(reader: Commands, db: asyncpg.Connection) -> None:
     user = uuid.uuid4()
-    await connection.execute(
+    await db.execute(
         "insert into agent_memory (agent_id, user_id, content) values ('bob', $1, 'Bertha needs descaling')",
         user,
     )
 
     async def contents(*arguments: str) -> list[Any]:
-        return [row["content"] for row in (await memoryd("recall", "Bertha", "--json", *arguments)).json]
+        return [row["content"] for row in (await reader("recall", "Bertha", "--json", *arguments)).json]
 
     both = await contents()
     assert sorted(both) == ["Bertha needs descaling", "the espresso machine is called Bertha"]
@@ -207,15 +222,16 @@ async def test_recall_is_narrowed_by_its_options(memoryd: Commands, connection: 
     assert await contents("--agent", "alice", "--user", str(user)) == []
     assert await contents("--source", "memory") == both
     assert (
-        await memoryd("recall", "Bertha", "--source", "insight")
+        await reader("recall", "Bertha", "--source", "insight")
     ).out == "Nothing is remembered about this.\n"
-    unknown = await memoryd("recall", "Bertha", "--source", "gossip")
+    unknown = await reader("recall", "Bertha", "--source", "gossip")
     assert unknown.code == 1
     assert unknown.err.count("\n") == 1
     assert "Sources: memory, conversation, document, knowledge, insight" in unknown.err
-    assert (await memoryd("recall", "Bertha", "--user", str(user)[:-1])).code == 2
-    alone = await memoryd("recall", "Bertha", "--exclude-last", "3")
+    assert (await reader("recall", "Bertha", "--user", str(user)[:-1])).code == 2
+    alone = await reader("recall", "Bertha", "--exclude-last", "3")
     assert (alone.code, "--exclude-last needs --exclude-session" in alone.err) == (2, True)
+    await db.execute("delete from agent_memory where user_id = $1", user)
 
 
 @pytest.mark.usefixtures("remembered")

@@ -102,25 +102,15 @@ def test_what_can_be_had_is_installed_and_nothing_said(index: Index) -> None:
     assert index.installed == {"bark": "1.0", "leaf": "1.0", "tree": "1.0", "twig": "1.0"}
 
 
-def test_of_releases_that_are_gone_others_within_the_ranges_are_taken(index: Index) -> None:
-    said = index.install("bark==1.0", "leaf==1.7", "tree==1.8", "twig==1.0", "unneeded==1.9")
-    assert gone(said) == ["leaf==1.7", "tree==1.8", "unneeded==1.9"]
-    assert index.installed == {"bark": "1.0", "leaf": "1.1", "tree": "1.1", "twig": "1.0"}
-
-
-def test_of_those_that_are_gone_none_is_missed_that_pip_names_later(index: Index) -> None:
-    index.publish("leaf", "1.2", python=">=3.99")
-    said = index.install("bark==1.0", "leaf==1.2", "tree==1.8", "twig==1.0", "unneeded==1.9")
-    assert gone(said) == ["leaf==1.2", "tree==1.8", "unneeded==1.9"]
-    assert index.installed == {"bark": "1.0", "leaf": "1.1", "tree": "1.1", "twig": "1.0"}
-
-
-def test_a_release_that_is_none_for_this_python_is_told_and_replaced(index: Index) -> None:
+def test_of_releases_that_are_gone_or_none_for_this_python_all_are_told_and_others_within_the_ranges_taken(
+    index: Index,
+) -> None:
+    """Also those that pip names later."""
     index.publish("leaf", "1.2", python=">=3.99")
     index.publish("bark", "1.2", tag=EXTENSION)
-    said = index.install("bark==1.2", "leaf==1.2", "tree==1.0", "twig==1.0")
-    assert gone(said) == ["bark==1.2", "leaf==1.2"]
-    assert index.installed == {"bark": "1.1", "leaf": "1.1", "tree": "1.0", "twig": "1.0"}
+    said = index.install("bark==1.2", "leaf==1.2", "tree==1.8", "twig==1.0", "unneeded==1.9")
+    assert gone(said) == ["bark==1.2", "leaf==1.2", "tree==1.8", "unneeded==1.9"]
+    assert index.installed == {"bark": "1.1", "leaf": "1.1", "tree": "1.1", "twig": "1.0"}
 
 
 def test_what_needs_the_very_release_that_is_gone_is_replaced_too(index: Index) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import asyncpg
@@ -23,7 +24,7 @@ from tests.support.processes.workers import CREATE_DONE, Doing, enqueue, open_da
 from tests.support.services import http
 from tests.support.waiting import IDLE, until
 
-ROUNDS = 15
+ROUNDS = 8
 
 
 async def test_work_survives_restarts_and_crashes_of_postgres(
@@ -40,8 +41,8 @@ async def test_work_survives_restarts_and_crashes_of_postgres(
         http=0,
     )
     site = (await daemon.event("http_listening"))["url"]
-    async with load_on(url, rounds=ROUNDS, pause=0.1) as load:
-        for end in (server.stop, server.kill):
+    async with load_on(url, rounds=ROUNDS, pause=0.2) as load:
+        for end in (server.stop, partial(server.stop, "immediate")):
             seen = len(daemon.lines)
             before = load.rounds
             await asyncio.to_thread(end)
@@ -56,7 +57,7 @@ async def test_work_survives_restarts_and_crashes_of_postgres(
             await daemon.event("database_back", after=seen)
             await http.answering(site, "/health/ready", 200)
             await daemon.event("listener_back", after=seen)
-            await load.at_least(min(before + 4, ROUNDS))
+            await load.at_least(min(before + 2, ROUNDS))
     assert load.rounds == ROUNDS
     assert daemon.process.returncode is None
 

@@ -14,7 +14,7 @@ from tests.support.processes.daemons import Daemons
 from tests.support.processes.load import load_on
 
 KILLS = 5
-ROUNDS = 20
+ROUNDS = 10
 
 
 async def test_a_load_is_done_once_although_daemons_are_killed_at_random(
@@ -33,7 +33,7 @@ async def test_a_load_is_done_once_although_daemons_are_killed_at_random(
         "dream_idle_hours": 0.0001,
         "dream_every_hours": 0.0001,
     }
-    async with load_on(database_url, rounds=ROUNDS, pause=0.1) as load:
+    async with load_on(database_url, rounds=ROUNDS, pause=0.2) as load:
         for _ in range(KILLS):
             daemon = await daemons.start(**settings)
             # The moment is the point: no event marks it.
@@ -71,7 +71,7 @@ async def test_a_daemon_that_was_stopped_past_its_claims_writes_nothing_when_it_
     }
     sleeper = await daemons.start(**settings)
     other = await daemons.start(**settings)
-    async with load_on(database_url, rounds=ROUNDS, pause=0.1) as load:
+    async with load_on(database_url, rounds=ROUNDS, pause=0.2) as load:
         for _ in range(2):
             sleeper.process.send_signal(signal.SIGSTOP)
             # Longer than any claim is valid.

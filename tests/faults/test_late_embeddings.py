@@ -31,7 +31,7 @@ select a.content from agent_memory a join agent_memory b on b.content = a.conten
 where not exists (select from memory_associations l where l.memory_id = b.id and l.related_memory_id = a.id)
 """
 """The pairs that are not linked."""
-PAIRS = 100
+PAIRS = 40
 
 
 async def near(

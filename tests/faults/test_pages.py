@@ -84,7 +84,7 @@ async def test_pages_outlive_a_server_that_ends(own_postgres: OwnPostgres, reade
     server = own_postgres.server
     for _ in range(2):
         await come_again(reader, own_postgres.url)
-        await asyncio.to_thread(server.kill)
+        await asyncio.to_thread(server.stop, "immediate")
         assert [status for status, said in await asked(reader) if NO_ANSWER in said] == [503] * len(AT_ONCE)
         await asyncio.to_thread(server.start)
     await come_again(reader, own_postgres.url)

@@ -35,7 +35,7 @@ async def test_nothing_is_lost_or_doubled_while_the_database_restarts(own_postgr
             await asyncio.to_thread(own_postgres.server.stop)
             await asyncio.to_thread(own_postgres.server.start)
         if message == "crash":
-            await asyncio.to_thread(own_postgres.server.kill)
+            await asyncio.to_thread(own_postgres.server.stop, "immediate")
             await asyncio.to_thread(own_postgres.server.start)
         return message
 

@@ -85,10 +85,10 @@ async def test_recall_answers_while_the_model_is_changed_and_changed_back(
     await remember(
         connection, "\n\n".join(f"Part {n} of the ferry's log. " + "wave " * 150 for n in range(5))
     )
-    await connection.execute(ROWS, 200)
+    await connection.execute(ROWS, 60)
     await settled(connection)
     passages = sum((await dimensions(connection)).values())
-    assert passages == 210
+    assert passages == 70
     async with asking(daemons.url) as counts:
         done = await memoryd("reembed", *MODEL, **reaching(models))
         assert done.code == 0, done.err
@@ -173,13 +173,13 @@ async def test_a_killed_build_goes_on_where_it_was(
     connection: asyncpg.Connection, daemons: Daemons, memoryd: Commands, models: HeldServer
 ) -> None:
     daemon = await daemons.start(**reaching(models))
-    await connection.execute(ROWS, 300)
+    await connection.execute(ROWS, 150)
     await settled(connection)
     await daemon.stop()
     models.hold_after = 129
     process = await memoryd.start("reembed", *MODEL, **reaching(models))
     await models.until_held()
-    assert await dimensions(connection) == {256: 300}
+    assert await dimensions(connection) == {256: 150}
     half = await dimensions(connection, "spare_entries")
     assert half == {8: 128}
     second = await memoryd("reembed", *MODEL, **reaching(models))
@@ -200,7 +200,7 @@ async def test_a_killed_build_goes_on_where_it_was(
     models.release()
     status = await memoryd("reembed", "--status")
     assert "being made" in status.out
-    assert "128 of 300" in status.out
+    assert "128 of 150" in status.out
     other = await memoryd("reembed", "openai/other", "--dimensions", "8", **reaching(models))
     assert other.code == 1
     assert "memoryd reembed openai/test --dimensions 8" in other.err
@@ -208,8 +208,8 @@ async def test_a_killed_build_goes_on_where_it_was(
     done = await memoryd("reembed", *MODEL, **reaching(models))
     assert done.code == 0, done.err
     # One word more: what the embedder is asked first.
-    assert len(set(models.paid)) <= 300 - 128 + 1
-    assert await dimensions(connection) == {8: 300}
+    assert len(set(models.paid)) <= 150 - 128 + 1
+    assert await dimensions(connection) == {8: 150}
 
 
 async def test_a_command_killed_at_the_swap_leaves_one_model_or_the_other(
@@ -302,7 +302,7 @@ async def test_an_embedder_that_goes_down_is_waited_for(
     connection: asyncpg.Connection, daemons: Daemons, memoryd: Commands, models: HeldServer
 ) -> None:
     daemon = await daemons.start()
-    await connection.execute(ROWS, 200)
+    await connection.execute(ROWS, 140)
     await settled(connection)
     await daemon.stop()
     models.hold_after = 129
@@ -312,11 +312,11 @@ async def test_an_embedder_that_goes_down_is_waited_for(
     assert process.stderr is not None
     while b"Waiting for it" not in (line := await process.stderr.readline()):
         assert line, "it ended"
-    assert await dimensions(connection) == {256: 200}
+    assert await dimensions(connection) == {256: 140}
     models.release()
     models.start()
     assert await process.wait() == 0
-    assert await dimensions(connection) == {8: 200}
+    assert await dimensions(connection) == {8: 140}
 
 
 async def test_a_daemon_of_the_model_before_writes_no_vector_of_it(

@@ -45,7 +45,7 @@ async def test_a_daemon_stopped_under_load_leaves_nothing_claimed(
     daemons: Daemons, database_url: str, connection: asyncpg.Connection
 ) -> None:
     rng = random.Random(20261120)
-    async with load_on(database_url, rounds=15, pause=0.1, tasks=False):
+    async with load_on(database_url, rounds=8, pause=0.2, tasks=False):
         for _ in range(3):
             daemon = await daemons.start(claim_seconds=CLAIM_SECONDS)
             # The moment is the point: no event marks it.

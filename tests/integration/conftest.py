@@ -1,31 +1,52 @@
-"""A database with a running daemon that the tests of one file share: for the many that change nothing for each other.
-
-Such a file says `pytestmark = pytest.mark.asyncio(loop_scope="module")`.
-"""
+"""What the tests of one file share: a database, connections, a daemon."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import groupby
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
-import pytest_asyncio
 
+from daemon.db.pool import Database
+from tests.support.database.reused import Reused
+from tests.support.database.schemas import connected
 from tests.support.database.servers import Server
-from tests.support.database.templates import copied
+from tests.support.database.templates import copied, make_once
+from tests.support.database.tokens import put_tokens_in
 from tests.support.processes.daemons import DaemonProcess, Daemons
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of a file, tests of the same daemon follow each other, so that it starts once."""
+
+    def place(item: pytest.Item) -> tuple[Path, object]:
+        called = getattr(item, "callspec", None)
+        return item.path, called and called.params.get("server_name")
+
+    def daemon(item: pytest.Item) -> bool:
+        return "daemon" in getattr(item, "fixturenames", ())
+
+    here = Path(__file__).parent
+    items[:] = [
+        item
+        for (path, _), group in groupby(items, place)
+        for item in (sorted(group, key=daemon) if path.is_relative_to(here) else group)
+    ]
+
+
+@pytest.fixture(scope="module")
 async def shared_url(server: Server, template: str) -> AsyncIterator[str]:
     """A migrated database for the tests of this file."""
     async with copied(server, template) as url:
         yield url
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest.fixture(scope="module")
 async def shared_daemon(
     shared_url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[DaemonProcess]:
@@ -35,7 +56,7 @@ async def shared_daemon(
     await started.kill_all()
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest.fixture
 async def served(shared_url: str, shared_daemon: DaemonProcess) -> AsyncIterator[asyncpg.Connection]:
     """A connection to it, while the daemon runs."""
     assert shared_daemon.process.returncode is None
@@ -44,26 +65,91 @@ async def served(shared_url: str, shared_daemon: DaemonProcess) -> AsyncIterator
     await opened.close()
 
 
+@pytest.fixture(scope="module")
+async def reused(
+    request: pytest.FixtureRequest, server: Server, template: str, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Reused]:
+    """A database that is emptied after each test of this file; in `db`, where most change its catalog, a new one each."""
+    once = request.path.parent.name == "db"
+    made = Reused(server, template, tmp_path_factory.mktemp("daemon"), once=once)
+    yield made
+    await made.close()
+
+
 @pytest.fixture
-async def scratch(shared_url: str) -> AsyncIterator[asyncpg.Connection]:
+async def database_url(
+    request: pytest.FixtureRequest, server: Server, template: str, reused: Reused
+) -> AsyncIterator[str]:
+    """The one of the file; one of its own, with the local embedder's tokens, for a test that asks for `tokens`."""
+    if "tokens" in request.fixturenames:
+        await make_once(server, f"{template}_tokens", put_tokens_in, source=template)
+        async with copied(server, f"{template}_tokens") as url:
+            yield url
+    else:
+        await reused.open()
+        if "daemon" not in request.fixturenames:
+            await reused.end_daemon()
+        yield reused.url
+        await reused.empty()
+
+
+@pytest.fixture
+async def connection(database_url: str, reused: Reused) -> AsyncIterator[asyncpg.Connection]:
+    """A connection to it, as its owner."""
+    if database_url == getattr(reused, "url", None):
+        yield reused.connection
+    else:
+        async with connected(database_url) as opened:
+            yield opened
+
+
+@pytest.fixture
+async def database(database_url: str, reused: Reused) -> Database:
+    """The daemon's own way to it."""
+    return await reused.database()
+
+
+@pytest.fixture
+async def daemons(database_url: str, tmp_path: Path) -> AsyncIterator[Daemons]:
+    """Starts real daemons on it; those left over are killed at the end."""
+    started = Daemons(database_url, tmp_path)
+    yield started
+    await started.kill_all()
+
+
+@pytest.fixture
+async def daemon(database_url: str, reused: Reused) -> DaemonProcess:
+    """The daemon that runs on it from one test to the next."""
+    return await reused.daemon()
+
+
+@pytest.fixture(scope="module")
+async def kept(shared_url: str) -> AsyncIterator[asyncpg.Connection]:
+    """The connection of `scratch`: a new one would compile a hundred functions for the first question that it asks."""
+    opened = await asyncpg.connect(shared_url)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def scratch(kept: asyncpg.Connection) -> AsyncIterator[asyncpg.Connection]:
     """A connection whose transaction is undone: for tests whose rows neither a daemon nor another session needs to see."""
-    async with undone(shared_url) as opened:
-        yield opened
+    async with undone(kept):
+        yield kept
 
 
 @pytest.fixture
 async def admin_scratch(server: Server, shared_url: str) -> AsyncIterator[asyncpg.Connection]:
     """The same as the superuser, for tests that say what they need it for."""
-    async with undone(server.admin_url_of(urlsplit(shared_url).path[1:])) as opened:
+    async with connected(server.admin_url_of(urlsplit(shared_url).path[1:])) as opened, undone(opened):
         yield opened
 
 
 @asynccontextmanager
-async def undone(url: str) -> AsyncIterator[asyncpg.Connection]:
-    """A connection whose transaction is undone."""
-    opened = await asyncpg.connect(url)
-    transaction = opened.transaction()
+async def undone(connection: asyncpg.Connection) -> AsyncIterator[None]:
+    """Undoes all that the connection did meanwhile."""
+    transaction = connection.transaction()
     await transaction.start()
-    yield opened
+    yield
     await transaction.rollback()
-    await opened.close()
+    await connection.reset()

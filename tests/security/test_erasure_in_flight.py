@@ -23,12 +23,12 @@ SECRET = "quokkazephyr"
 Act = Callable[[asyncpg.Connection], Awaitable[object]]
 
 
-async def nothing_left(connection: asyncpg.Connection) -> None:
+async def nothing_left(connection: asyncpg.Connection, of: str = "") -> None:
     """Once the daemons are done nothing of the user is anywhere, and nothing went wrong."""
     await until(connection, IDLE)
-    assert await found(connection, SECRET) == {}
-    assert await found(connection, str(ANN)) == {}
-    assert await connection.fetch("select topic, error from memoryd.dead_letters") == []
+    assert await found(connection, SECRET) == {}, of
+    assert await found(connection, str(ANN)) == {}, of
+    assert await connection.fetch("select topic, error from memoryd.dead_letters") == [], of
 
 
 async def command(connection: asyncpg.Connection) -> object:
@@ -105,56 +105,41 @@ ACTS: tuple[Act, ...] = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("act", ACTS, ids=[a.__name__ for a in ACTS])
 @pytest.mark.parametrize("moment", ["before", "after"])
-async def test_rows_that_a_daemon_is_processing_are_erased(
+async def test_what_a_daemon_is_processing_is_erased(
     connection: asyncpg.Connection,
     second: asyncpg.Connection,
     third: asyncpg.Connection,
     daemons: Daemons,
-    act: Act,
     moment: str,
 ) -> None:
     """Whatever it was about to write (before), or had written and not committed (after)."""
     await pausing(connection, moment)
-    await daemons.start()
-    async with gate_closed(second):
-        await act(connection)
-        await paused(connection)
-        erasing = await meanwhile(third, connection, ERASE, ANN)
-    await erasing
-    await nothing_left(connection)
-
-
-@pytest.mark.parametrize("topic", ["statistics", "lexicon"])
-@pytest.mark.parametrize("moment", ["before", "after"])
-async def test_words_are_erased_while_they_are_counted_or_compared(
-    connection: asyncpg.Connection,
-    second: asyncpg.Connection,
-    third: asyncpg.Connection,
-    daemons: Daemons,
-    topic: str,
-    moment: str,
-) -> None:
-    await pausing(connection, moment)
     daemon = await daemons.start()
-    await remember(connection, "the wombat sleeps", user_id=BOB)
-    await remember(connection, f"the {SECRET} sleeps", user_id=ANN)
-    await until(connection, IDLE)
-    # As if its words were new.
-    await connection.execute("update memoryd.lexicon set embedding = null")
-    async with gate_closed(second):
-        await connection.execute(
-            "insert into memoryd.jobs (topic, lane) values ($1, $2)",
-            topic, {"statistics": "lexemes", "lexicon": "words"}[topic],
-        )  # fmt: skip
-        await connection.execute("select pg_notify('memoryd', $1)", topic)
-        await paused(connection)
-        erasing = await meanwhile(third, connection, ERASE, ANN)
-    await erasing
-    await nothing_left(connection)
-    assert daemon.events("job_retried") == []
-    assert "wombat" in await column(connection, "select word from memoryd.lexicon")
+    for act in ACTS:
+        async with gate_closed(second):
+            await act(connection)
+            await paused(connection)
+            erasing = await meanwhile(third, connection, ERASE, ANN)
+        await erasing
+        await nothing_left(connection, act.__name__)
+    # Words, too, while they are counted or compared.
+    for topic, lane in (("statistics", "lexemes"), ("lexicon", "words")):
+        await remember(connection, "the wombat sleeps", user_id=BOB)
+        await remember(connection, f"the {SECRET} sleeps", user_id=ANN)
+        await until(connection, IDLE)
+        # As if its words were new.
+        await connection.execute("update memoryd.lexicon set embedding = null")
+        retried = len(daemon.events("job_retried"))
+        async with gate_closed(second):
+            await connection.execute("insert into memoryd.jobs (topic, lane) values ($1, $2)", topic, lane)
+            await connection.execute("select pg_notify('memoryd', $1)", topic)
+            await paused(connection)
+            erasing = await meanwhile(third, connection, ERASE, ANN)
+        await erasing
+        await nothing_left(connection, topic)
+        assert len(daemon.events("job_retried")) == retried
+        assert "wombat" in await column(connection, "select word from memoryd.lexicon")
 
 
 async def test_the_outcome_of_a_command_that_ends_during_an_erasure_is_not_remembered(
@@ -252,6 +237,32 @@ async def test_erased_rows_are_removed_from_answers_to_others(
             await connection.fetchval("select result from memory_requests where id = $1", request)
         )
         assert [r["id"] for r in result] == [str(kept)]
+
+
+async def test_an_answer_does_not_wait_for_an_erasure_that_is_left_open(
+    connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons
+) -> None:
+    """Somebody's own, in a transaction of theirs. What the answer shows of the rows goes once that ends."""
+    await remember(connection, f"the {SECRET} and the wombat sleep", user_id=ANN)
+    kept = await remember(connection, "the wombat sleeps", user_id=BOB)
+    await daemons.start()
+    await until(connection, IDLE)
+    left_open = second.transaction()
+    await left_open.start()
+    await second.execute(ERASE, ANN)
+    request = await insert(connection, "memory_requests", {"kind": "recall", "query": "who sleeps?"})
+    await until(connection, ANSWERED, request)
+    await left_open.commit()
+    await connection.execute("update memoryd.outdated_rows set look_at = clock_timestamp()")
+    await until(connection, IDLE)
+    await until(
+        connection, "select strpos(result::text, $2) = 0 from memory_requests where id = $1", request, SECRET
+    )
+    [shown] = json.loads(
+        await connection.fetchval("select result from memory_requests where id = $1", request)
+    )
+    assert shown["id"] == str(kept)
+    assert await found(connection, SECRET) == {}
 
 
 # Waits for it, or has been told to come later.

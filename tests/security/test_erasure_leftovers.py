@@ -37,36 +37,24 @@ FRAGMENTS = (
 )
 
 
-@pytest.mark.parametrize("text", FRAGMENTS)
-async def test_every_learnt_part_of_a_word_is_erased(
-    connection: asyncpg.Connection, daemons: Daemons, text: str
-) -> None:
-    await daemons.start()
-    await remember(connection, f"see {text} there", user_id=ANN)
-    await ask(connection, f"call {text} back", user_id=ANN, status="completed", output=f"called {text}")
-    await until(connection, IDLE)
-    await connection.execute(ERASE, ANN)
-    await until(connection, IDLE)
-    assert await found(connection, SECRET) == {}
-    assert await column(connection, WORDS) == []
-
-
-async def test_erased_words_can_be_learnt_again_from_others_at_once(
+async def test_words_of_no_other_user_are_erased_in_all_their_parts_and_learnt_again_from_others(
     connection: asyncpg.Connection, daemons: Daemons
 ) -> None:
     await daemons.start()
-    await remember(connection, "the wombat digs a burrow", user_id=ANN)
-    await until(connection, IDLE)
-    await connection.execute(ERASE, ANN)
-    assert await column(connection, WORDS) == []
+    for text in (*FRAGMENTS, "the wombat digs a burrow"):
+        await remember(connection, f"see {text} there", user_id=ANN)
+        await ask(connection, f"call {text} back", user_id=ANN, status="completed", output=f"called {text}")
+        await until(connection, IDLE)
+        assert await column(connection, WORDS) != []
+        await connection.execute(ERASE, ANN)
+        assert await column(connection, WORDS) == [], text
+        await until(connection, IDLE)
+        assert await found(connection, SECRET) == {}, text
+        assert await column(connection, WORDS) == [], text
     await remember(connection, "the wombat digs", user_id=BOB)
     await until(connection, IDLE)
     assert await column(connection, WORDS) == ["digs", "wombat"]
-
-
-async def test_words_that_other_users_have_stay(connection: asyncpg.Connection, daemons: Daemons) -> None:
-    await daemons.start()
-    await remember(connection, "the wombat digs", user_id=BOB)
+    # Those that others have stay.
     await remember(connection, "the wombat sleeps", user_id=ANN)
     await until(connection, IDLE)
     await connection.execute(ERASE, ANN)

@@ -37,7 +37,7 @@ async def ended(daemon: DaemonProcess) -> int:
 async def test_a_refused_start_is_a_json_event(
     daemons: Daemons, settings: dict[str, Any], code: int, words: str
 ) -> None:
-    daemon = await daemons.start(whole=True, wait=False, url=None, **settings)
+    daemon = await daemons.start(wait=False, **settings)
     assert await ended(daemon) == code
     assert daemon.events("not_json") == []
     (line,) = daemon.events("start_refused")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import asyncpg
 import pytest
@@ -180,6 +180,12 @@ async def test_support_reads_what_a_text_shows_of_others_on_their_record(
     assert await read_by_support(connection, table, text) == {ANN, BOB}
     if kind in {"knowledge", "outcome"}:
         assert await read_by_support(connection, "shared_knowledge", row) == {BOB}
+    # Beside a row that is gone, until the text has lost what it shows of that: whose it was nobody knows.
+    await connection.execute(
+        "update memoryd.quotes set row_ids = row_ids || $1::uuid, hashes = '{1,2}'", uuid4()
+    )
+    async with acting_as(connection, UUID(int=0xAD), role="memoryd_admin"):
+        assert await connection.fetchval(f"select count(*) from {table} where id = $1", text) == 0
 
 
 async def test_an_erasure_waits_for_a_context_that_is_being_written(

@@ -80,7 +80,7 @@ def variables(name: str, url: str) -> dict[str, str]:
     return {name: url}
 
 
-NAMES = pytest.mark.parametrize("name", ["DATABASE_URL", "MEMORYD_DATABASE_URL", "MEMORYD_DATABASE_URLS"])
+NAMES = ("DATABASE_URL", "MEMORYD_DATABASE_URL", "MEMORYD_DATABASE_URLS")
 
 
 async def test_an_agent_remembers_where_its_client_says(
@@ -172,9 +172,7 @@ async def test_hooks_are_installed_for_no_database_of_the_folder(
     assert address_of(database_url) in begun.err
 
 
-@NAMES
 async def test_what_a_person_runs_in_a_checkout_uses_the_database_of_the_environment(
-    name: str,
     checkout: Path,
     database_url: str,
     strangers_url: str,
@@ -183,30 +181,26 @@ async def test_what_a_person_runs_in_a_checkout_uses_the_database_of_the_environ
 ) -> None:
     (checkout / ".env").write_text((checkout / ".env").read_text().replace("MEMORYD_POOL_SIZE=wrong\n", ""))
     export = tmp_path / "export.json"
-    export.write_text(
-        json.dumps({"results": [{"id": "1", "memory": "the production key is one", "user_id": "mia"}]})
-    )
-    given = variables(name, database_url)
-    for arguments in (
-        ("import", str(export), "--from", "mem0"),
-        ("recall", "production key"),
-        ("context", "app", "production key"),
+    said = "the production key is one"
+    export.write_text(json.dumps({"results": [{"id": "1", "memory": said, "user_id": "mia"}]}))
+    one, two, three = (variables(name, database_url) for name in NAMES)
+    for given, *arguments in (
+        (one, "import", str(export), "--from", "mem0"),
+        (two, "recall", "production key"),
+        (three, "context", "app", "production key"),
     ):
         done = await ended(checkout, *arguments, **given)
         assert done.code == 0, (arguments, done.err)
+        assert (said in done.out) == (arguments[0] == "recall"), done.out
     assert await connection.fetchval(EVERYWHERE) == 1
-    async with connected(strangers_url) as theirs:
-        assert (
-            await theirs.fetchval(
-                "select (select count(*) from agent_memory) + (select count(*) from memory_queries)"
-            )
-            == 0
-        )
-    shown = await ended(checkout, "status", **given)
     host, _, database = address_of(database_url).rpartition("/")
-    assert f"Database {database} at {host}," in shown.out
-    told = json.loads((await ended(checkout, "status", "--json", **given)).out)
-    assert told.get("status", told)["address"] == address_of(database_url)
+    assert f"Database {database} at {host}," in (await ended(checkout, "status", **one)).out
+    for given in (two, three):
+        told = json.loads((await ended(checkout, "status", "--json", **given)).out)
+        assert told.get("status", told)["address"] == address_of(database_url)
+    async with connected(strangers_url) as theirs:
+        rows = "select (select count(*) from agent_memory) + (select count(*) from memory_queries)"
+        assert await theirs.fetchval(rows) == 0
 
 
 async def test_a_data_folder_in_the_environment_is_a_database_too(

@@ -8,8 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from daemon.cli.app import app
+from daemon.elsewhere.items import System
 from daemon.elsewhere.records import ExportError
-from daemon.elsewhere.sources import System, files_in
+from daemon.elsewhere.sources import files_in
 from daemon.hooks import libpq
 from daemon.hooks.driver import Connection as Driver
 from daemon.settings import SettingsError, load_settings

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from daemon.elsewhere.child import _frames, item_of
-from daemon.elsewhere.sources import System, items_of
+from daemon.elsewhere.items import System
+from daemon.elsewhere.sources import items_of
 from daemon.elsewhere.spool import TABLES, Spool
 from daemon.ids import id_of
 from tests.support.repository import ROOT

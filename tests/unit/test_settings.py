@@ -137,6 +137,13 @@ def test_every_duration_is_bounded(monkeypatch: pytest.MonkeyPatch, variable: st
         assert sentence.startswith(f"MEMORYD_{variable} is '{value}'; it must be a number {bounds}.")
 
 
+@pytest.mark.parametrize("variable", ["POOL_SIZE", "FACTS", "HTTP"])
+def test_a_long_value_makes_no_long_sentence(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    monkeypatch.setenv(PREFIX + variable, "x" * 5_000_000)
+    [sentence] = told()
+    assert len(sentence) < 1_000
+
+
 def test_every_number_has_bounds() -> None:
     for name, schema in Settings.model_json_schema(by_alias=False)["properties"].items():
         for one in schema.get("anyOf", [schema]):

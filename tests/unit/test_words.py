@@ -29,7 +29,7 @@ MAY_STAND: Mapping[str, tuple[set[str], tuple[str, ...]]] = {
     "context": (
         {
             "CONTEXT", "Context", "ContextHandler", "ContextOptions", "EXPLAIN_CONTEXT", "build_context",
-            "compose_context", "context_line", "context_part", "context_space", "context_words", "explain_context",
+            "context_line", "context_space", "context_words", "explain_context",
             "load_context", "log_context",
             # Of designs: a chunk's heading, projects, the reasoning of a decision, a campaign.
             "allowed_contexts", "campaign_context", "decision_context", "check_decision_context",

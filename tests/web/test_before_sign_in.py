@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
+import asyncpg
 import httpx2
 import pytest
 import pytest_asyncio
@@ -66,6 +67,8 @@ async def test_the_link_with_the_token_counts_from_no_other_site(
         assert (await browser.get(pages.sign_in, headers=headers)).headers.get("set-cookie") is None
         for _ in range(6):
             await browser.get(pages.sign_in[:-1], headers=headers)
+            # As a browser sends it that is old, for a page that asks for no referrer.
+            assert (await browser.get(pages.sign_in[:-1])).status_code == 401
         own = {"Sec-Fetch-Site": "same-origin", "Referer": pages.address + "sign-in"}
         for opened in ({"Sec-Fetch-Site": "none"}, own, {}):
             assert "set-cookie" in (await browser.get(pages.sign_in, headers=opened)).headers
@@ -113,6 +116,20 @@ async def test_who_leaves_half_way_is_no_error_of_ours(door: Reader, sent: bytes
 async def test_two_names_that_a_proxy_joins_are_nobody(url: str, proxied: Reader, said: str) -> None:
     assert (await proxied.http.get("/memories", headers={"X-User": said})).status_code == 401
     assert (await proxied.http.get("/memories", headers={"X-User": "Mia"})).status_code == 200
+
+
+@pytest.mark.parametrize("dest", ["image", "iframe", "empty", "script", "style", "object"])
+async def test_no_other_site_makes_a_reader_read(proxied: Reader, db: asyncpg.Connection, dest: str) -> None:
+    """The proxy knows the browser, whoever has sent it: the record would say that its user has read."""
+    looked = "select count(*) from agent_execution_logs where action_type = 'admin_read'"
+    before = await db.fetchval(looked)
+    for site in ("cross-site", "same-site"):
+        by = {"X-User": "Mia", "Sec-Fetch-Site": site, "Sec-Fetch-Dest": dest}
+        assert (await proxied.http.get("/memories", headers=by)).status_code == 403
+    assert await db.fetchval(looked) == before
+    for site, its in (("cross-site", "document"), ("same-origin", dest), ("none", "document")):
+        by = {"X-User": "Mia", "Sec-Fetch-Site": site, "Sec-Fetch-Dest": its}
+        assert (await proxied.http.get("/memories", headers=by)).status_code == 200
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -92,7 +92,7 @@ def walked(browser: Browser) -> Faults:
     """What is wrong for who has a keyboard alone."""
     browser.run(LISTEN)
     # More than there are: a region that scrolls is reached, too.
-    presses = min(50, browser.run("return wanted.length") + 10)
+    presses = min(35, browser.run("return wanted.length") + 10)
     ActionChains(browser.driver).send_keys(Keys.TAB * presses).perform()
     first, wrong, unmarked = browser.run(REACHED)
     return [] if first == "skip" and wrong is None and unmarked is None else [(first, wrong, unmarked)]

@@ -264,11 +264,14 @@ def _named(url: str) -> str:
 def _unreachable(url: str) -> str:
     """Why a database cannot be used; "" where it can."""
     from daemon.hooks.connecting import connect
+    from daemon.hooks.files import config_file
     from daemon.hooks.libpq import Away, Refusal
+    from daemon.settings.databases import readable
 
     try:
+        readable(url, f"The database in {config_file()}")
         connect(url, None).rows("select count(*) from (select from agent_memory limit 1) m")
-    except (Away, Refusal) as error:
+    except (Away, Refusal, ValueError) as error:
         return one_line(str(error), 300)
     return ""
 

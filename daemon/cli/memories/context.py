@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 KNOWN = "select exists (select from public.agents where agent_id = $1)"
 AGENTS = "select agent_id from public.agents order by created_at desc, agent_id limit 11"
 COMPOSE = (
-    "select memoryd.compose_context($1, $2, $5, false, $3, null, memoryd.conditions_of($4::jsonb)) as context"
+    "select (memoryd.compose($1, $2, $5, false, $3, null, memoryd.conditions_of($4::jsonb))).block as context"
 )
 EXPLAIN = "select * from memoryd.explain_lines($1, $2, $5, false, $3, memoryd.conditions_of($4::jsonb))"
 PATTERNS = "select patterns from memoryd.patterns_of($1, $2, $3)"

@@ -20,28 +20,14 @@ from daemon.cli.common import ended_by_ctrl_c, id_option, with_database
 from daemon.cli.failure import Failure, Misuse, sentences
 from daemon.cli.output import as_json, remark, say, table
 from daemon.cli.user_data.export import FORMAT, TABLES, VERSION
+from daemon.elsewhere.items import System, batches
 
 if TYPE_CHECKING:
     from daemon.db.pool import Database
     from daemon.settings import Settings
     from handlers.shared.ports import AnyConnection
 
-SYSTEMS = (
-    "mem0",
-    "letta",
-    "graphiti",
-    "zep",
-    "langmem",
-    "claude-mem",
-    "chatgpt",
-    "claude",
-    "markdown",
-    "commands",
-)
-"""As in daemon/elsewhere/sources.py, which is loaded only when one is named."""
 BATCH_ROWS = 500
-BATCH_LENGTH = 4_000_000
-"""Characters of rows that are sent at once; a longer row is sent by itself."""
 SECONDS = 600.0
 
 # Postgres reads the file, as `json`, which keeps numbers as they are written: Python's floats would not hold all of them, and
@@ -78,7 +64,7 @@ def import_(
         help="A file that `memoryd export` wrote; - is stdin. With --from: a file or a folder."
     ),
     system: str | None = typer.Option(
-        None, "--from", metavar="SYSTEM", help=f"Whose export it is: {', '.join(SYSTEMS)}."
+        None, "--from", metavar="SYSTEM", help=f"Whose export it is: {', '.join(System)}."
     ),
     user: UUID | None = id_option(says="The user whose memory it becomes; else the user of the export."),
     agent: str | None = typer.Option(None, help="With --from: the agent whose memories they become."),
@@ -123,10 +109,9 @@ def _from_elsewhere(
     system: str, source: str, *, user: UUID | None, agent: str | None, dry_run: bool, json: bool
 ) -> None:
     from daemon.cli.user_data.import_elsewhere import import_elsewhere
-    from daemon.elsewhere.sources import System
 
-    if system not in SYSTEMS:
-        raise Misuse(f"--from is one of {', '.join(SYSTEMS)}.")
+    if system not in list(System):
+        raise Misuse(f"--from is one of {', '.join(System)}.")
     import_elsewhere(System(system), source, user=user, agent=agent, dry_run=dry_run, json=json)
 
 
@@ -137,25 +122,13 @@ async def _import(
     known = [r["name"] for r in await connection.fetch(TABLES)]
     for each in [*(t for t in known if t in given.tables), *(t for t in given.tables if t not in known)]:
         imported = 0
-        for batch in _batches(given.tables[each]):
+        # Of a table without rows an empty array, so that its name is checked all the same.
+        for batch in batches(given.tables[each], rows=BATCH_ROWS) if given.tables[each] else ["[]"]:
             with _refusals(f"{name}, table {each}"):
                 imported += await connection.fetchval(IMPORT, given.user, user, each, batch, timeout=SECONDS)
         counts[each] = {"imported": imported, "skipped": len(given.tables[each]) - imported}
     await connection.execute(AUDIT, json.dumps({n: c["imported"] for n, c in counts.items()}))
     return counts
-
-
-def _batches(rows: Sequence[str]) -> Iterator[str]:
-    """The rows as JSON arrays; a table without rows is one empty array, so that its name is checked all the same."""
-    batch: list[str] = []
-    length = 0
-    for row in rows:
-        if batch and (len(batch) >= BATCH_ROWS or length + len(row) > BATCH_LENGTH):
-            yield f"[{','.join(batch)}]"
-            batch, length = [], 0
-        batch.append(row)
-        length += len(row)
-    yield f"[{','.join(batch)}]"
 
 
 def _read(name: str) -> str:

@@ -13,8 +13,9 @@ from uuid import UUID
 from daemon.cli.common import with_database
 from daemon.cli.failure import Failure, Misuse
 from daemon.cli.output import as_json, remark, say, table
+from daemon.elsewhere.items import System
 from daemon.elsewhere.reading import read
-from daemon.elsewhere.sources import READERS, System
+from daemon.elsewhere.sources import READERS
 from daemon.elsewhere.spool import Spool
 from daemon.elsewhere.writer import Taken, write
 

@@ -6,11 +6,11 @@ from typing import Any
 
 from daemon.elsewhere.items import (
     NO_TEXT,
-    UNKNOWN,
     Conversation,
     Items,
     LeftOut,
     Message,
+    UnknownFormError,
     first,
     guarded,
     listed,
@@ -20,12 +20,11 @@ from daemon.elsewhere.items import (
 ROLES = {"user", "assistant", "tool"}
 
 
-def items(section: str, record: Any) -> Items:
+def items(_section: str, record: Any) -> Items:
     """A conversation with the messages of its current branch."""
-    nodes = mapping(record.get("mapping")) if isinstance(record, dict) else {}
+    nodes = mapping(record.get("mapping"))
     if not nodes:
-        yield LeftOut(section or "record", UNKNOWN)
-        return
+        raise UnknownFormError
     conversation = str(first(record, "conversation_id", "id") or record.get("current_node"))
     yield Conversation(id=conversation, title=record.get("title"), created_at=record.get("create_time"))
     branch = _branch(nodes, record.get("current_node"))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from daemon.elsewhere.items import (
-    UNKNOWN,
     Conversation,
     Items,
     LeftOut,
     Memory,
     Message,
+    UnknownFormError,
     digest,
     guarded,
     listed,
@@ -21,11 +21,9 @@ ROLES = {"human": "user", "assistant": "assistant"}
 OWN = ("conversations_memory", "memory", "content")
 
 
-def items(section: str, record: Any) -> Items:
+def items(_section: str, record: Any) -> Items:
     """A conversation with its messages, what is told to a project, or what Claude remembers."""
-    if not isinstance(record, dict):
-        yield LeftOut(section or "record", UNKNOWN)
-    elif "chat_messages" in record:
+    if "chat_messages" in record:
         yield from _conversation(record)
     elif "docs" in record or "prompt_template" in record:
         yield from _project(record)
@@ -35,7 +33,7 @@ def items(section: str, record: Any) -> Items:
             if isinstance(text, str) and text.strip():
                 yield Memory(id=digest("memory", text), text=text, created_at=record.get("updated_at"))
     else:
-        yield LeftOut(section or "record", UNKNOWN)
+        raise UnknownFormError
 
 
 def _conversation(record: dict[str, Any]) -> Items:

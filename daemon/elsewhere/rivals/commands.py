@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from daemon.elsewhere.items import UNKNOWN, Command, Items, LeftOut, digest, mapping
+from daemon.elsewhere.items import Command, Items, UnknownFormError, digest, mapping
 
 
-def items(section: str, record: Any) -> Items:
+def items(_section: str, record: Any) -> Items:
     """A command. It has no id of its own, so all that it says makes one."""
-    if not isinstance(record, dict) or "message" not in record:
-        yield LeftOut(section or "record", UNKNOWN)
-        return
+    if "message" not in record:
+        raise UnknownFormError
     yield Command(
         id=digest(record),
         text=record["message"],

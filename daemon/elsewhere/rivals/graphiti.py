@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from daemon.elsewhere.items import UNKNOWN, Items, LeftOut, Memory, Message, first, time_of
+from daemon.elsewhere.items import Items, Memory, Message, UnknownFormError, first, time_of
 
 SPEAKER = re.compile(r"\s*+([^\s:()][^\n:()]{0,99}?)\s*+(?:\((\w+)\))?:\s+")
 """How an episode of messages says who speaks: `Mia (user): text`."""
@@ -13,9 +13,7 @@ SPEAKER = re.compile(r"\s*+([^\s:()][^\n:()]{0,99}?)\s*+(?:\((\w+)\))?:\s+")
 
 def items(section: str, record: Any) -> Items:
     """Of an edge the fact with its times, of a node its summary, of an episode the message, or its text."""
-    if not isinstance(record, dict):
-        yield LeftOut(section or "record", UNKNOWN)
-    elif "fact" in record:
+    if "fact" in record:
         yield edge(record)
     elif "source_description" in record or section == "episodes":
         yield _episode(record)
@@ -24,7 +22,7 @@ def items(section: str, record: Any) -> Items:
         text = f"{name}: {summary}" if isinstance(summary, str) and summary.strip() else ""
         yield _memory(record, text, None, {"labels": record.get("labels")})
     else:
-        yield LeftOut(section or "record", UNKNOWN)
+        raise UnknownFormError
 
 
 def edge(record: dict[str, Any]) -> Memory:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from daemon.elsewhere.items import UNKNOWN, Items, LeftOut, Memory, first, mapping
+from daemon.elsewhere.items import Items, Memory, UnknownFormError, first, mapping
 
 TEXTS = ("content", "text", "memory", "data", "fact")
 
 
-def items(section: str, record: Any) -> Items:
+def items(_section: str, record: Any) -> Items:
     """A memory. Whose it is says the last part of a namespace that has several: ("memories", "mia")."""
-    if not isinstance(record, dict) or "key" not in record or not isinstance(record.get("value"), dict):
-        yield LeftOut(section or "record", UNKNOWN)
-        return
+    if "key" not in record or not isinstance(record.get("value"), dict):
+        raise UnknownFormError
     namespace = record.get("namespace", record.get("prefix"))
     parts = namespace.split(".") if isinstance(namespace, str) else [str(p) for p in namespace or []]
     value = mapping(record["value"])

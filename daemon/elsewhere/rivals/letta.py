@@ -6,11 +6,11 @@ from typing import Any
 
 from daemon.elsewhere.items import (
     DELETED,
-    UNKNOWN,
     Items,
     LeftOut,
     Memory,
     Message,
+    UnknownFormError,
     digest,
     first,
     guarded,
@@ -24,9 +24,7 @@ EVENTS = {"heartbeat", "login", "system_alert"}
 
 def items(section: str, record: Any) -> Items:
     """Blocks and passages become memories, messages one conversation for each agent."""
-    if not isinstance(record, dict):
-        yield LeftOut(section or "record", UNKNOWN)
-    elif record.get("is_deleted"):
+    if record.get("is_deleted"):
         yield LeftOut(section, DELETED)
     elif section == "agents":
         # Ids in a file are numbers: block-0 is another one in the next file. So what is said makes the id.
@@ -50,7 +48,7 @@ def items(section: str, record: Any) -> Items:
     elif section == "messages":
         yield from _message(record, str(record.get("agent_id") or "agent"), file=False)
     else:
-        yield LeftOut(section or "record", UNKNOWN)
+        raise UnknownFormError
 
 
 def _id(record: dict[str, Any], *said: object) -> str:

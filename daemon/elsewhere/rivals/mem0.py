@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from daemon.elsewhere.items import DELETED, UNKNOWN, Items, LeftOut, Memory, first, mapping
+from daemon.elsewhere.items import DELETED, Items, LeftOut, Memory, UnknownFormError, first, mapping
 
 # Of each memory the newest line; the older ones are told beside it.
 SQLITE = {
@@ -24,9 +24,8 @@ FIELDS = {"id", "memory", "data", "user_id", "agent_id", "created_at", "updated_
 
 def items(section: str, record: Any) -> Items:
     """A memory."""
-    if not isinstance(record, dict) or section not in {"", "results", "memories", "history"}:
-        yield LeftOut(section or "record", UNKNOWN)
-        return
+    if section not in {"", "results", "memories", "history"}:
+        raise UnknownFormError
     if section == "history":
         yield from _history(record)
         return

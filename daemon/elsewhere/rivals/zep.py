@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from daemon.elsewhere.items import (
-    UNKNOWN,
     Conversation,
     Items,
-    LeftOut,
     Memory,
     Message,
+    UnknownFormError,
     first,
     guarded,
     listed,
@@ -23,9 +22,7 @@ ROLES = {"user": "user", "assistant": "assistant", "system": "system", "tool": "
 
 def items(section: str, record: Any) -> Items:
     """A conversation with its messages, a message, or a fact with its times."""
-    if not isinstance(record, dict):
-        yield LeftOut(section or "record", UNKNOWN)
-    elif section == "messages" or "role" in record or "role_type" in record:
+    if section == "messages" or "role" in record or "role_type" in record:
         yield from _message(record, _id(record, "session_id", "thread_id", "thread_uuid"), record)
     elif isinstance(record.get("fact"), str) and ("valid_at" in record or "source_node_uuid" in record):
         yield edge(record)
@@ -46,7 +43,7 @@ def items(section: str, record: Any) -> Items:
             fact = {"user_id": first(record, "user_id", "user_uuid"), **mapping(each)}
             yield from guarded("facts", items("facts", fact))
     else:
-        yield LeftOut(section or "record", UNKNOWN)
+        raise UnknownFormError
 
 
 def _id(record: dict[str, Any], *names: str) -> str:

@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from daemon.web.asking import compared_by
-from daemon.web.forms import BadValueError, number_in, text_in
+from daemon.web.forms import text_in, whole_in
 from daemon.web.found import link_of, parents_of
 from daemon.web.pages.knowledge_edits import in_organisation
 from daemon.web.pages.recall_options import LONGEST, organisation_in, user_in
@@ -29,8 +29,8 @@ from handlers.shared.ports import AnyConnection
 WORDS = 500
 # As build_context() and explain_context(), with an embedding of a remote embedder. $5: only what the user may read.
 COMPOSE = """
-select memoryd.compose_context($1, $2, $3, $5, coalesce($6, memoryd.vector_of_question($2)), null,
-                               memoryd.conditions_of($4::jsonb))
+select (memoryd.compose($1, $2, $3, $5, coalesce($6, memoryd.vector_of_question($2)), null,
+                        memoryd.conditions_of($4::jsonb))).block
 """
 EXPLAIN = """
 select e.step, e.source, e.id, e.score, e.trust, e.shown, e.detail
@@ -70,10 +70,8 @@ async def asking(request: Request) -> Response:
     asked, viewer = request.query_params, viewer_of(request)
     agent, message = text_in(asked, "agent", longest=200), text_in(asked, "message", longest=LONGEST)
     user = user_in(asked, viewer)
-    words = number_in(asked, "words", WORDS, least=100, most=10_000)
-    if words != int(words):
-        raise BadValueError("words is a whole number from 100 to 10000.")
-    options: dict[str, object] = {"words": int(words)} if asked.get("words", "").strip() else {}
+    words = whole_in(asked, "words", WORDS, least=100, most=10_000)
+    options: dict[str, object] = {"words": words} if asked.get("words", "").strip() else {}
     if (project := text_in(asked, "project", longest=200)) is not None:
         options["project"] = project
     made, by_words = None, False

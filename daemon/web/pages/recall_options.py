@@ -10,7 +10,7 @@ from starlette.datastructures import QueryParams
 
 from daemon.db.search_options import Option, options_of
 from daemon.web.errors import NotThereError
-from daemon.web.forms import BadValueError, number_in, text_in, time_in, uuid_in
+from daemon.web.forms import number_in, text_in, time_in, uuid_in, whole_in
 from daemon.web.viewer import Viewer
 
 OTHER = "other_"
@@ -84,7 +84,7 @@ def options_in(asked: QueryParams, side: str) -> Options:
     for option in OPTIONS:
         if (value := _value(asked, side + option.name, option)) is not None:
             given[option.name] = value
-    count = _whole(asked, f"{side}count", COUNT, least=1, most=MOST)
+    count = whole_in(asked, f"{side}count", COUNT, least=1, most=MOST)
     sources = [source for source in asked.getlist(f"{side}source") if source]
     return Options(count, sources or None, given)
 
@@ -101,7 +101,7 @@ def _value(asked: QueryParams, name: str, option: Option) -> object:
     least, most = option.lowest or 0, option.highest or 1
     match option.kind:
         case "whole":
-            return _whole(asked, name, 0, least=least, most=most)
+            return whole_in(asked, name, 0, least=least, most=most)
         case "number":
             return number_in(asked, name, 0, least=least, most=most)
         case "time":
@@ -113,10 +113,3 @@ def _value(asked: QueryParams, name: str, option: Option) -> object:
             return [each.strip() for each in names if each.strip()] or None
         case _:
             return text_in(asked, name, longest=200)
-
-
-def _whole(asked: QueryParams, name: str, default: int, *, least: int, most: int) -> int:
-    number = number_in(asked, name, default, least=least, most=most)
-    if number != int(number):
-        raise BadValueError(f"{name} is a whole number from {least} to {most}.")
-    return int(number)

@@ -21,14 +21,6 @@ as $$
     from regexp_matches(p_text, '.{1,128}.{0,128}', 'g') with ordinality as m(piece, n)
 $$;
 
--- What no reader sees, or no font has: the characters of memoryd.unseen(), others that only control how text
--- is set, private use, and code points that are no characters.
-create or replace function memoryd.unshown() returns text
-language sql immutable parallel safe
-return left(memoryd.unseen(), -1)
-    || '\u070f\u0890\u0891\u08e2\ue000-\uf8ff\ufdd0-\ufdef\ufffe\uffff\U000110bd\U000110cd'
-       '\U00013430-\U0001345f\U0001fffe\U0001ffff\U0002fffe\U0002ffff\U0003fffe-\U0010ffff]';
-
 -- The text without code points that Unicode has not assigned. Postgres knows them from 17 on: see below.
 create or replace function memoryd.assigned(p_text text) returns text
 language sql immutable parallel safe
@@ -77,18 +69,6 @@ return '[\u0262-\u02e4\u0300-\u052f\u13a0-\u13f5\u1ab0-\u1aff\u1d00-\u1dff\u2070
        '\u2460-\u24ff\u2c80-\u2cff\ua4d0-\ua4ff\ua730\ua731\ufe20-\ufe2f\ufe64\uff01-\uff5e'
        '\U0001d400-\U0001d7ff\U0001f110-\U0001f1ff]';
 
--- The words of a marker whose letters stand apart ("C O N T E X T"), as words: memory.text has the same.
-create or replace function memoryd.unspaced(p_text text) returns text
-language sql immutable parallel safe
-set search_path = pg_catalog, pg_temp
-as $$
-    select case when strpos(lower(translate(p_text, ' ._*~|()·-', '')), 'context') = 0 then p_text
-                else regexp_replace(regexp_replace(
-                    p_text, replace('\mc#o#n#t#e#x#t\M', '#', '[ ._*~|()\u00b7-]{1,3}'), 'context', 'gi'),
-                    replace('\m(?:e#n#d|s#t#a#r#t|b#e#g#i#n)#(?:o#f#)?(?:t#h#e#)?(?=context)', '#',
-                            '[ ._*~|()\u00b7-]{1,3}'), 'end ', 'gi') end
-$$;
-
 -- A text as one line without invisible characters or escape sequences, as memory.text.one_line() in Python.
 -- In addition, what looks like the marker that begins or ends a context is replaced by `[no marker]`, so that
 -- a memory cannot forge one.
@@ -99,6 +79,13 @@ as $$
 declare
     flat text := p_text;
     form text;
+    -- What no reader sees, or no font has: the characters of memoryd.unseen(), others that only control how
+    -- text is set, private use, and code points that are no characters.
+    unshown constant text := left(memoryd.unseen(), -1)
+        || '\u070f\u0890\u0891\u08e2\ue000-\uf8ff\ufdd0-\ufdef\ufffe\uffff\U000110bd\U000110cd'
+           '\U00013430-\U0001345f\U0001fffe\U0001ffff\U0002fffe\U0002ffff\U0003fffe-\U0010ffff]';
+    -- Between the letters of a word that stand apart.
+    apart constant text := '[ ._*~|()\u00b7-]{1,3}';
     -- What memory.text has as _MARKER: two of these, one after the other, draw a line. One of the second ones
     -- is a line by itself. Two symbols of any kind draw one where more words than `context` follow.
     drawn constant text :=
@@ -117,7 +104,7 @@ declare
         '|context[ _][^\n]{0,40}curated)';
 begin
     -- Nearly all texts have no such character.
-    if flat ~ memoryd.unshown() then
+    if flat ~ unshown then
         if strpos(flat, E'\x1b') + strpos(flat, E'\u009b') + strpos(flat, E'\u009d') > 0 then
             flat := regexp_replace(
                 flat,
@@ -126,14 +113,21 @@ begin
                 '', 'g');
         end if;
         flat := translate(flat, E'\x09\x0a\x0b\x0c\x0d\u0085\u2028\u2029', repeat(' ', 8));
-        flat := regexp_replace(flat, memoryd.unshown(), '', 'g');
+        flat := regexp_replace(flat, unshown, '', 'g');
     end if;
     if octet_length(flat) > length(flat) then
         flat := memoryd.assigned(flat);
     end if;
     flat := btrim(regexp_replace(flat, '\s+', ' ', 'g'));
-    form := memoryd.unspaced(case when octet_length(flat) > length(flat) and flat ~ memoryd.styled_letters()
-                                  then memoryd.looks_like(flat) else flat end);
+    form := case when octet_length(flat) > length(flat) and flat ~ memoryd.styled_letters()
+                 then memoryd.looks_like(flat) else flat end;
+    -- A marker whose letters stand apart ("C O N T E X T") as words: memory.text has the same.
+    if strpos(lower(translate(form, ' ._*~|()·-', '')), 'context') > 0 then
+        form := regexp_replace(
+            regexp_replace(form, replace('\mc#o#n#t#e#x#t\M', '#', apart), 'context', 'gi'),
+            replace('\m(?:e#n#d|s#t#a#r#t|b#e#g#i#n)#(?:o#f#)?(?:t#h#e#)?(?=context)', '#', apart),
+            'end ', 'gi');
+    end if;
     if form <> flat and form ~* marker then
         flat := form;
     end if;

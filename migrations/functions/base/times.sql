@@ -9,9 +9,9 @@
 -- A sign with a `?` is one of a word that means something else, too, as "may" does: it counts only beside
 -- other signs. The grammar of times is then one for all languages (memoryd.times_in).
 
--- The sign of each word: English, German, Spanish, French, Chinese (time_words); those without which no text
--- names a time (core_time_words); and the Chinese ones as a pattern, since they are not set apart by spaces
--- (time_characters). Computed here, and not in each session.
+-- The sign of each word: English, German, Spanish, French, Chinese (`signs`); those without which no text
+-- names a time (`core`); and the Chinese ones as a pattern, since they are not set apart by spaces
+-- (`characters`). Computed here, and not in each session.
 do $do$
 declare
     signs constant jsonb := (
@@ -83,13 +83,7 @@ begin
 create or replace function memoryd.time_words() returns jsonb
 language sql immutable parallel safe
 return %L::jsonb;
-create or replace function memoryd.core_time_words() returns jsonb
-language sql immutable parallel safe
-return %L::jsonb;
-create or replace function memoryd.time_characters() returns text
-language sql immutable parallel safe
-return %L::text;
-$s$, signs, core, characters);
+$s$, jsonb_build_object('signs', signs, 'core', core, 'characters', characters));
 end
 $do$;
 
@@ -190,7 +184,7 @@ language plpgsql immutable parallel safe
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    return memoryd.core_time_words() ?| regexp_split_to_array(lower(p_text), '[^a-zà-öø-ÿœß]+')
+    return memoryd.time_words() -> 'core' ?| regexp_split_to_array(lower(p_text), '[^a-zà-öø-ÿœß]+')
         or (octet_length(p_text) > length(p_text) or translate(p_text, '0123456789', '') <> p_text)
         and p_text ~ '(19|20)\d\d|\d[./-]\d|[月日号天周年]|昨|星期|礼拜|圣诞|[春夏秋冬]季';
 end
@@ -206,13 +200,13 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     year constant integer := extract(year from p_today);
-    words constant jsonb := memoryd.time_words();
+    words constant jsonb := memoryd.time_words() -> 'signs';
     ascii constant boolean := octet_length(p_text) = length(p_text);
     word text := '\d+(?:[./-]\d+){0,2}\.?(?:st|nd|rd|th|er)?|[a-zà-öø-ÿœß]+|[^\s,.''’-]';
     line text;
 begin
     if not ascii and p_text ~ '[一-鿿]' then
-        word := '[\d一二三四五六七八九十两]+(?:月份?|[日号年]|)|' || memoryd.time_characters()
+        word := '[\d一二三四五六七八九十两]+(?:月份?|[日号年]|)|' || (memoryd.time_words() ->> 'characters')
             || '|' || word;
     end if;
     line := (
@@ -272,34 +266,10 @@ begin
 end
 $$;
 
--- The days of a month, a part or a day of it, or a season, in the year that is meant: the year that is named;
--- with last and next the nearest before and after today; else the nearest, in a question one that has begun.
-create or replace function memoryd.month_meant(
-    p_way text, p_year integer, p_part text, p_day integer, p_month integer, p_months integer, p_today date,
-    p_written boolean)
-returns daterange
-language plpgsql immutable parallel safe
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    year constant integer := extract(year from p_today);
-begin
-    return (
-        select d
-        from generate_series(coalesce(p_year, year - 8), coalesce(p_year, year + 8)) as y(year)
-        cross join lateral memoryd.days_of(y.year, p_month, p_day, p_part, p_months) d
-        where not isempty(d)
-          and (p_year is not null
-               or case p_way when 'last' then upper(d) <= p_today
-                             when 'next' then lower(d) > p_today
-                             else p_written or lower(d) <= p_today end)
-        order by abs(lower(d) - p_today) limit 1);
-end
-$$;
-
 -- The first time in a line of signs: where it stands, its days (null: there are none such), and whether these
 -- are of any year. phrase is null where there is none. p_written: the line is of a row that was
--- written today, not of a question.
+-- written today, not of a question. A month or a season is of the year that is named; with last and next of
+-- the nearest before and after today; else of the nearest, in a question of one in which it has begun.
 create or replace function memoryd.next_time(
     p_line text, p_today date, p_written boolean, out phrase text, out days daterange, out yearly boolean)
 language plpgsql immutable parallel safe
@@ -309,6 +279,8 @@ declare
     m text[];
     at date;
     half integer;
+    named integer;
+    year constant integer := extract(year from p_today);
 begin
     yearly := false;
     if p_line like '% t%' then
@@ -320,9 +292,19 @@ begin
             p_line, '\m((?:(last|this|next) )?(?:Y(\d+) )?(?:(early|mid|late) )?(?:n(\d+) )?([ms])(\d+)'
             '(?: (early|mid|late))?(?: n(\d+))?(?: Y(\d+))?)\M');
         yearly := m is not null and coalesce(m[2], m[3], m[10]) is null;
-        days := memoryd.month_meant(
-            m[2], coalesce(m[3], m[10])::integer, coalesce(m[4], m[8]), coalesce(m[5], m[9])::integer,
-            m[7]::integer, case m[6] when 's' then 3 else 1 end, p_today, p_written);
+        named := coalesce(m[3], m[10])::integer;
+        days := (
+            select d
+            from generate_series(coalesce(named, year - 8), coalesce(named, year + 8)) as y(year)
+            cross join lateral memoryd.days_of(
+                y.year, m[7]::integer, coalesce(m[5], m[9])::integer, coalesce(m[4], m[8]),
+                case m[6] when 's' then 3 else 1 end) d
+            where not isempty(d)
+              and (named is not null
+                   or case m[2] when 'last' then upper(d) <= p_today
+                                when 'next' then lower(d) > p_today
+                                else p_written or lower(d) <= p_today end)
+            order by abs(lower(d) - p_today) limit 1);
     end if;
     if m is null and p_line like '% d%' then
         m := regexp_match(p_line, '\m(d(-?\d))\M');

@@ -277,21 +277,6 @@ begin
 end
 $$;
 
--- The lines of one source that stand in the context, under their heading; null where there are none.
-create or replace function memoryd.context_part(
-    p_lines memoryd.context_line[], p_source text, p_heading text) returns text
-language sql stable
-set search_path = pg_catalog, pg_temp
-as $$
-    select E'\n' || p_heading || E'\n' || string_agg(
-               l.line, E'\n'
-               order by case when p_source = 'memory' then l.created_at end,
-                        case when p_source = 'memory' then l.id end,
-                        case when p_source = 'profile' then l.created_at end desc, l.score desc, l.line)
-    from unnest(p_lines) l
-    where l.source = p_source
-$$;
-
 -- Logs a retrieval. End users have no right to say which knowledge was used: none is shown to them.
 create or replace function memoryd.log_context(
     p_agent text, p_user uuid, p_command uuid, p_message text, p_patterns text[], p_reason text,
@@ -391,30 +376,26 @@ begin
         return ('', '{}', '{}')::memoryd.composed;
     end if;
     return (
-        opening
-        || coalesce(memoryd.context_part(lines, 'profile', 'Of the user, newest first:'), '')
-        || coalesce(memoryd.context_part(lines, 'insight', 'Insights:'), '')
-        || coalesce(memoryd.context_part(lines, 'memory', 'Memories, oldest first (★ most relevant):'), '')
-        || coalesce(memoryd.context_part(lines, 'knowledge', 'What the team knows:'), '')
-        || coalesce(memoryd.context_part(lines, 'document', 'In documents:'), '')
-        || coalesce(memoryd.context_part(lines, 'conversation', 'Said in earlier conversations:'), '')
+        opening || (
+            select string_agg(E'\n' || p.heading || E'\n' || p.lines, '' order by p.nth)
+            from (select h.nth, h.heading, string_agg(
+                             l.line, E'\n'
+                             order by case when h.source = 'memory' then l.created_at end,
+                                      case when h.source = 'memory' then l.id end,
+                                      case when h.source = 'profile' then l.created_at end desc,
+                                      l.score desc, l.line) as lines
+                  from (values (1, 'profile', 'Of the user, newest first:'), (2, 'insight', 'Insights:'),
+                               (3, 'memory', 'Memories, oldest first (★ most relevant):'),
+                               (4, 'knowledge', 'What the team knows:'), (5, 'document', 'In documents:'),
+                               (6, 'conversation', 'Said in earlier conversations:')
+                       ) as h(nth, source, heading)
+                  join unnest(lines) l on l.source = h.source
+                  group by h.nth, h.heading) p)
         || case when exists (select from unnest(lines) l where l.trust <> 'own') then legend else '' end
         || E'\n' || closing,
         array(select l.id from unnest(lines) l),
         array(select memoryd.quote_hash(l.line) from unnest(lines) l))::memoryd.composed;
 end
-$$;
-
--- The context block alone.
-create or replace function memoryd.compose_context(
-    p_agent text, p_message text, p_user uuid, p_only_user boolean, p_embedding vector, p_command uuid,
-    p_conditions memoryd.conditions default null
-) returns text
-language sql volatile
-set search_path = pg_catalog, public, :vector_schema, pg_temp
-as $$
-    select c.block from memoryd.compose(
-        p_agent, p_message, p_user, p_only_user, p_embedding, p_command, p_conditions) c
 $$;
 
 -- Whether the caller may have a context about this user (null: about themselves; of a service: of nobody).
@@ -441,11 +422,10 @@ begin
     if not memoryd.may_ask_about(caller, build_context.user_id) then
         return '';
     end if;
-    return memoryd.compose_context(
+    return (memoryd.compose(
         build_context.agent_id, build_context.message, coalesce(build_context.user_id, caller.user_id),
-        not caller.privileged,
-        memoryd.vector_of_question(build_context.message), null,
-        memoryd.conditions_of(coalesce(build_context.options, '{}')));
+        not caller.privileged, memoryd.vector_of_question(build_context.message), null,
+        memoryd.conditions_of(coalesce(build_context.options, '{}')))).block;
 end
 $$;
 do $$

@@ -1,40 +1,9 @@
 -- What a context shows of a long text: the part that was asked for.
 
--- Rows of a table, the best first, below the names of its columns, in at most p_most characters. If there is
--- no room for one, it has its first column, then those that say most of these words.
-create or replace function memoryd.shown_rows(p_head text, p_rows text[], p_words text[], p_most integer)
-returns text
-language plpgsql immutable parallel safe
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    if length(p_head) + length(p_rows[1]) + 3 <= p_most then
-        return (
-            select p_head || string_agg(' / ' || r.line, '' order by r.nth)
-            from (select u.line, u.nth, sum(length(u.line) + 3) over (order by u.nth) as used
-                  from unnest(p_rows) with ordinality as u(line, nth)) r
-            where length(p_head) + r.used <= p_most);
-    end if;
-    return (
-        select '| ' || string_agg(c.name, ' | ' order by c.nth) || ' | / | '
-               || string_agg(c.cell, ' | ' order by c.nth) || ' |'
-        from (select a.*, sum(length(a.name) + length(a.cell) + 6)
-                              over (order by a.nth = 1 desc, a.asked desc, a.nth) as used
-              from (select left(u.name, 100) as name, left(coalesce(u.cell, ''), p_most / 2) as cell, u.nth,
-                           (select count(*)
-                            from unnest(tsvector_to_array(memoryd.lexemes_in(
-                                concat_ws(' ', u.name, u.cell), 'english'))) as w(word)
-                            where w.word = any(p_words)) as asked
-                    from unnest(regexp_split_to_array(btrim(p_head, '| '), '\s*(?<!\\)\|\s*'),
-                                regexp_split_to_array(btrim(p_rows[1], '| '), '\s*(?<!\\)\|\s*'))
-                         with ordinality as u(name, cell, nth)) a) c
-        where c.used <= p_most - 8);
-end
-$$;
-
 -- The part of a text that says most of these words (memoryd.lexemes_in), in p_most characters or so: the
--- sentences from the one on that has the rarest of them, or rows of a table with its header. A short text, or
--- one that says none of them, is whole. Null words: none were asked for.
+-- sentences from the one on that has the rarest of them, or rows of a table, the best first, below the names
+-- of its columns. If there is no room for one row, it has its first column, then those that say most of these
+-- words. A short text, or one that says none of them, is whole. Null words: none were asked for.
 create or replace function memoryd.excerpt(p_text text, p_words text[], p_most integer) returns text
 language plpgsql immutable parallel safe
 set search_path = pg_catalog, pg_temp
@@ -47,6 +16,7 @@ declare
     line text;
     best integer[];
     scores double precision[];
+    rows text[];
     first integer;
 begin
     if p_words is null or length(p_text) <= p_most then
@@ -75,11 +45,34 @@ begin
     if best is null then
         return p_text;
     elsif heads[best[1]] is not null then
-        return memoryd.shown_rows(heads[best[1]], array(
+        head := heads[best[1]];
+        rows := array(
             select parts[b.nth]
             from unnest(best, scores) as b(nth, score)
-            where heads[b.nth] = heads[best[1]] and b.score >= 0.7 * scores[1]
-            order by b.score desc, b.nth), p_words, p_most);
+            where heads[b.nth] = head and b.score >= 0.7 * scores[1]
+            order by b.score desc, b.nth);
+        if length(head) + length(rows[1]) + 3 <= p_most then
+            return (
+                select head || string_agg(' / ' || r.line, '' order by r.nth)
+                from (select u.line, u.nth, sum(length(u.line) + 3) over (order by u.nth) as used
+                      from unnest(rows) with ordinality as u(line, nth)) r
+                where length(head) + r.used <= p_most);
+        end if;
+        return (
+            select '| ' || string_agg(c.name, ' | ' order by c.nth) || ' | / | '
+                   || string_agg(c.cell, ' | ' order by c.nth) || ' |'
+            from (select a.*, sum(length(a.name) + length(a.cell) + 6)
+                                  over (order by a.nth = 1 desc, a.asked desc, a.nth) as used
+                  from (select left(u.name, 100) as name, left(coalesce(u.cell, ''), p_most / 2) as cell,
+                               u.nth,
+                               (select count(*)
+                                from unnest(tsvector_to_array(memoryd.lexemes_in(
+                                    concat_ws(' ', u.name, u.cell), 'english'))) as w(word)
+                                where w.word = any(p_words)) as asked
+                        from unnest(regexp_split_to_array(btrim(head, '| '), '\s*(?<!\\)\|\s*'),
+                                    regexp_split_to_array(btrim(rows[1], '| '), '\s*(?<!\\)\|\s*'))
+                             with ordinality as u(name, cell, nth)) a) c
+            where c.used <= p_most - 8);
     end if;
     first := case when length(array_to_string(parts[:best[1]], ' ')) <= p_most then 1 else best[1] end;
     while first > 1 and length(array_to_string(parts[first - 1:], ' ')) <= p_most loop

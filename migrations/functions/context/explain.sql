@@ -1,6 +1,6 @@
 -- Why a context is as it is.
 
--- What compose_context() would do for a message: a row for each pattern that it shows, with the words that
+-- What compose() would do for a message: a row for each pattern that it shows, with the words that
 -- show it; one for each thing that is searched; one for each line that was found, with its score and its
 -- trust class, and with the reason where it does not stand in the context (at most thirty lines). What is
 -- known of the user comes first, a row of step `profile` for each line. Small talk has one more row, which

@@ -5,6 +5,18 @@
 -- embedding: so a row that is deleted or erased is in neither. `memoryd reembed` (daemon/db/generations.py)
 -- fills in the embeddings of its own model; then the tables change places by their names.
 
+-- What of an entry is the same in both generations, as a list of columns: all but the embedding and what is
+-- computed from it.
+create or replace function memoryd.columns_in_common(p_prefix text default '') returns text
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select string_agg(p_prefix || quote_ident(a.attname), ', ' order by a.attname)
+    from pg_attribute a
+    where a.attrelid = 'memoryd.entries'::regclass and a.attnum > 0 and not a.attisdropped
+      and a.attgenerated = '' and a.attname not in ('embedding', 'given_outdated')
+$$;
+
 -- Writes the changes of a statement into the other generation, if there is one.
 create or replace function memoryd.mirror_entries() returns trigger
 language plpgsql security definer
@@ -19,21 +31,9 @@ begin
         using old_rows o
         where s.scope = o.scope and s.id = o.id and s.source = o.source and s.passage = o.passage;
     elsif tg_op = 'INSERT' then
-        insert into memoryd.spare_entries (
-            scope, source, id, passage, language, lexemes, weights, length, row_length, times, asks,
-            owner_id,
-            agent_id, access_level, visibility_tags, grants_metadata, is_current, expires_at, session_id,
-            position, speaker, role, created_at, weight, text_hash, group_scope,
-            given_outdated)
-        select
-            n.scope, n.source, n.id, n.passage, n.language, n.lexemes, n.weights, n.length, n.row_length,
-            n.times,
-            n.asks, n.owner_id, n.agent_id, n.access_level, n.visibility_tags, n.grants_metadata,
-            n.is_current, n.expires_at, n.session_id, n.position, n.speaker, n.role, n.created_at,
-            n.weight, n.text_hash, n.group_scope,
-            true
-        from new_rows n
-        on conflict do nothing;
+        execute format(
+            'insert into memoryd.spare_entries (%s, given_outdated) select %s, true from new_rows n
+             on conflict do nothing', memoryd.columns_in_common(), memoryd.columns_in_common('n.'));
     else
         -- What a row's text decides never changes by an update.
         update memoryd.spare_entries s
@@ -139,28 +139,19 @@ as $$
 declare
     written integer;
 begin
-    insert into memoryd.spare_entries as spare (
-        scope, source, id, passage, language, lexemes, weights, length, row_length, times, asks,
-            owner_id,
-        agent_id, access_level, visibility_tags, grants_metadata, is_current, expires_at, session_id,
-        position, speaker, role, created_at, weight, text_hash, group_scope,
-        given_outdated, embedding)
-    select
-        e.scope, e.source, e.id, e.passage, e.language, e.lexemes, e.weights, e.length, e.row_length,
-        e.times,
-        e.asks, e.owner_id, e.agent_id, e.access_level, e.visibility_tags, e.grants_metadata, e.is_current,
-        e.expires_at, e.session_id, e.position, e.speaker, e.role, e.created_at, e.weight, e.text_hash,
-        e.group_scope,
-        true, l2_normalize(p.embedding)::halfvec
-    from unnest(p_scopes, p_ids, p_sources, p_passages, p_hashes, p_embeddings)
-        as p(scope, id, source, passage, text_hash, embedding)
-    join memoryd.entries e
-        on e.scope = p.scope and e.id = p.id and e.source = p.source and e.passage = p.passage
-        and e.text_hash = p.text_hash
-    for share of e skip locked
-    on conflict (scope, id, source, passage) do update
-    set embedding = excluded.embedding
-    where spare.text_hash = excluded.text_hash;
+    execute format(
+        'insert into memoryd.spare_entries as spare (%s, given_outdated, embedding)
+         select %s, true, l2_normalize(p.embedding)::halfvec
+         from unnest($1, $2, $3, $4, $5, $6) as p(scope, id, source, passage, text_hash, embedding)
+         join memoryd.entries e
+             on e.scope = p.scope and e.id = p.id and e.source = p.source and e.passage = p.passage
+             and e.text_hash = p.text_hash
+         for share of e skip locked
+         on conflict (scope, id, source, passage) do update
+         set embedding = excluded.embedding
+         where spare.text_hash = excluded.text_hash',
+        memoryd.columns_in_common(), memoryd.columns_in_common('e.'))
+    using p_scopes, p_ids, p_sources, p_passages, p_hashes, p_embeddings;
     get diagnostics written = row_count;
     return written;
 end
@@ -198,24 +189,13 @@ begin
             where e.scope = s.scope and e.id = s.id and e.source = s.source and e.passage = s.passage
               and e.text_hash = s.text_hash);
     end if;
-    insert into memoryd.spare_entries (
-        scope, source, id, passage, language, lexemes, weights, length, row_length, times, asks,
-            owner_id,
-        agent_id, access_level, visibility_tags, grants_metadata, is_current, expires_at, session_id,
-        position, speaker, role, created_at, weight, text_hash, group_scope,
-        given_outdated)
-    select
-        e.scope, e.source, e.id, e.passage, e.language, e.lexemes, e.weights, e.length, e.row_length,
-        e.times,
-        e.asks, e.owner_id, e.agent_id, e.access_level, e.visibility_tags, e.grants_metadata, e.is_current,
-        e.expires_at, e.session_id, e.position, e.speaker, e.role, e.created_at, e.weight, e.text_hash,
-        e.group_scope,
-        true
-    from memoryd.entries e
-    where not exists (
-        select from memoryd.spare_entries s
-        where s.scope = e.scope and s.id = e.id and s.source = e.source and s.passage = e.passage)
-    on conflict do nothing;
+    execute format(
+        'insert into memoryd.spare_entries (%s, given_outdated)
+         select %s, true from memoryd.entries e
+         where not exists (
+             select from memoryd.spare_entries s
+             where s.scope = e.scope and s.id = e.id and s.source = e.source and s.passage = e.passage)
+         on conflict do nothing', memoryd.columns_in_common(), memoryd.columns_in_common('e.'));
 end
 $$;
 

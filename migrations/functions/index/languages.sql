@@ -1,14 +1,18 @@
 -- Words of every language: which language a text has, and its lexemes in that language.
 
 -- The most frequent words of the languages that Postgres can stem, and the signs beyond ASCII that they are
--- written with. Each language has a letter that stands for it in memoryd.frequent_words; they are in order
--- of how many people write them. A language that is recognised by its script alone is not here.
-create or replace function memoryd.words_of_big_languages()
-returns table (letter text, language text, signs text, words text)
-language sql immutable parallel safe
-set search_path = pg_catalog, pg_temp
-as $$
-    values
+-- written with; in order of how many people write them. A language that is recognised by its script alone is
+-- not here. Each has a letter, which stands for it in memoryd.frequent_words(): each frequent word, and each
+-- sign with a dot before it, with the letters of its languages. A letter is there three times if only one
+-- language has the word, twice if two have it: such a word says more. A word of one letter, which may be
+-- anything, counts once. A word is there without its accents too, since many people write so. Behind a blank,
+-- which is no word, stands each letter's language. Computed here, and not in each session.
+do $do$
+declare
+    words jsonb;
+begin
+    with languages as materialized (
+        select * from (values
         ('a', 'english', '',
          'the of and to in is that it for on was with as you are this be at have from not i he they we '
          'his her or an my by but she had your so what if will there their when which do would who about '
@@ -73,16 +77,7 @@ as $$
          'ze we wat heeft was je mijn uit nog als zij kan hebben deze wij over worden door moet zou haar '
          'werd geen al wil goed veel wel tot hun ons jij onze waar wanneer hoe waarom ja nee graag '
          'bedankt wie welke hoeveel jullie mij hallo twee drie altijd nooit hier daar iedere elke nieuwe '
-         'ben bent waren had hadden kun mag moeten')
-$$;
-
--- The others of these languages.
-create or replace function memoryd.words_of_smaller_languages()
-returns table (letter text, language text, signs text, words text)
-language sql immutable parallel safe
-set search_path = pg_catalog, pg_temp
-as $$
-    values
+         'ben bent waren had hadden kun mag moeten'),
         ('j', 'romanian', 'ș ț ă ş ţ î',
          'și în de la a cu pe nu că o un este din care se mai pentru sunt să am fost ce au ca dar el ea '
          'al ale lui sau după când unde cum foarte meu mea era despre fi dacă numai fără noi voi ei îi le '
@@ -139,22 +134,9 @@ as $$
          'वह इस उस क्या कब कहाँ कौन अपने गया थे रहा रही हूँ हमारे आज कल बहुत'),
         ('w', 'nepali', '',
          'छ र को मा ले लाई पनि हो यो छन् गर्न भएको भने हुन्छ थियो म मेरो हामी छैन गरेको लागि तर त्यो कहाँ '
-         'कहिले किन के अब गर्छ हुन् उनी धेरै आज हिजो भोलि छु गर्ने बाट सँग')
-$$;
-
--- The languages that are known, each with its frequent words.
-create or replace function memoryd.known_languages()
-returns table (letter text, language text, signs text, words text)
-language sql immutable parallel safe
-set search_path = pg_catalog, pg_temp
-as $$
-    select * from memoryd.words_of_big_languages()
-    union all
-    select * from memoryd.words_of_smaller_languages()
-    union all
-    -- Languages that Postgres cannot stem: Polish, Czech, Vietnamese, Marathi. Without them, their words
-    -- would be stemmed as those of a similar language.
-    values
+         'कहिले किन के अब गर्छ हुन् उनी धेरै आज हिजो भोलि छु गर्ने बाट सँग'),
+        -- Languages that Postgres cannot stem: Polish, Czech, Vietnamese, Marathi. Without them, their words
+        -- would be stemmed as those of a similar language.
         ('x', 'simple', 'ł ą ę ż ś ć ź',
          'i w na z do się nie to że jest jak co po tak ale dla od za czy przez tylko był jego już była '
          'może być też które który która są przy mnie ja ze gdy oraz jej bardzo sobie go ten gdzie kiedy '
@@ -169,37 +151,30 @@ as $$
         ('A', 'simple', '',
          'आहे आणि आहेत मी तो ती ते या हे मध्ये होते नाही काय माझा माझी माझे आम्ही केला केली केले होता '
          'होती साठी पण मला त्या त्याच्या कधी कुठे खूप')
-$$;
-
--- Each frequent word, and each sign with a dot before it, with the letters of its languages. A letter is
--- there three times if only one language has the word, twice if two have it: such a word says more. A word
--- of one letter, which may be anything, counts once. A word is there without its accents too, since many
--- people write so. Computed here, and not in each session.
-do $do$
-declare
-    words constant jsonb := (
-        select jsonb_object_agg(k.word, k.letters)
-        from (
-            select s.word, string_agg(repeat(s.letter, case when length(s.word) = 1 then 1
-                       else 4 - least(s.languages, 3)::integer end), '') as letters
-            from (
-                select w.word, l.letter, count(*) over (partition by w.word) as languages
-                from memoryd.known_languages() l
-                cross join lateral (
-                    select word from string_to_table(l.words, ' ') word
-                    union
-                    -- Not of a single letter, which says nothing without its accent.
-                    select regexp_replace(normalize(word, NFD), '[\u0300-\u036f]', '', 'g')
-                    from string_to_table(l.words, ' ') word
-                    where word ~ '^[a-z\u00df-\u036f\u1e00-\u1eff]{2,}$'
-                    union
-                    select '.' || sign from string_to_table(l.signs, ' ') sign
-                ) w
-            ) s
-            group by s.word
-        ) k
-    );
-begin
+        ) as v(letter, language, signs, words)
+    ), each_word as (
+        select w.word, l.letter, count(*) over (partition by w.word) as languages
+        from languages l
+        cross join lateral (
+            select word from string_to_table(l.words, ' ') word
+            union
+            -- Not of a single letter, which says nothing without its accent.
+            select regexp_replace(normalize(word, NFD), '[\u0300-\u036f]', '', 'g')
+            from string_to_table(l.words, ' ') word
+            where word ~ '^[a-z\u00df-\u036f\u1e00-\u1eff]{2,}$'
+            union
+            select '.' || sign from string_to_table(l.signs, ' ') sign
+        ) w
+    )
+    select jsonb_object_agg(k.word, k.letters)
+               || jsonb_build_object(' ', (select jsonb_object_agg(l.letter, l.language) from languages l))
+    into words
+    from (
+        select s.word, string_agg(repeat(s.letter, case when length(s.word) = 1 then 1
+                   else 4 - least(s.languages, 3)::integer end), '') as letters
+        from each_word s
+        group by s.word
+    ) k;
     execute format($s$
 create or replace function memoryd.frequent_words() returns jsonb
 language sql immutable parallel safe
@@ -207,12 +182,6 @@ return %L::jsonb;
 $s$, words);
 end
 $do$;
-
--- Each language's letter.
-create or replace function memoryd.letters_of_languages() returns jsonb
-language sql immutable parallel safe
-set search_path = pg_catalog, pg_temp
-as $$ select jsonb_object_agg(l.letter, l.language) from memoryd.known_languages() l $$;
 
 -- The language of a text that is mostly in another script than Latin, as far as the script decides; null if
 -- it does not. The first two letters of one script are taken, so that a single sign such as Δ says nothing.
@@ -253,7 +222,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     by_word constant jsonb := memoryd.frequent_words();
-    languages constant jsonb := memoryd.letters_of_languages();
+    languages constant jsonb := by_word -> ' ';
     -- The answer where nothing else is said.
     usual text := coalesce(p_allowed[1], 'english');
     sample text := left(p_text, 600);
@@ -308,30 +277,6 @@ begin
 end
 $$;
 
--- One form of what can be written in several: full-width letters, ligatures and the like (NFKC), and Arabic
--- letters with and without vowel marks. Paths, names and addresses are split into their parts, since
--- questions name the parts; characters that are invisible are deleted. Only the first 32,768 characters.
-create or replace function memoryd.one_form(p_text text) returns text
-language plpgsql immutable parallel safe
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    form text := left(p_text, 32768);
-begin
-    if form ~ '[™℠]' then
-        form := translate(form, '™℠', '  ');
-    end if;
-    if form is not nfkc normalized then
-        form := left(memoryd.nfkc(form), 32768);
-    end if;
-    if form ~ '[\u0620-\u06ff\u200b\u00ad\ufeff\u2060]' then
-        form := regexp_replace(
-            form, '[\u0640\u064b-\u0655\u0670\u200b\u00ad\ufeff\u2060]+', '', 'g');
-    end if;
-    return translate(form, '/\_.:@=#', '        ');
-end
-$$;
-
 -- The lexemes of what is written without spaces (Han, Kana, Thai, Lao, Khmer, Burmese): single characters and
 -- pairs of neighbours. Of Korean the pairs within a word: what is added to a noun then changes only its last
 -- pair.
@@ -357,32 +302,11 @@ as $$
         with ordinality as u(own, next, i)
 $$;
 
--- Latin and Greek letters without accents; ё as е, and no stress marks in Cyrillic; forms of the Arabic alef,
--- yeh and kaf as one. Marks in other scripts are letters.
-create or replace function memoryd.without_accents(p_text text) returns text
-language plpgsql immutable parallel safe
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    plain text := p_text;
-begin
-    if plain !~ '[\u00df-\u036f\u0386-\u03ce\u0430-\u0451\u0622-\u06cc\u1e00-\u1fff]' then
-        return plain;
-    end if;
-    if plain ~ '[ßæœþøłđðıħŧςёأإآٱىکی]' then
-        plain := translate(plain, 'øłđðıħŧςёأإآٱىکی', 'olddihtσеاااايكي');
-        plain := replace(replace(replace(replace(plain, 'ß', 'ss'), 'æ', 'ae'), 'œ', 'oe'), 'þ', 'th');
-    end if;
-    plain := normalize(plain, NFD);
-    -- й is a letter, not и with a mark.
-    return normalize(regexp_replace(
-        plain, case when plain ~ '[\u0430-\u044f]'
-                    then '(?<=[a-z\u0370-\u03ff])[\u0300-\u036f]+|(?<=[аеиоуыэюяі])\u0301+'
-                    else '[\u0300-\u036f]+' end, '', 'g'), NFC);
-end
-$$;
-
--- The lexemes of a text that is not English, or not only of ASCII.
+-- The lexemes of a text that is not English, or not only of ASCII. What can be written in several forms has
+-- one: full-width letters, ligatures and the like (NFKC), Arabic letters without vowel marks. Paths, names
+-- and addresses are split into their parts, since questions name the parts; characters that are invisible are
+-- deleted. Latin and Greek letters have no accents; ё is е, and Cyrillic has no stress marks; forms of the
+-- Arabic alef, yeh and kaf are one. Marks in other scripts are letters. Only the first 32,768 characters.
 create or replace function memoryd.lexemes_of_any(p_text text, p_language text) returns tsvector
 language plpgsql immutable parallel safe
 set search_path = pg_catalog, pg_temp
@@ -396,25 +320,54 @@ declare
     -- What character_lexemes takes, and the punctuation of Chinese and Japanese.
     unspaced constant text := '[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u31f0-\u31ff'
                               '\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff]+';
-    form text;
+    form text := left(p_text, 32768);
     made tsvector;
     characters tsvector;
     plain text;
+    alone text[];
+    kept tsvector;
 begin
     if p_text is null then
         return null;
-    elsif octet_length(left(p_text, 32768)) = length(left(p_text, 32768)) then
-        return to_tsvector(configuration, translate(left(p_text, 32768), '/\_.:@=#', '        '));
+    elsif octet_length(form) = length(form) then
+        return to_tsvector(configuration, translate(form, '/\_.:@=#', '        '));
     end if;
-    form := memoryd.one_form(p_text);
+    if form ~ '[™℠]' then
+        form := translate(form, '™℠', '  ');
+    end if;
+    if form is not nfkc normalized then
+        form := left(memoryd.nfkc(form), 32768);
+    end if;
+    if form ~ '[\u0620-\u06ff\u200b\u00ad\ufeff\u2060]' then
+        form := regexp_replace(
+            form, '[\u0640\u064b-\u0655\u0670\u200b\u00ad\ufeff\u2060]+', '', 'g');
+    end if;
+    form := translate(form, '/\_.:@=#', '        ');
     if form ~ unspaced then
         characters := memoryd.character_lexemes(form);
         form := regexp_replace(form, unspaced, ' ', 'g');
     end if;
     made := to_tsvector(configuration, form);
-    plain := memoryd.without_accents(made::text);
-    if plain <> made::text then
-        made := plain::tsvector;
+    plain := made::text;
+    if plain ~ '[\u00df-\u036f\u0386-\u03ce\u0430-\u0451\u0622-\u06cc\u1e00-\u1fff]' then
+        -- A letter alone keeps its accents: without them it is a word of another language (I, a, y).
+        alone := array(select w from unnest(tsvector_to_array(made)) as w where w ~ '^[\u00df-\u024f]$');
+        if alone <> '{}' then
+            plain := ts_delete(made, alone)::text;
+            kept := ts_delete(
+                made, array(select unnest(tsvector_to_array(made)) except select unnest(alone)));
+        end if;
+        if plain ~ '[ßæœþøłđðıħŧςёأإآٱىکی]' then
+            plain := translate(plain, 'øłđðıħŧςёأإآٱىکی', 'olddihtσеاااايكي');
+            plain := replace(replace(replace(replace(plain, 'ß', 'ss'), 'æ', 'ae'), 'œ', 'oe'), 'þ', 'th');
+        end if;
+        plain := normalize(plain, NFD);
+        -- й is a letter, not и with a mark.
+        plain := normalize(regexp_replace(
+            plain, case when plain ~ '[\u0430-\u044f]'
+                        then '(?<=[a-z\u0370-\u03ff])[\u0300-\u036f]+|(?<=[аеиоуыэюяі])\u0301+'
+                        else '[\u0300-\u036f]+' end, '', 'g'), NFC);
+        made := concat_ws(' ', plain, kept)::tsvector;
     end if;
     return case when characters is null then made else made || characters end;
 end

@@ -1,6 +1,103 @@
 -- Share knowledge, not identity: what an agent keeps to itself is refused in shared_knowledge, with the
 -- reason.
 
+-- What says that a credential follows, with the first characters of one: names of it in a setting, a header
+-- or a sentence, and commands that take one. As regular expressions, of any case.
+create or replace function memoryd.credential_forms() returns text[]
+language plpgsql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    -- In the languages that passwords are told in.
+    word constant text :=
+        'pass(?:word|wd|phrase|wort|ord)|kennwort|contraseña|clave|mot de passe|senha|wachtwoord|parol[aă]'
+        '|hasło|heslo|şifre|lösenord|adgangskode|salasana|jelszó|mật khẩu|κωδικός|пароль|密[码碼]|口令'
+        '|パスワード|비밀번호|كلمة ال(?:مرور|سر)|סיסמ[הת]|पासवर्ड';
+    name constant text := '(?:' || word || '|\m(?:pwd?|pass)|secret|token|(?:api|access|account|auth'
+        '|encryption|private|secret|shared|signing)[ _-]?key)(?:_[[:alnum:]_]{1,40})?\\?["'']?\]?';
+    says constant text :=
+        '\*{0,2}(?:\s+(?:is|ist|est|es|è|é|to|lautet|was|war|je|er|är|on)\M:?|\s?[是为為は은는]'
+        '|\s*(?::?=|[:：＝|]|=>))\*{0,2}\s*["''`]?';
+    -- What has a letter and a digit. Looking ahead without an end would take the square of the time on a
+    -- long text.
+    one constant text := '[^\s"''`<>(){}$,;。]';
+    mixed constant text :=
+        '(?=[^\s"''`]{0,30}[0-9])(?=[^\s"''`]{0,30}[a-z])(?![/~]|[0-9.,]{1,30}[a-z]{1,8}\M)'
+        || one || one || '{6}';
+    -- A value that manuals and code do not have there.
+    said constant text :=
+        '(?![[:alnum:]_]{1,30}(?:[.][[:alnum:]]|[(\[])|(?:arguments?|changeme|disabled|enabled|encrypted'
+        '|example|forgotten|incorrect|interactively|mandatory|mismatch|optional|parameters?|password'
+        '|placeholder|protected|required|undefined|variables?|x{4,})\M)[[:alnum:]][^\s"''`<>(){}$]{7}';
+begin
+    return array[
+        name || '(?:\s[[:alpha:]]+){0,4}' || says || mixed,
+        name || '\s+(?:is|ist|est|es)\M(?::\s*|\s+["''`])' || said,
+        '(?:' || word || ')["'']?\s{0,3}[:=]\s{0,3}' || said || '\S{0,40}\s*(?:$|[\n,;/])',
+        name || '(?:=|\*{0,2}\s*(?::?=|:|=>)\*{0,2}\s*\\?["''`])' || said,
+        '(?:key|secret|token)=["'']?' || mixed,
+        '(?:["''_]pass|_pw|_secret|\mx-[a-z-]*(?:key|token))\\?["'']?\s*(?:[:=]|=>)\s*\\?["'']?' || said,
+        '\s--?[[:alnum:]-]{0,40}(?:pass(?:w(?:or)?d|phrase)?|secret|token|(?:api|access|secret)[-_]key'
+            '|pwd?)[= ]["'']?(?:' || mixed || '|' || said || ')',
+        'authorization["'']?\s*:\s*["'']?(?:basic|bearer|token)\s+(?:' || mixed
+            || '|[[:alnum:]+/]{8,}(?:=|[[:alnum:]+/]{8}))|bearer\s[[:alnum:]._-]{30}'
+            '|cookie:\s*[[:alnum:]_.-]{1,60}=' || mixed || '|[?&](?:sig|auth)=[[:alnum:]%+/=]{16}'
+            '|://(?=[^\s@/]{0,60}[0-9])[[:alnum:]_-]{20,}@',
+        -- XML, PowerShell, functions, SQL
+        '<[[:alnum:]_]*(?:password|passwd|secret|token|api_?key)>[^<$]{4}'
+            '|securestring\s(?:-string\s)?["''][^"''$]{4}'
+            '|(?:key|name)=["''][^"'']*(?:password|secret|token|key)["'']\s+value=["''][^"''$]{4}'
+            '|(?:set|put)env\(["''][[:alnum:]_]*(?:password|secret|token|key)["''],\s?["''][^"''$]{4}'
+            '|\midentified\s+by\s+(?:["''][^"''$]{4}|' || mixed || ')'
+            '|\mpassword(?:\s+for\s[^\n=]*=)?\s+''[^''$]{4}',
+        -- Sentences
+        '\mcredentials?(?:\sare)?:?\s[[:alnum:]_.@-]{1,60}\s?[/:]\s?' || mixed
+            || '|\m(?:log|sign)\s?in\s(?:with|as|using)\s[[:alnum:]_.@-]{1,60}:[^\s/"''][^\s"'']{3}'
+            '|\m(?:log|sign)\s?in\sas\s\S{1,60}\s(?:with|and)\s' || mixed || '|\m(?:auth|pw)\s' || mixed
+            || '|user(?:name)?:?\s[^\s,]{1,60},?\spass(?:word)?:?\s' || mixed
+            || '|пароль\s\w{1,3}\s\w{1,20}\s' || mixed
+            || '|\s/\s' || mixed || one || '*\sto\s(?:log|sign)\s?in\M']
+        || memoryd.credential_commands(mixed);
+end
+$$;
+
+-- The same of commands that are given one. p_mixed: what has a letter and a digit.
+create or replace function memoryd.credential_commands(p_mixed text) returns text[]
+language plpgsql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    rest constant text := '\M[^\n|;&]*\s';
+begin
+    return array[
+        '\m(?:mysql|mariadb)[[:alnum:]-]*' || rest || '-p["'']?[[:alnum:]]{4}'
+            '|\m(?:sshpass|7z)' || rest || '-p\s*["'']?[[:alnum:]]{4}'
+            '|\m(?:curl|http)' || rest
+            || '-(?:[a-z]{0,8}u|a|-(?:proxy-)?user)[= ]?["'']?[^\s:"''$]{1,60}:[^\s"''$]{4}'
+            '|\mcurl' || rest || '(?:-b|--cookie)[= ]["'']?[^\s="'';]{1,60}=' || p_mixed
+            || '|\m(?:sqlplus|sqlcl|expdp|impdp|sqlldr)' || rest || '[[:alnum:]_$#]{1,60}/[^\s@/"'']{4}'
+            '|jdbc:oracle:[a-z]+:[^\s/@]{1,60}/[^\s@]{4}'
+            '|\mlftp' || rest || '-u\s*["'']?[^\s,"'']{1,60},[^\s"'']{4}',
+        '\msnmp[a-z]+' || rest || '-[AX]\s?["'']?[^\s"'']{8}'
+            '|\m(?:redis-cli' || rest || '-a|ldap[a-z]+' || rest || '-w|openssl\s+enc' || rest || '-k'
+            '|ssh-keygen' || rest || '-N|useradd' || rest || '-p'
+            '|(?:sqlcmd|bcp|(?:un)?zip|mosquitto_[a-z]+|ipmitool)' || rest || '-P'
+            '|(?:mongo[a-z]*|cqlsh|az|ncftp[a-z]*|crackmapexec|nxc|evil-winrm|twine'
+            '|(?:docker|podman|registry)\s+login)' || rest || '-p)\s+["'']?[[:alnum:]][^\s"'']{5}'
+            '|\msmbclient' || rest || '-U\s*[^\s%]{1,60}%[^\s]{4}'
+            '|\mhtpasswd\s+-[a-z]*b[a-z]*\s+\S+\s+\S+\s+\S{4}'
+            '|\mnet\s+user?\s[^\n]*\s[^\s/\\]{6,}\s+/(?:user:|add)|\s/p(?:ass)?:[^\s"'']{6}'
+            '|-pass(?:in|out)?\s+pass:\S{4}|--from-literal[= ]["'']?[[:alnum:]_.-]{1,60}=[^\s"'']{6}',
+        '[[:alnum:]_.-]{1,60}[/\\][[:alnum:]_.-]{1,60}:[^\s@:/"'']{3,100}["'']?@(?!sha)'
+            '|\m(?:echo|printf)\s+["'']?[^\s"''|$]{4,}["'']?\s*\|\s*'
+            '(?:sudo\s[^\n]*-S\M|(?:sudo\s)?(?:ch)?passwd)'
+            '|\mpasswd\M[^\n]*<<<\s?\S{4}|password-command[= ]["'']?echo\s'
+            '|\m(?:wpa_passphrase\s+\S+|nmcli\s[^\n]*\spassword|rclone\s+obscure|vault\s+login|requirepass'
+            '|rootpw(?:\s+--[a-z]+)?|[a-z]+_pw|login\s+\S+\s+password)\s+["'']?(?!directive|is\M)[^\s"'']{6}'
+            '|\m(?:env|setx|set|create\s[^\n]*)\s+\S*(?:key|token|secret|password)\s+' || p_mixed];
+end
+$$;
+
 -- The kind of credential that a text holds; null: none. Only what has the form of one: a text about
 -- credentials ("rotate the API key monthly") has none. The first 100,000 characters are looked at.
 create or replace function memoryd.credential_in(p_text text) returns text
@@ -9,17 +106,6 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     text constant text := left(p_text, 100000);
-    name constant text :=
-        '(?:password|passwd|passphrase|passwort|pwd|secret|token'
-        '|(?:api|access|account|auth|encryption|private|secret|shared|signing)[ _-]?key)';
-    -- Looking ahead without an end would take the square of the time on a long text.
-    mixed constant text :=
-        '(?=[^\s"''`]{0,64}[0-9])(?=[^\s"''`]{0,64}[a-z])(?![0-9.,]{1,64}[a-z]{1,8}\M)[^\s"''`<>(){}$]';
-    -- A value that manuals and code do not have there.
-    said constant text :=
-        '(?![[:alnum:]_]{1,64}[.(\[]|(?:changeme|disabled|enabled|encrypted|example|forgotten|incorrect'
-        '|mandatory|mismatch|optional|password|placeholder|protected|required|undefined|x{4,})\M)'
-        '[[:alnum:]][^\s"''`<>(){}$]{7}';
 begin
     return case
         when text ~ '-----BEGIN [A-Z0-9 ]*PRIVATE KEY' then 'a private key'
@@ -37,31 +123,22 @@ begin
         when text ~ '\meyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8}' then 'a signed token'
         when text ~ ('\m(?:hvs\.|dop_v1_|xapp-|AGE-SECRET-KEY-|whsec_|shpat_|gsk_|GOCSPX-|ya29\.|dckr_pat_)'
                      '[A-Za-z0-9_-]{20}|\m[0-9]{8,10}:[A-Za-z0-9_-]{35}'
-                     '|hooks\.slack\.com/services/[A-Za-z0-9/]{20}')
+                     '|hooks\.slack\.com/services/[A-Za-z0-9/]{20}'
+                     '|\m(?:NRAK|PMAK|CFPAT|pplx|tvly|nfp|sbp|glptt|sq0[a-z]{3})[-_][A-Za-z0-9-]{20}'
+                     '|\mLTAI[A-Za-z0-9]{16}')
             then 'an API key'
         when text ~ ('\m[a-z][a-z0-9+]*://[^\s:/@]*:(?!(?:password|passwd|pass|pw|secret|xxx+|\*+|\.\.\.)@)'
                      '[^\s:/@<>${}]{3,}@')
             then 'a URL with a password'
         -- Asked first, since the others take long to prepare: few texts have this.
-        when text ~* '(?:pass|pwd|secret|token|key|basic|bearer|mysql|mariadb|curl|identified)' then
-            case when text ~* (
-                     name || '(?:_[[:alnum:]_]{1,40})?["'']?(?:\s+is|\s*(?::?=|:|=>))\s*["''`]?'
-                     || mixed || '{8}')
-                 or text ~* ('(?:password|passwd|passphrase|kennwort|passwort)["'']?\s{0,3}[:=]\s{0,3}'
-                             || said || '\S{0,40}\s*(?:$|[\n,;/])')
-                 or text ~* (
-                     name || '(?:_[[:alnum:]_]{1,40})?["'']?(?:=|\s*(?::?=|:|=>)\s*["''`])' || said)
-                 or text ~* (
-                     '\s--?[[:alnum:]-]{0,40}(?:passw(?:or)?d|passphrase|secret|token'
-                     '|(?:api|access|secret)-key)[= ]["'']?' || mixed || '{6}'
-                     '|authorization["'']?\s*:\s*["'']?(?:basic|bearer|token)\s+' || mixed || '{8}'
-                     '|authorization["'']?\s*:\s*["'']?basic\s+[[:alnum:]+/]{8,}(?:=|[[:alnum:]+/]{8})'
-                     '|\m(?:mysql|mariadb)[[:alnum:]-]{0,10}\M[^\n|;&]{0,200}\s-p["'']?[[:alnum:]]{4}'
-                     '|\msshpass\s+-p\s*["'']?[[:alnum:]]{4}'
-                     '|\mcurl\M[^\n|;&]{0,200}\s(?:-u|--user)[= ]?["'']?[^\s:"''$]{1,60}:[^\s"''$]{4}'
-                     '|\midentified\s+by\s+''[^''$]{4,}''')
-                 then 'a password or key' end
-        end;
+        when text ~* ('pass|\mpwd?\M|_pw|secret|token|key|basic|bearer|cookie|\mauth|credential|identified'
+                      '|(?:log|sign).?in\M|mysql|mariadb|curl|http -|sqlplus|sqlcl|[ei]mpdp|expdp|sqlldr|jdbc'
+                      '|lftp|snmp|redis|ldap|openssl|sqlcmd|\mbcp|zip|mosquitto|ipmi|useradd|mongo|cqlsh'
+                      '|\maz\M|ncftp|mapexec|nxc|winrm|twine|smbclient|\mnet use|/p:|literal|@|sudo|rclone'
+                      '|7z|rootpw|vault|[?&]sig=|securestring|kennwort|contraseña|clave|senha|wachtwoord'
+                      '|parol|has[lł]o|heslo|şifre|lösenord|adgangskode|salasana|jelszó|mật khẩu|κωδικός'
+                      '|пароль|密|口令|パスワード|비밀번호|كلمة|סיסמ|पासवर्ड')
+             and text ~* any (memoryd.credential_forms()) then 'a password or key' end;
 end
 $$;
 

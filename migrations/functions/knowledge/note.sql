@@ -18,14 +18,18 @@ as $$ select coalesce((select (s.value #>> '{}')::double precision from memoryd.
                        where s.key = 'surprise_threshold'), 0.3) $$;
 
 -- One note of a text at a time, until the end of the transaction: of the same text given twice at once, the
--- second sees what the first has stored. For the service alone.
+-- second sees what the first has stored. No other text is waited for: what is locked is the key of a row that
+-- nobody sees. For the service alone.
 create or replace function memoryd.lock_knowledge(p_text text) returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    key constant text := 'knowledge ' || encode(sha256(convert_to(p_text, 'UTF8')), 'hex');
 begin
     if memoryd.caller_is_service() then
-        perform memoryd.lock('knowledge ' || (hashtextextended(p_text, 0) & 63));
+        insert into memoryd.lanes (topic, lane) values ('lock', key);
+        delete from memoryd.lanes l where l.topic = 'lock' and l.lane = key;
     end if;
 end
 $$;

@@ -297,8 +297,9 @@ $$;
 
 -- Refuses a statement after which a memory has replaced itself, directly or over others. It locks the
 -- memories that lead there, which are all of one user, in the order of their ids: so of two transactions that
--- would close a circle together the second waits, and then sees the first. (An older snapshot does not show
--- the first: then the lock fails.) Each memory is visited once, however many the statement has changed.
+-- would close a circle together the second waits, and then sees the first; where each has written its own row
+-- already, the server ends one as a deadlock. (An older snapshot does not show the first: then the lock
+-- fails.) Each memory is visited once, however many the statement has changed.
 create or replace function memoryd.refuse_circles() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

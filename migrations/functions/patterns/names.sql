@@ -177,27 +177,6 @@ begin
 end
 $$;
 
--- Names that a user has said before (memoryd.names) in a message: written as then; or of four letters and
--- more, where the message has no capital letters at all.
-create or replace function memoryd.names_mentioned(p_message text, p_plain text, p_user uuid) returns text[]
-language plpgsql stable
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-as $$
-begin
-    if p_user is null or not exists (select from memoryd.names n where n.user_id = p_user) then
-        return '{}';
-    end if;
-    return array(
-        select distinct n.key
-        from (select distinct r.run from unnest(memoryd.word_runs(p_plain)) r(run)) r
-        join memoryd.names n on n.user_id = p_user and n.key = r.run
-        where strpos(p_message, n.name) > 0
-           or length(n.key) > 3 and left(p_message, 3000) = lower(left(p_message, 3000))
-        limit 20);
-end
-$$;
-
 -- Words of a message that are names in the rows that the caller may find: of speakers, what the user has
 -- called by name, and what is called by name in two passages or more. The last only where the message itself
 -- writes them as names, in the middle of a sentence. Counted in the scopes of the agent and of
@@ -242,7 +221,16 @@ begin
         select distinct lower(s) from unnest(memoryd.speakers_named(speakers, scopes)) s
         where lower(s) not in ('user', 'agent', 'assistant', 'system', 'tool')
         union
-        select n from unnest(memoryd.names_mentioned(p_message, p_plain, whose)) n
+        -- Written as when the user said them before; or of four letters and more, where the message has no
+        -- capital letters at all.
+        (select distinct n.key
+         from (select distinct r.run
+               from unnest(case when exists (select from memoryd.names n where n.user_id = whose)
+                                then memoryd.word_runs(p_plain) end) r(run)) r
+         join memoryd.names n on n.user_id = whose and n.key = r.run
+         where strpos(p_message, n.name) > 0
+            or length(n.key) > 3 and left(p_message, 3000) = lower(left(p_message, 3000))
+         limit 20)
         union
         select w.name
         from (select lower(w) as name, memoryd.name_lexemes(w) as lexemes from unnest(written) w) w

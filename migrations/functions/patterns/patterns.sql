@@ -5,15 +5,6 @@
 -- Here and nowhere else: build_context() works without a daemon, and clients ask classify_message() in SQL.
 -- A second implementation in Python would have to give the same answer for each message.
 
--- The phrases of a pattern in all languages as one regular expression. Immutable: the planner computes it
--- once for each session.
-create or replace function memoryd.phrases_of(p_pattern text) returns text
-language sql immutable parallel safe
-set search_path = pg_catalog, pg_temp
-as $$
-    select string_agg(t.phrases, '|') from memoryd.pattern_phrases() t where t.pattern = p_pattern
-$$;
-
 -- A message as its phrases are looked for: in lower case, words and marks of punctuation between single
 -- blanks. Of a long message the beginning and the end. Without code and without lines that are quoted: they
 -- are not what its writer says.

@@ -4,14 +4,15 @@
 -- a blank before and after each mark of punctuation, at its beginning and at its end. No phrase looks ahead
 -- or behind, which would make it several times slower; what looks like a phrase and is none is in the rows of
 -- `not ...`: it is taken out of a message that shows the pattern, and then the message must still show it.
-
--- What we, or I, are to do. "How should I" asks for a way, "what should I ... first" for an order.
-create or replace function memoryd.decision_phrases()
-returns table (pattern text, language text, phrases text)
-language sql immutable parallel safe
-set search_path = pg_catalog, pg_temp
-as $$
+-- They are one constant, so that no session has to put them together.
+do $do$
+declare
+    phrases constant jsonb := (
+select jsonb_object_agg(k.pattern, k.phrases)
+from (select p.pattern, string_agg(p.phrases, '|' order by p.nth) as phrases
+      from (select v.*, row_number() over () as nth from (
 values
+-- What we, or I, are to do. "How should I" asks for a way, "what should I ... first" for an order.
 ('decision', 'english',
  ' (should|shall)(n''t)? (we|i) | (we|i) should(n''t| not| probably| also| really)? | let''s [a-z]'
  '| (i''m|i am|we''re|we are) leaning | my vote | i propose | i suggest | i vote | i recommend '
@@ -34,16 +35,8 @@ values
  ' on devrait | nous devrions | (devrait-on|devrions-nous|faut-il) | est-ce qu''on (doit|devrait) '
  '| je pense qu''on | je propose | et si on | décid| mieux vaut '),
 ('decision', 'spanish',
- ' deber(í|i)amos | debemos | propongo | conviene | decidi| decisión | vamos a (usar|hacer|dejar) ')
-$$;
-
+ ' deber(í|i)amos | debemos | propongo | conviene | decidi| decisión | vamos a (usar|hacer|dejar) '),
 -- Something that happened, was said or was tried before.
-create or replace function memoryd.past_phrases()
-returns table (pattern text, language text, phrases text)
-language sql immutable parallel safe
-set search_path = pg_catalog, pg_temp
-as $$
-values
 ('past', 'english',
  ' remember (when|how|that|what|who|why|where|last|our|the) '
  '| (do|don''t|can|did) you (still )?(remember|recall) '
@@ -80,16 +73,8 @@ values
 ('past', 'spanish',
  ' recuerdas | te acuerdas | la última vez | ayer | la semana pasada | el mes pasado | dijiste | acordamos '
  '| (habíamos|hicimos) | hace [a-z0-9]+ (días|semanas|meses) | qué pasó | quién (dijo|hizo) '
- '| cuándo (fue|hicimos) ')
-$$;
-
+ '| cuándo (fue|hicimos) '),
 -- Order, priorities and times of work to come. Plans of queries and of tariffs are none.
-create or replace function memoryd.planning_phrases()
-returns table (pattern text, language text, phrases text)
-language sql immutable parallel safe
-set search_path = pg_catalog, pg_temp
-as $$
-values
 ('planning', 'english',
  ' next steps? | (what|what''s|what is|what comes|what do we do) next | next up | road ?maps? '
  '| implementation (order|plan) | milestones? | time ?lines? | priorit(y|ies|i[sz]e|i[sz]ing|i[sz]ed) '
@@ -114,17 +99,9 @@ values
  ' prochaines? étapes? | feuille de route | calendrier | priorités? | jalons? | échéance| planifi'
  '| dans quel ordre '),
 ('planning', 'spanish',
- ' próximos? pasos? | hoja de ruta | prioridades | cronograma | planifica| hitos? | en qué orden ')
-$$;
-
+ ' próximos? pasos? | hoja de ruta | prioridades | cronograma | planifica| hitos? | en qué orden '),
 -- What contradicts what was said, or is believed. "But" and "actually" only where a sentence begins, since
 -- within one they mostly do not; "no" only before a mark of punctuation.
-create or replace function memoryd.correction_phrases()
-returns table (pattern text, language text, phrases text)
-language sql immutable parallel safe
-set search_path = pg_catalog, pg_temp
-as $$
-values
 ('correction', 'english',
  '[.!?;:] (no , |well , |but |ok |wait , |hmm )*actually '
  '|[^?] , actually [.!]'
@@ -159,16 +136,8 @@ values
  '| je voulais dire | au contraire '),
 ('correction', 'spanish',
  ' en realidad | de hecho | eso no es | no es (correcto|cierto|verdad|así) | está mal |^ \. pero '
- '| quise decir | ya no | te equivocas ')
-$$;
-
+ '| quise decir | ya no | te equivocas '),
 -- How something is done, or works; what the rule is.
-create or replace function memoryd.how_to_phrases()
-returns table (pattern text, language text, phrases text)
-language sql immutable parallel safe
-set search_path = pg_catalog, pg_temp
-as $$
-values
 ('how-to', 'english',
  ' how (do|does|can|could|should|would|must) '
  '| how to | how (it|this|that) works '
@@ -197,16 +166,8 @@ values
  '| étapes pour '),
 ('how-to', 'spanish',
  ' cómo (puedo|podemos|se|hago|hacer|funciona|[a-z]+o|[a-z]+amos|[a-z]+ar) '
- '| cuál es (el|la|nuestr[oa]) (proceso|procedimiento|política) | pasos para ')
-$$;
-
+ '| cuál es (el|la|nuestr[oa]) (proceso|procedimiento|política) | pasos para '),
 -- What says nothing that memory could help with, as whole words.
-create or replace function memoryd.small_talk_phrases()
-returns table (pattern text, language text, phrases text)
-language sql immutable parallel safe
-set search_path = pg_catalog, pg_temp
-as $$
-values
 ('small talk', 'english',
  ' (hi|hello|hey|hiya|yo|greetings|good (morning|afternoon|evening|night|day)|morning'
      '|thanks?( you)?( so| very)? much|thank you|thanks|thx|ty|cheers|much appreciated'
@@ -239,23 +200,13 @@ values
 ('small talk', 'chinese',
  ' (你好|您好|嗨|谢谢(你|您)?|多谢|再见|拜拜|晚安|早上好|早安|晚上好|好(的|吧|啊|呀)?|嗯+|哈+|呵+|嘿+|是的|对|没事|没关系'
      '|不客气|辛苦了|明白了?|收到|可以|没问题|哦+|哇+|啊+|呀|了|明天见|回头见)+(?= )')
-$$;
-
--- The phrases of all patterns in all languages: a row each.
-create or replace function memoryd.pattern_phrases()
-returns table (pattern text, language text, phrases text)
+      ) as v(pattern, language, phrases)) p
+      group by p.pattern) k);
+begin
+    execute format($s$
+create or replace function memoryd.phrases_of(p_pattern text) returns text
 language sql immutable parallel safe
-set search_path = pg_catalog, pg_temp
-as $$
-    select * from memoryd.decision_phrases()
-    union all
-    select * from memoryd.past_phrases()
-    union all
-    select * from memoryd.planning_phrases()
-    union all
-    select * from memoryd.correction_phrases()
-    union all
-    select * from memoryd.how_to_phrases()
-    union all
-    select * from memoryd.small_talk_phrases()
-$$;
+return %L::jsonb ->> p_pattern;
+$s$, phrases);
+end
+$do$;

@@ -302,28 +302,6 @@ begin
 end
 $$;
 
--- The messages beside the best of these: a question is often answered in the next messages.
-create or replace function memoryd.messages_beside(p_request memoryd.search_request, p_passages tid[])
-returns tid[]
-language plpgsql stable
-set search_path = pg_catalog, public, pg_temp
-as $$
-declare
-    scopes constant bigint[] := p_request.scopes;
-begin
-    return array(
-        select t.ctid
-        from memoryd.entries m
-        join memoryd.entries t
-            on t.session_id = m.session_id and t.position between m.position - 2 and m.position + 2
-        where m.ctid = any(p_passages) and m.session_id is not null
-          and (scopes is null or t.scope = any(scopes))
-          and memoryd.is_found_here(t.scope, t.group_scope, scopes)
-          and memoryd.may_find(p_request, t.scope, t.owner_id, t.access_level, t.visibility_tags,
-                               t.grants_metadata));
-end
-$$;
-
 -- Passages that were written at the times that the question names: of the thousand nearest by code 64 by
 -- embedding, and 64 by words. They are read by time from the index of the codes.
 create or replace function memoryd.timed_passages(
@@ -383,6 +361,8 @@ declare
     others memoryd.conditions := p_request.conditions;
     asked memoryd.search_request := p_request;
     nearest tid[] := '{}';
+    best tid[];
+    beside tid[] := '{}';
     scopes constant bigint[] := p_request.scopes;
     sources constant text[] := p_request.sources;
 begin
@@ -416,9 +396,20 @@ begin
         end if;
         nearest := nearest || memoryd.timed_passages(p_request, p_question);
     end if;
-    if 'conversation' = any(p_request.sources) then
-        return worded || nearest || memoryd.messages_beside(p_request, worded[1:60] || nearest[1:20]);
+    if 'conversation' = any(sources) then
+        -- The messages beside the best of these: a question is often answered in the next messages.
+        best := worded[1:60] || nearest[1:20];
+        beside := array(
+            select t.ctid
+            from memoryd.entries m
+            join memoryd.entries t
+                on t.session_id = m.session_id and t.position between m.position - 2 and m.position + 2
+            where m.ctid = any(best) and m.session_id is not null
+              and (scopes is null or t.scope = any(scopes))
+              and memoryd.is_found_here(t.scope, t.group_scope, scopes)
+              and memoryd.may_find(p_request, t.scope, t.owner_id, t.access_level, t.visibility_tags,
+                                   t.grants_metadata));
     end if;
-    return worded || nearest;
+    return worded || nearest || beside;
 end
 $$;

@@ -180,6 +180,23 @@ begin
 end
 $$;
 
+-- Refuses a type of memory that there is not. Null is one only where p_any.
+create or replace function memoryd.check_memory_type(p_type text, p_any boolean) returns void
+language plpgsql immutable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if (p_type is null and not p_any)
+       or p_type not in ('brand_memory', 'user_preferences', 'competitive_memory', 'task_memory',
+                         'performance_memory') then
+        raise exception 'unknown memory_type %', coalesce(quote_literal(left(p_type, 100)), 'null')
+            using errcode = 'invalid_parameter_value',
+                  hint = 'Types: brand_memory, user_preferences, competitive_memory, task_memory, '
+                         'performance_memory' || case when p_any then '; or null for all.' else '.' end;
+    end if;
+end
+$$;
+
 -- Runs with the caller's rights: row-level security decides which users' memories the caller may search.
 create or replace function public.match_memory(
     query_embedding vector default null,
@@ -201,13 +218,7 @@ declare
 begin
     perform memoryd.check_match(
         wanted, match_memory.query, match_memory.match_threshold, match_memory.match_count);
-    if match_memory.memory_type not in (
-        'brand_memory', 'user_preferences', 'competitive_memory', 'task_memory', 'performance_memory') then
-        raise exception 'unknown memory_type %', quote_literal(match_memory.memory_type)
-            using errcode = 'invalid_parameter_value',
-                  hint = 'Types: brand_memory, user_preferences, competitive_memory, task_memory, '
-                         'performance_memory; or null for all.';
-    end if;
+    perform memoryd.check_memory_type(match_memory.memory_type, true);
     if match_memory.filter_user_id is null or memoryd.memory_is_off(match_memory.filter_user_id) then
         return;
     end if;

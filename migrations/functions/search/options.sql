@@ -208,3 +208,17 @@ begin
     return made;
 end
 $$;
+
+-- Refuses a command whose options for its context (context_options of the metadata) are none of
+-- build_context().
+create or replace function memoryd.check_context_options() returns trigger
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform memoryd.check_options(
+        'context', 'build_context',
+        jsonb_build_object('exclude_session', new.session_id) || (new.metadata -> 'context_options'));
+    return new;
+end
+$$;

@@ -18,23 +18,6 @@ begin
 end
 $$;
 
--- Refuses a type of memory that there is not. Null is one only where p_any.
-create or replace function memoryd.check_memory_type(p_type text, p_any boolean) returns void
-language plpgsql immutable
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    if (p_type is null and not p_any)
-       or p_type not in ('brand_memory', 'user_preferences', 'competitive_memory', 'task_memory',
-                         'performance_memory') then
-        raise exception 'unknown memory_type %', coalesce(quote_literal(left(p_type, 100)), 'null')
-            using errcode = 'invalid_parameter_value',
-                  hint = 'Types: brand_memory, user_preferences, competitive_memory, task_memory, '
-                         'performance_memory' || case when p_any then '; or null for all.' else '.' end;
-    end if;
-end
-$$;
-
 create or replace function public."agent-memory-read"(
     query text,
     memory_type text default null,

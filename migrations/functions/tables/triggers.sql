@@ -28,6 +28,9 @@ create or replace trigger check_login before insert or update on memoryd.logins
     for each row execute function memoryd.check_login();
 
 -- public.agent_commands
+create or replace trigger check_context_options before insert on public.agent_commands
+    for each row when (new.metadata ? 'context_options')
+    execute function memoryd.check_context_options();
 create or replace trigger stamp_times before insert or update on public.agent_commands
     for each row when ((new.status in ('completed', 'failed', 'cancelled') and new.finished_at is null)
                        or (new.status = 'running' and new.started_at is null))

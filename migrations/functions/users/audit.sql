@@ -320,17 +320,19 @@ $$;
 
 -- Puts a read by support of what shows rows on record, for the users whose rows these are. p_ids: the rows
 -- (of a link or an insight its memories), or a text whose rows memoryd.quotes knows (a command for its
--- context, a request for its answer).
+-- context, a request for its answer). False for a text that still shows a row which is gone: nobody knows
+-- any more whose that was, so it is shown once it has lost this.
 create or replace function memoryd.audit_admin_memories(p_table text, p_ids uuid[]) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
 as $$
-begin
-    perform memoryd.audit_admin_read(p_table, u.user_id)
-    from memoryd.users_of_rows(p_ids || array(
+declare
+    quoted constant uuid[] := array(
         select unnest(q.row_ids) from memoryd.quotes q
-        where q.command_id = any(p_ids) or q.request_id = any(p_ids))) u;
-    return true;
+        where q.command_id = any(p_ids) or q.request_id = any(p_ids));
+begin
+    perform memoryd.audit_admin_read(p_table, u.user_id) from memoryd.users_of_rows(p_ids || quoted) u;
+    return quoted <@ array(select e.id from memoryd.existing_rows(quoted) e);
 end
 $$;
 

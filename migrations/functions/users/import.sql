@@ -108,9 +108,9 @@ as $$
                    where m.chat_id = p_session.chat_id and m.user_id = p_user)
 $$;
 
--- The expression for the value of a column, from a row t of the file. A dream that does not exist becomes
--- null, and so does a command or a memory of another user, a session that the user may not name, and a group
--- chat that they are no member of.
+-- The expression for the value of a column, from a row t of the file. A dream or a command that does not
+-- exist becomes null, and so does a command or a memory of another user, a session that the user may not
+-- name, a group chat that they are no member of, and an outcome that another user told.
 create or replace function memoryd.import_value(p_table text, p_column text) returns text
 language sql immutable
 set search_path = pg_catalog, pg_temp
@@ -140,9 +140,11 @@ as $$
               where s.id = t.session_id and memoryd.is_session_for(s, $2))'
         when p_column = 'dream_id' then '(select d.id from public.dream_sessions d where d.id = t.dream_id)'
         when p_column = 'command_id' then
-            'case when not exists (select from public.agent_commands c
-                                   where c.id = t.command_id and c.user_id is distinct from $2)
-                  then t.command_id end'
+            '(select c.id from public.agent_commands c where c.id = t.command_id and c.user_id = $2)'
+        -- Of a decision. It is told again by the entry that told it.
+        when p_column = 'outcome' then
+            'case when not memoryd.names_others(array[memoryd.uuid_or_null(t.outcome ->> ''scored_by'')], $2)
+                  then t.outcome end'
         when p_column = 'superseded_by' then
             'case when not exists (select from public.agent_memory m
                                    where m.id = t.superseded_by and m.user_id is distinct from $2)

@@ -10,7 +10,6 @@ from uuid import UUID, uuid4
 
 import asyncpg
 import pytest
-from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import (
     AIMessage,
     AIMessageChunk,
@@ -20,8 +19,6 @@ from langchain_core.messages import (
     SystemMessage,
     ToolMessage,
 )
-from langchain_core.runnables import RunnableLambda
-from langchain_core.runnables.history import RunnableWithMessageHistory
 from memoryd_client import ChatMemory, Database, Refused, sync
 from memoryd_client.langchain import ChatMessageHistory
 
@@ -82,6 +79,11 @@ async def test_rows_say_who_spoke(make: Make, db: Database, owner: asyncpg.Conne
 
 @pytest.mark.filterwarnings("ignore:RunnableWithMessageHistory")
 async def test_a_runnable_has_its_history(make: Make, user: UUID) -> None:
+    # Here alone: each process of a test run imports this file, and these take longer to import than most files together.
+    from langchain_core.language_models import FakeListChatModel  # noqa: PLC0415
+    from langchain_core.runnables import RunnableLambda  # noqa: PLC0415
+    from langchain_core.runnables.history import RunnableWithMessageHistory  # noqa: PLC0415
+
     model = FakeListChatModel(responses=["The bassoon.", "Since spring."])
     heard: list[Any] = []
 

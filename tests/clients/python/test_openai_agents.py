@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
 import asyncpg
 import pytest
 import pytest_asyncio
 from memoryd_client import ChatMemory, Database, Memory, Refused, sync
-from memoryd_client.openai_agents import MemorydSession
 
 from tests.support.database.cut_wire import CutWire
+
+if TYPE_CHECKING:
+    from memoryd_client.openai_agents import MemorydSession
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -44,6 +46,13 @@ TURN: list[Any] = [
 ]  # fmt: skip
 
 
+def memory_session(*given: Any, **options: Any) -> MemorydSession:
+    """Its package takes seconds to load, so it is loaded by the first test and not by each run."""
+    from memoryd_client.openai_agents import MemorydSession  # noqa: PLC0415
+
+    return MemorydSession(*given, **options)
+
+
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def shared(client_url: str) -> AsyncIterator[sync.Database]:
     """A database for sessions in any event loop."""
@@ -55,7 +64,7 @@ async def shared(client_url: str) -> AsyncIterator[sync.Database]:
 @pytest.fixture
 def session(shared: sync.Database, user: UUID) -> MemorydSession:
     """A session of a user's."""
-    return MemorydSession(f"session {uuid4()}", shared, user=user)
+    return memory_session(f"session {uuid4()}", shared, user=user)
 
 
 async def test_items_come_back_exactly_and_in_order(session: MemorydSession) -> None:
@@ -115,14 +124,14 @@ async def test_two_who_write_at_once_keep_their_items_together(client_url: str, 
     name = f"session {uuid4()}"
 
     async def write(writer: int) -> None:
-        async with MemorydSession(name, client_url, user=user) as session:
+        async with memory_session(name, client_url, user=user) as session:
             for turn in range(5):
                 await session.add_items(
                     [{"role": "user", "content": f"{writer} {turn} {n}"} for n in range(4)]
                 )
 
     await asyncio.gather(write(1), write(2))
-    async with MemorydSession(name, client_url, user=user) as session:
+    async with memory_session(name, client_url, user=user) as session:
         items: Any = await session.get_items()
     said = [each["content"].rsplit(" ", 1)[0] for each in items]
     assert [said[at : at + 4] for at in range(0, 40, 4)] == [[turn] * 4 for turn in said[::4]]
@@ -132,7 +141,7 @@ async def test_two_who_write_at_once_keep_their_items_together(client_url: str, 
 @pytest.mark.parametrize("given", [{"user": "mia"}, {}])
 async def test_an_item_is_popped_by_one_caller_only(shared: sync.Database, given: dict[str, str]) -> None:
     name = f"session {uuid4()}"
-    one, two = (MemorydSession(name, shared, **given) for _ in range(2))  # type: ignore[arg-type]
+    one, two = (memory_session(name, shared, **given) for _ in range(2))
     await one.add_items([{"role": "user", "content": str(n)} for n in range(8)])
     popped: list[Any] = await asyncio.gather(*(each.pop_item() for each in (one, two) * 5))
     assert sorted(each["content"] for each in popped if each) == list("01234567")
@@ -143,7 +152,7 @@ async def test_an_item_is_popped_by_one_caller_only(shared: sync.Database, given
 async def test_a_lost_connection_stores_and_pops_once(client_url: str, user: UUID, after: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:
         async with CutWire(client_url, folder) as wire, Database(wire.url, size=1) as database:
-            session = MemorydSession(f"session {uuid4()}", database, user=user)
+            session = memory_session(f"session {uuid4()}", database, user=user)
             await session.clear_session()
             wire.cut(b"commit", after=after)
             await session.add_items(TURN[:3])
@@ -158,7 +167,7 @@ async def test_sessions_of_others_are_not_seen_nor_changed(
     shared: sync.Database, session: MemorydSession
 ) -> None:
     await session.add_items(TURN[:2])
-    other = MemorydSession(session.session_id, shared, user=uuid4())
+    other = memory_session(session.session_id, shared, user=uuid4())
     assert await other.get_items() == []
     assert await other.pop_item() is None
     await other.clear_session()
@@ -171,11 +180,11 @@ async def test_sessions_of_others_are_not_seen_nor_changed(
 
 async def test_an_end_user_keeps_a_session_of_their_own(db: Database, user: UUID) -> None:
     key = await ChatMemory(db, user=user, rights="user").begin_session()
-    session = MemorydSession(str(key), db, user=user, rights="user")
+    session = memory_session(str(key), db, user=user, rights="user")
     await session.add_items(TURN[:3])
     assert await session.pop_item() == TURN[2]
     assert await session.get_items() == TURN[:2]
-    other = MemorydSession(str(key), db, user=uuid4(), rights="user")
+    other = memory_session(str(key), db, user=uuid4(), rights="user")
     assert await other.get_items() == []
     assert await other.pop_item() is None
     await session.clear_session()
@@ -221,10 +230,10 @@ async def test_the_runner_remembers_the_turn_before(shared: sync.Database, db: D
             id="1", type="message", role="assistant", content=[part], status="completed"
         )
 
-    session = MemorydSession(f"session {uuid4()}", shared, user=user, session_settings={"limit": 2})
+    session = memory_session(f"session {uuid4()}", shared, user=user, session_settings={"limit": 2})
     assert isinstance(session, Session)
     assert session.session_settings == SessionSettings(limit=2)
-    assert MemorydSession("another", shared).session_settings == SessionSettings()
+    assert memory_session("another", shared).session_settings == SessionSettings()
     model = ScriptedModel()
     helper = Agent(name="helper", model=model)
     config = RunConfig(tracing_disabled=True)
@@ -257,10 +266,10 @@ async def test_in_a_group_a_user_pops_only_what_is_theirs(
             session, chat, user, text,
         )  # fmt: skip
     of_mia, of_ben = ({"role": "user", "content": text} for text in ("from Mia", "from Ben"))
-    as_service = MemorydSession(str(session), shared, user=mia)
+    as_service = memory_session(str(session), shared, user=mia)
     assert await as_service.get_items() == [of_mia, of_ben]
     assert await as_service.pop_item() == of_mia
-    for hers in (as_service, MemorydSession(str(session), db, user=mia, rights="user")):
+    for hers in (as_service, memory_session(str(session), db, user=mia, rights="user")):
         assert await hers.get_items() == [of_ben]
         assert await hers.pop_item() is None
-    assert await MemorydSession(str(session), db, user=ben, rights="user").pop_item() == of_ben
+    assert await memory_session(str(session), db, user=ben, rights="user").pop_item() == of_ben

@@ -226,11 +226,10 @@ async def test_commands_of_a_disabled_agent_are_cancelled_with_the_reason(
 
 
 async def test_a_command_cancelled_before_its_turn_stays_cancelled(
-    connection: asyncpg.Connection, daemons: Daemons
+    connection: asyncpg.Connection, daemon: DaemonProcess
 ) -> None:
     command = await ask(connection, "never mind")
     await connection.execute("update agent_commands set status = 'cancelled' where id = $1", command)
-    await daemons.start()
     await until(connection, IDLE)
     row = await one_row(
         connection,

@@ -14,7 +14,7 @@ from providers.local_embedder import LocalEmbedder
 from tests.support.access.acting import ANN, BOB
 from tests.support.content.index import WRITE, entries, index_rows, stale
 from tests.support.database.statistics import miscounted
-from tests.support.processes.daemons import Daemons
+from tests.support.processes.daemons import DaemonProcess, Daemons
 from tests.support.rows import column, say
 from tests.support.waiting import IDLE, until
 
@@ -352,12 +352,11 @@ async def test_a_neighbours_words_count_only_while_it_is_there(
 
 
 async def test_a_message_that_moves_beside_another_is_found_by_its_words(
-    connection: asyncpg.Connection, daemons: Daemons
+    connection: asyncpg.Connection, daemon: DaemonProcess
 ) -> None:
     """Its new position counts at once, without any indexing."""
     session, _ = await chat(connection, "Which ferry goes to Bergen?")
     _, [moves, *_] = await chat(connection, "The one at seven.", "Good, I take it.")
-    daemon = await daemons.start()
     await until(connection, IDLE)
     await daemon.stop()
     assert moves not in await found(connection, "Bergen ferry")
@@ -369,12 +368,11 @@ async def test_a_message_that_moves_beside_another_is_found_by_its_words(
 
 
 async def test_words_of_another_users_messages_do_not_count(
-    connection: asyncpg.Connection, daemons: Daemons
+    connection: asyncpg.Connection, daemon: DaemonProcess
 ) -> None:
     """In a conversation of two users, a question about one user's memory does not see what the other said."""
     session, _ = await chat(connection, "Which ferry goes to Bergen?", user=ANN)
     answer = await say(connection, session, "The one at seven.", user_id=BOB)
-    await daemons.start()
     await until(connection, IDLE)
     assert await found(connection, "Bergen ferry", BOB) == set()
     assert await found(connection, "seven", BOB) == {answer}

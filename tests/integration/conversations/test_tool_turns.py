@@ -11,7 +11,7 @@ import asyncpg
 from tests.integration.users.test_user_controls_export import export, put_back
 from tests.support.access.acting import ANN, acting_as
 from tests.support.access.refusals import refused
-from tests.support.processes.daemons import Daemons
+from tests.support.processes.daemons import DaemonProcess
 from tests.support.rows import column
 from tests.support.waiting import IDLE, until
 
@@ -44,9 +44,8 @@ STATES = (
 
 
 async def test_a_conversation_with_tools_is_kept_shown_and_found(
-    connection: asyncpg.Connection, daemons: Daemons
+    connection: asyncpg.Connection, daemon: DaemonProcess
 ) -> None:
-    await daemons.start()
     session = uuid4()
     async with acting_as(connection, None, role="memoryd_service"):
         ids: list[UUID] = [

@@ -12,8 +12,6 @@ from tests.support.content.index import INDEXED, INDEXED_MEMORIES
 from tests.support.rows import ask, embedding, one_row, remember
 from tests.support.waiting import IDLE, READY, until
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 NOT_NULL = "23502"
 FOREIGN_KEY = "23503"
 UNIQUE = "23505"

@@ -12,7 +12,6 @@ from uuid import UUID, uuid4
 import asyncpg
 import pgvector.asyncpg
 import pytest
-import pytest_asyncio
 
 from daemon import activity, schedule
 from daemon.db import depth, lag
@@ -35,10 +34,8 @@ from tests.support.database.schemas import NO_TRIGGERS
 from tests.support.database.servers import Server
 from tests.support.database.templates import copied, make_once
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest.fixture(scope="module")
 async def seeded(server: Server, template: str) -> AsyncIterator[str]:
     """A database with some tens of thousands of rows of everything, and no daemon."""
     source = f"{template}_seeded"
@@ -47,7 +44,7 @@ async def seeded(server: Server, template: str) -> AsyncIterator[str]:
         yield url
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest.fixture
 async def busy(seeded: str) -> AsyncIterator[asyncpg.Connection]:
     """A connection to it, whose transaction is undone."""
     opened = await asyncpg.connect(seeded, server_settings={"jit": "off"})

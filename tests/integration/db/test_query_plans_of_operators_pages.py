@@ -14,7 +14,6 @@ from daemon.web.pages import dreams, now, trail
 from tests.integration.db.test_query_plans import IDS, TOPICS, busy, scans, seeded
 from tests.support.database.big_tables import BIG
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 __all__ = ["busy", "seeded"]
 
 ONE, TIME = UUID(int=1), datetime.now(UTC)

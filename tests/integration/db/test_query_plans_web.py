@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
 from tests.support.database.big_tables import BIG, SEED
 from tests.support.database.schemas import connected
@@ -18,8 +17,6 @@ from tests.support.database.templates import copied, make_once
 from tests.support.services.every_page import ROWS, routes
 from tests.support.services.web_pages import served
 from tests.support.waiting import until
-
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 # A user with many memories, of which each has replaced another.
 CHAIN = """
@@ -56,7 +53,7 @@ select count(*) = 0 from pg_stat_activity where application_name = 'memoryd web'
 SCANS = "select relname, seq_scan from pg_stat_user_tables where relname = any($1)"
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest.fixture(scope="module")
 async def url(server: Server, template: str) -> AsyncIterator[str]:
     source = f"{template}_seeded"
     await make_once(server, source, lambda opened: opened.execute(SEED), source=template)

@@ -13,7 +13,7 @@ from tests.support.access.acting import ANN, BOB, acting_as
 from tests.support.access.refusals import refused
 from tests.support.content.index import index_rows
 from tests.support.database.schemas import connected
-from tests.support.processes.daemons import Daemons
+from tests.support.processes.daemons import DaemonProcess, Daemons
 from tests.support.rows import column, insert, one_row
 from tests.support.waiting import BLOCKED, IDLE, until
 
@@ -84,9 +84,8 @@ async def test_a_document_becomes_active_with_chunks_that_say_where_they_stand(
 
 
 async def test_an_edit_replaces_only_the_chunks_that_it_changes(
-    connection: asyncpg.Connection, daemons: Daemons
+    connection: asyncpg.Connection, daemon: DaemonProcess
 ) -> None:
-    await daemons.start()
     await write(connection, LONG)
     await until(connection, IDLE)
     before = await chunks_of(connection)
@@ -110,8 +109,9 @@ async def test_an_edit_replaces_only_the_chunks_that_it_changes(
     )
 
 
-async def test_the_same_text_again_writes_nothing(connection: asyncpg.Connection, daemons: Daemons) -> None:
-    await daemons.start()
+async def test_the_same_text_again_writes_nothing(
+    connection: asyncpg.Connection, daemon: DaemonProcess
+) -> None:
     await write(connection, LONG)
     await until(connection, IDLE)
     rows = "select xmin::text, id from memory_chunks order by id"
@@ -124,9 +124,8 @@ async def test_the_same_text_again_writes_nothing(connection: asyncpg.Connection
 
 
 async def test_a_new_title_is_in_the_context_of_every_chunk(
-    connection: asyncpg.Connection, daemons: Daemons
+    connection: asyncpg.Connection, daemon: DaemonProcess
 ) -> None:
-    await daemons.start()
     await write(connection)
     await until(connection, IDLE)
     await connection.execute("update documents set title = 'House rules'")
@@ -136,9 +135,8 @@ async def test_a_new_title_is_in_the_context_of_every_chunk(
 
 
 async def test_repeated_paragraphs_are_chunks_of_their_own(
-    connection: asyncpg.Connection, daemons: Daemons
+    connection: asyncpg.Connection, daemon: DaemonProcess
 ) -> None:
-    await daemons.start()
     same = "## Same\n\n" + "The very same words again. " * 30
     await write(connection, "\n\n".join([same] * 5))
     await until(connection, IDLE)
@@ -151,8 +149,9 @@ async def test_repeated_paragraphs_are_chunks_of_their_own(
     assert places == [*range(len(places))]
 
 
-async def test_chunks_that_a_writer_brings_stay(connection: asyncpg.Connection, daemons: Daemons) -> None:
-    await daemons.start()
+async def test_chunks_that_a_writer_brings_stay(
+    connection: asyncpg.Connection, daemon: DaemonProcess
+) -> None:
     async with connection.transaction():
         key = await write(connection)
         mine = await insert(
@@ -189,9 +188,8 @@ async def test_a_document_without_content_is_complete(connection: asyncpg.Connec
 
 
 async def test_a_deleted_document_is_found_by_nobody_until_it_is_back(
-    connection: asyncpg.Connection, daemons: Daemons
+    connection: asyncpg.Connection, daemon: DaemonProcess
 ) -> None:
-    await daemons.start()
     await write(connection)
     await until(connection, IDLE)
     await connection.execute("update documents set status = 'deleted'")
@@ -207,9 +205,8 @@ async def test_a_deleted_document_is_found_by_nobody_until_it_is_back(
 
 
 async def test_what_a_document_is_shared_as_its_chunks_are(
-    connection: asyncpg.Connection, daemons: Daemons
+    connection: asyncpg.Connection, daemon: DaemonProcess
 ) -> None:
-    await daemons.start()
     await write(
         connection,
         user_id=ANN,
@@ -238,9 +235,8 @@ async def test_what_a_document_is_shared_as_its_chunks_are(
 
 
 async def test_a_user_writes_and_finds_documents_of_their_own(
-    connection: asyncpg.Connection, daemons: Daemons
+    connection: asyncpg.Connection, daemon: DaemonProcess
 ) -> None:
-    await daemons.start()
     async with acting_as(connection, ANN):
         insert_own = "insert into documents (title, content, user_id) values ('Diary', 'Owls at night.', $1)"
         await connection.execute(insert_own, ANN)
@@ -271,9 +267,8 @@ ODD = {
 
 
 async def test_odd_content_is_cut_and_delays_nothing(
-    connection: asyncpg.Connection, daemons: Daemons
+    connection: asyncpg.Connection, daemon: DaemonProcess
 ) -> None:
-    daemon = await daemons.start()
     for title, content in ODD.items():
         await write(connection, content, title=title)
     await write(connection, "A plain one about owls.", title="Plain")
@@ -289,9 +284,8 @@ async def test_odd_content_is_cut_and_delays_nothing(
 
 
 async def test_a_title_too_long_for_a_context_is_shortened_there(
-    connection: asyncpg.Connection, daemons: Daemons
+    connection: asyncpg.Connection, daemon: DaemonProcess
 ) -> None:
-    await daemons.start()
     await write(connection, title="T" * 9_000)
     await until(connection, IDLE)
     assert await column(connection, "select status from documents") == ["active"]
@@ -324,9 +318,8 @@ async def test_killed_daemons_leave_each_document_with_the_chunks_of_its_last_te
 
 
 async def test_a_document_edited_while_it_is_cut_ends_with_its_last_text(
-    connection: asyncpg.Connection, daemons: Daemons
+    connection: asyncpg.Connection, daemon: DaemonProcess
 ) -> None:
-    await daemons.start()
     await write(connection, LONG)
     for n in range(20):
         await connection.execute("update documents set content = $1", f"{LONG}\n\nEdition {n}.")
@@ -336,9 +329,8 @@ async def test_a_document_edited_while_it_is_cut_ends_with_its_last_text(
 
 
 async def test_a_document_of_a_user_who_is_erased_leaves_nothing(
-    connection: asyncpg.Connection, daemons: Daemons
+    connection: asyncpg.Connection, daemon: DaemonProcess
 ) -> None:
-    await daemons.start()
     await write(connection, user_id=ANN)
     await until(connection, IDLE)
     await write(connection, LONG, user_id=ANN)

@@ -6,20 +6,19 @@ import re
 
 import asyncpg
 
-from tests.support.processes.daemons import Daemons
+from tests.support.processes.daemons import DaemonProcess
 from tests.support.repository import ROOT
 from tests.support.rows import column
 from tests.support.waiting import IDLE, until
 
 
 async def test_each_role_finds_what_the_document_says(
-    connection: asyncpg.Connection, daemons: Daemons
+    connection: asyncpg.Connection, daemon: DaemonProcess
 ) -> None:
     text = (ROOT / "docs" / "documents.md").read_text("utf-8").partition("## Who may read them")[2]
     (example,) = re.findall(r"```sql\n(.*?)```", text, re.DOTALL)
     written, _, asked = example.partition("set local role")
     await connection.execute(written)
-    await daemons.start()
     await until(connection, IDLE)
     said: list[list[str]] = []
     async with connection.transaction():

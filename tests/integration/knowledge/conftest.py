@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-import pytest_asyncio
+import pytest
 
 from tests.support.database.schemas import connected
 from tests.support.database.servers import Server
@@ -12,7 +12,7 @@ from tests.support.database.templates import copied
 from tests.support.database.tokens import put_tokens_in
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest.fixture(scope="module")
 async def shared_url(server: Server, template: str) -> AsyncIterator[str]:
     """A migrated database for the tests of one file, with the local embedder's tokens."""
     async with copied(server, template) as url:

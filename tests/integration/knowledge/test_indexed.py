@@ -6,14 +6,11 @@ import json
 from uuid import uuid4
 
 import asyncpg
-import pytest
 
 from tests.integration.knowledge.test_surprise import note, row
 from tests.support.content.index import INDEXED
 from tests.support.rows import column, insert
 from tests.support.waiting import until
-
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 async def test_what_is_indexed_is_compared_too(served: asyncpg.Connection) -> None:

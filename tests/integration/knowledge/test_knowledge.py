@@ -13,7 +13,7 @@ from tests.support.access.acting import ANN, acting_as
 from tests.support.access.refusals import refused
 from tests.support.content.index import INDEXED
 from tests.support.database.schemas import connected
-from tests.support.processes.daemons import Daemons
+from tests.support.processes.daemons import DaemonProcess, Daemons
 from tests.support.rows import column, embedding, insert, one_row
 from tests.support.waiting import BLOCKED, until
 
@@ -301,8 +301,7 @@ async def test_an_invalid_search_is_refused_with_advice(
     assert hint in found[2]
 
 
-async def test_an_entry_gets_its_embedding(connection: asyncpg.Connection, daemons: Daemons) -> None:
-    await daemons.start()
+async def test_an_entry_gets_its_embedding(connection: asyncpg.Connection, daemon: DaemonProcess) -> None:
     which = await know(connection, "Postgres upgrades happen on Sundays")
     await until(connection, INDEXED, which)
     found = await column(

@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.access.acting import ANN, acting_as
 from tests.support.access.refusals import refused
+from tests.support.content.credentials import FORMS, ORDINARY, written
 from tests.support.rows import column, insert, one_row
 
 FRIDAYS = "We deploy to production every Friday afternoon."
@@ -199,6 +200,23 @@ async def test_without_an_embedder_in_the_database_words_decide(scratch: asyncpg
 # --- Hostile.
 
 
+async def test_a_note_waits_only_for_one_of_the_same_text(
+    connection: asyncpg.Connection, second: asyncpg.Connection
+) -> None:
+    """Whatever else somebody has noted in a transaction that is left open, and again with it."""
+    many = [f"Fact {n} of the harbour" for n in range(120)]
+    left_open = second.transaction()
+    await left_open.start()
+    for text in (*many, many[0]):
+        await second.execute("select memoryd.lock_knowledge($1)", text)
+    await connection.execute("set lock_timeout = '200ms'")
+    assert (await note(connection, FRIDAYS))["what"] == "stored"
+    assert (await refused(connection, "select note_knowledge($1, 'insight', 'a')", many[7]))[0] == "55P03"
+    await left_open.commit()
+    assert (await note(connection, many[7]))["what"] == "stored"
+    assert await connection.fetchval("select count(*) from memoryd.lanes where lane like 'knowledge %'") == 0
+
+
 async def test_the_same_text_noted_twice_at_once_is_stored_once(
     connection: asyncpg.Connection, second: asyncpg.Connection
 ) -> None:
@@ -308,6 +326,27 @@ ALLOWED = [
     "Rapport with clients grows when we answer within an hour.",
     "The soul of the product is its editor.",
 ]
+
+
+TAKEN = {
+    "the PIN is 4711 and the password {S}",
+    "wifi password - {L}",
+    "ENV API_SECRET {L}",
+    "OTP secret JBSWY3DPEHPK3PXP",
+}
+"""Only a reader tells these from a text about credentials, and an entry that is refused is lost."""
+
+
+async def test_credentials_are_known_by_the_form_of_what_stands_around_them(
+    service: asyncpg.Connection,
+) -> None:
+    """In command lines, settings, addresses and sentences, also one of letters alone; and no text about credentials is."""
+    found = (
+        "select array(select t from unnest($1::text[]) t where (memoryd.credential_in(t) is not null) = $2)"
+    )
+    missed = await service.fetchval(found, [written(form) for form in FORMS], False)
+    assert set(missed) == {written(form) for form in TAKEN}
+    assert await service.fetchval(found, ORDINARY, True) == []
 
 
 async def test_what_an_agent_keeps_to_itself_is_refused_and_says_why(service: asyncpg.Connection) -> None:

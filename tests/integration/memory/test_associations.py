@@ -8,12 +8,9 @@ from uuid import UUID
 
 import asyncpg
 import pytest
-import pytest_asyncio
 
 from tests.support.rows import HALF_PRECISION, column, embedding, remember
 from tests.support.waiting import IDLE, until
-
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LINKS = """
@@ -42,7 +39,7 @@ async def linked(connection: asyncpg.Connection, memory: UUID) -> list[tuple[obj
     ]
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest.fixture
 async def shared_by_all(served: asyncpg.Connection) -> AsyncIterator[None]:
     """Takes away at the end what was shared: every agent of the other tests would be linked to it."""
     yield

@@ -12,7 +12,7 @@ from daemon.db.pool import Database
 from handlers import associate as links
 from handlers.shared.ports import Job
 from tests.support.access.acting import ANN, BOB
-from tests.support.processes.daemons import Daemons
+from tests.support.processes.daemons import DaemonProcess, Daemons
 from tests.support.processes.paused import gate_closed, meanwhile, paused, pausing
 from tests.support.rows import associate, column, embedding, remember
 from tests.support.waiting import IDLE, until
@@ -45,9 +45,8 @@ async def linked(connection: asyncpg.Connection, memory: UUID) -> Sequence[objec
 
 
 async def test_a_change_unlinks_and_links_in_both_directions(
-    connection: asyncpg.Connection, daemons: Daemons
+    connection: asyncpg.Connection, daemon: DaemonProcess
 ) -> None:
-    await daemons.start()
     first = await at(connection, "red boats sail north", 0)
     middle = await at(connection, "red boats sail south", 20)
     last = await at(connection, "red boats sail east", 40)
@@ -63,11 +62,10 @@ async def test_a_change_unlinks_and_links_in_both_directions(
 
 
 async def test_a_memory_that_changes_while_it_is_being_linked_has_the_links_of_its_new_words(
-    connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons
+    connection: asyncpg.Connection, second: asyncpg.Connection, daemon: DaemonProcess
 ) -> None:
     red = [await at(connection, f"red boats sail take{n}", n * 20) for n in range(6)]
     green = [await at(connection, f"green apples taste take{n}", n * 20 + 10) for n in range(6)]
-    await daemons.start()
     await until(connection, IDLE)
     await pausing(connection, "before")
     async with gate_closed(second):
@@ -81,10 +79,9 @@ async def test_a_memory_that_changes_while_it_is_being_linked_has_the_links_of_i
 
 
 async def test_a_memory_whose_related_one_changes_meanwhile_is_linked_to_others(
-    connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons
+    connection: asyncpg.Connection, second: asyncpg.Connection, daemon: DaemonProcess
 ) -> None:
     red = [await at(connection, f"red boats sail take{n}", n * 20) for n in range(6)]
-    await daemons.start()
     await until(connection, IDLE)
     await pausing(connection, "before")
     async with gate_closed(second):
@@ -113,9 +110,8 @@ async def test_a_change_waits_for_links_under_way_and_deletes_them(
 
 
 async def test_a_reinforced_link_stays_when_the_words_stay_the_same(
-    connection: asyncpg.Connection, daemons: Daemons
+    connection: asyncpg.Connection, daemon: DaemonProcess
 ) -> None:
-    await daemons.start()
     first = await at(connection, "red boats sail north", 0)
     other = await at(connection, "red boats drift north", 20)
     last = await at(connection, "red boats sail east", 40)
@@ -130,10 +126,9 @@ async def test_a_reinforced_link_stays_when_the_words_stay_the_same(
 
 
 async def test_a_link_that_was_made_of_other_words_does_not_keep_its_strength(
-    connection: asyncpg.Connection, daemons: Daemons
+    connection: asyncpg.Connection, daemon: DaemonProcess
 ) -> None:
     """However it came to stay, as where a client's snapshot was older than the link."""
-    await daemons.start()
     first = await at(connection, "red boats sail north", 0)
     last = await at(connection, "red boats sail east", 40)
     assert await linked(connection, last) == [first]
@@ -182,9 +177,8 @@ async def test_a_memory_that_changes_between_two_reads_is_not_linked_by_its_old_
 
 
 async def test_links_made_by_hand_stay_when_others_change(
-    connection: asyncpg.Connection, daemons: Daemons
+    connection: asyncpg.Connection, daemon: DaemonProcess
 ) -> None:
-    await daemons.start()
     other = await at(connection, "green apples taste good", 0)
     first = await at(connection, "red boats sail north", 20)
     last = await at(connection, "red boats sail east", 40)
@@ -195,8 +189,9 @@ async def test_links_made_by_hand_stay_when_others_change(
     assert await connection.fetchval(STRENGTH, last, other) == 0.4
 
 
-async def test_a_change_links_no_users_together(connection: asyncpg.Connection, daemons: Daemons) -> None:
-    await daemons.start()
+async def test_a_change_links_no_users_together(
+    connection: asyncpg.Connection, daemon: DaemonProcess
+) -> None:
     mine = await at(connection, "red boats sail north", 0, user_id=ANN)
     theirs = await at(connection, "green apples taste good", 20, user_id=BOB)
     nobodys = await at(connection, "green apples taste bitter", 10)

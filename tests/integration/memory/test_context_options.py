@@ -12,7 +12,9 @@ from tests.support.access.acting import ANN, BOB, acting_as
 from tests.support.access.isolation import index_world
 from tests.support.access.refusals import refused
 from tests.support.content.index import index_rows
-from tests.support.rows import column, conclude, insert, one_row, remember
+from tests.support.processes.daemons import Daemons
+from tests.support.rows import ask, column, conclude, insert, one_row, remember
+from tests.support.waiting import until
 
 NOW, EARLIER = UUID(int=7), UUID(int=8)
 ASKED = "How do we restart the staging server?"
@@ -185,3 +187,32 @@ async def test_a_user_gets_no_context_of_another(scratch: asyncpg.Connection) ->
         assert "Ann restarts" in await scratch.fetchval(FOR_USER, ANN, ASKED)
         assert "Ann restarts" in await scratch.fetchval(FOR_USER, None, ASKED)
     assert await column(scratch, "select distinct user_id from memory_queries") == [ANN]
+
+
+async def test_a_command_says_options_for_its_context(
+    connection: asyncpg.Connection, daemons: Daemons
+) -> None:
+    await remember(connection, "Allergic to peanuts", kind="fact", user_id=ANN)
+    await ask(connection, "Any dinner ideas?", user_id=ANN, metadata='{"context_options": {"profile": 50}}')
+    # Changed to what is no option after it was inserted: its context is made without.
+    changed = await ask(connection, "And for Sunday?", user_id=ANN)
+    await connection.execute(
+        """update agent_commands set metadata = '{"context_options": "all"}' where id = $1""", changed
+    )
+    for options, fault in (
+        ('{"profil": 50}', "Did you mean profile?"),
+        ("[]", "of type array"),
+        ('{"words": -1}', "words is -1"),
+    ):
+        said = await refused(
+            connection,
+            "insert into agent_commands (agent_id, message, metadata) values ('alice', 'Any?', $1)",
+            f'{{"context_options": {options}}}',
+        )
+        assert fault in " ".join(said)
+    await daemons.start()
+    await until(connection, "select bool_and(status = 'ready') from agent_commands")
+    contexts = await connection.fetch("select context from agent_commands order by created_at")
+    assert "Of the user, newest first:" in contexts[0][0]
+    assert "Allergic to peanuts" in contexts[0][0]
+    assert contexts[1][0] == ""

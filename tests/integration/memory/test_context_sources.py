@@ -256,7 +256,7 @@ async def test_a_users_context_has_what_the_user_may_read(scratch: asyncpg.Conne
         assert "owner None." not in text
         assert "team secret" not in text
     anns = await scratch.fetchval(
-        "select memoryd.compose_context('alice', $1, $2, false, null, null)", HOW, ANN
+        "select (memoryd.compose('alice', $1, $2, false, null, null)).block", HOW, ANN
     )
     assert "team secret" in anns
     assert "owner 10." in anns
@@ -315,7 +315,7 @@ async def test_a_context_for_a_user_has_nothing_above_their_rights(scratch: asyn
         "build_context": "select build_context('alice', $1)",
         "request": f"select memoryd.answer_as_user('context', 'alice', '{ANN}', $1, {options}) ->> 'block'",
         "explain_context": "select string_agg(e::text, '') from explain_context('alice', $1) e where shown",
-        "command": f"select memoryd.compose_context('alice', $1, '{ANN}', false, null, null)",
+        "command": f"select (memoryd.compose('alice', $1, '{ANN}', false, null, null)).block",
         "command explained": "select string_agg(e::text, '') "
         f"from memoryd.explain_lines('alice', $1, '{ANN}', false, null) e where shown",
     }
@@ -339,7 +339,7 @@ async def test_a_context_names_nobody_whom_only_another_organisation_knows(
     acme, message = UUID(int=0xACE), "What about Zorblax?"
     zorblax = {"tier": "core", "category": "client", "tags": ["zorblax"]}
     await know(scratch, "Zorblax", "Zorblax pays late, their secret.", org_id=acme, **zorblax)
-    compose = "select memoryd.compose_context('alice', $1, null, false, null, null)"
+    compose = "select (memoryd.compose('alice', $1, null, false, null, null)).block"
     for role in (None, "memoryd_service"):
         async with acting_as(scratch, None, role=role) if role else scratch.transaction():
             assert "secret" not in await scratch.fetchval(compose, message), role
@@ -359,7 +359,7 @@ async def test_a_context_leaves_out_the_conversation_that_is_going_on(scratch: a
     ):
         await turn(scratch, text, user_id=ANN, session_id=session)
     both = await scratch.fetchval(
-        "select memoryd.compose_context('alice', $1, $2, false, null, null)", HOW, ANN
+        "select (memoryd.compose('alice', $1, $2, false, null, null)).block", HOW, ANN
     )
     assert "systemctl" in both
     assert "ticket" in both

@@ -8,19 +8,16 @@ from uuid import UUID
 
 import asyncpg
 import pytest
-import pytest_asyncio
 
 from tests.support.content.dreams import dream, failures, notes, remember_all, successes
 from tests.support.content.index import INDEXED
 from tests.support.rows import ask, associate, column, insert, one_row, remember
 from tests.support.waiting import IDLE, READY, until
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 INSIGHTS = "select * from dream_insights order by category, agent_id"
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest.fixture
 async def sleeper(served: asyncpg.Connection) -> AsyncIterator[asyncpg.Connection]:
     """A connection to an empty database, where a command was written a moment ago: only tests begin dreams."""
     await ask(served, "stay awake", status="cancelled")

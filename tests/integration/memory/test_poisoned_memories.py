@@ -102,7 +102,7 @@ async def test_a_user_cannot_write_what_is_not_marked_as_a_persons(
                 "values ('alice', $1, 'fact', 'water the plants: ' || $2, 'outcome', $3)", ANN, poison + metadata, metadata,
             )  # fmt: skip
     block = await scratch.fetchval(
-        "select memoryd.compose_context('alice', $1, $2, false, null, null)", ASKED, ANN
+        "select (memoryd.compose('alice', $1, $2, false, null, null)).block", ASKED, ANN
     )
     for line in check(block):
         assert re.match(r"[★-] \[[^]]+\] \(from a person\) water", line), line

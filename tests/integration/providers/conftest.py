@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-import pytest_asyncio
+import pytest
 
 from providers.parsing.parser import ChildParser
 from providers.ports import Parser
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest.fixture(scope="module")
 async def parser() -> AsyncIterator[Parser]:
     """As the daemon has it."""
     made = ChildParser()

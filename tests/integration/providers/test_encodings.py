@@ -10,8 +10,6 @@ import pytest
 
 from providers.ports import Parser, Unreadable
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 RUSSIAN = "Протокол собрания от двенадцатого марта. Решили перенести склад в Тверь."
 JAPANESE = "議事録、倉庫を大阪へ移すことに決めた。"
 UNDECLARED = {

@@ -10,13 +10,10 @@ from pathlib import Path
 from random import Random
 
 import pytest
-import pytest_asyncio
 
 from providers.parsing.parser import ChildParser
 from providers.ports import Parsed, Parser, Unreadable
 from tests.support.content.documents import claiming, docx, encrypted, pdf, pptx, xlsx, zipped
-
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 EMAIL = (
     b"From: ada@example.org\nSubject: report\nMIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=X\n\n"
@@ -25,7 +22,7 @@ EMAIL = (
 HTML = b"<html><title>t</title><h1>head</h1><ul><li>one</ul><table><tr><td>1<td>2</table><pre>code</pre>"
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest.fixture(scope="module")
 async def parser() -> AsyncIterator[Parser]:
     made = ChildParser()
     yield made

@@ -6,7 +6,6 @@ import pytest
 
 from providers.ports import Parser
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 HEAD = "From: Ann <ann@example.org>\nTo: bob@example.org\nSubject: x\nMIME-Version: 1.0\n"
 INVOICE = "<p>Invoice 4711: 1,250 EUR are due on 14 March 2026.</p>"
 LONG = "<p>" + "We moved the warehouse to Tver and hired two drivers for the northern route. " * 4 + "</p>"
@@ -41,6 +40,17 @@ async def test_a_plain_part_that_says_nothing_gives_way_to_the_html(
     parser: Parser, plain: str, html: str, expected: str
 ) -> None:
     assert expected in await _body(parser, _alternative(plain, html))
+
+
+async def test_a_message_that_came_back_says_why(parser: Parser) -> None:
+    message = (
+        "Content-Type: multipart/report; boundary=b\n\n--b\nContent-Type: text/plain\n\nIt came back.\n"
+        "--b\nContent-Type: message/delivery-status\n\nReporting-MTA: dns; a.example\n\n"
+        "Final-Recipient: rfc822; kim@example.org\nStatus: 5.1.1\n--b--\n"
+    )
+    assert await _body(parser, message) == (
+        "It came back.\n\n- Reporting-MTA: dns; a.example\n- Final-Recipient: rfc822; kim@example.org\n- Status: 5.1.1"
+    )
 
 
 async def test_what_was_forwarded_keeps_its_sender_and_subject(parser: Parser) -> None:

@@ -12,8 +12,6 @@ from providers.parsing.formats import shown
 from providers.ports import Parsed, Parser
 from tests.support.content.documents import docx, pptx, xlsx, zipped
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 OFFICE = "http://schemas.openxmlformats.org/"
 WORD = f'xmlns:w="{OFFICE}wordprocessingml/2006/main" xmlns:r="{OFFICE}officeDocument/2006/relationships"'
 DRAWN = (
@@ -64,15 +62,27 @@ def _item(number: int, level: int, text: str) -> str:
     return _p(_r(text), f'<w:numPr><w:ilvl w:val="{level}"/><w:numId w:val="{number}"/></w:numPr>')
 
 
+def _levels(*forms: tuple[str, str]) -> str:
+    return "".join(
+        f'<w:lvl w:ilvl="{n}"><w:numFmt w:val="{kind}"/><w:lvlText w:val="{form}"/></w:lvl>'
+        for n, (kind, form) in enumerate(forms)
+    )
+
+
 NUMBERING = "".join(
     f'<w:abstractNum w:abstractNumId="{n}">{levels}</w:abstractNum>'
     for n, levels in enumerate(
         (
             '<w:lvl w:ilvl="0"><w:numFmt w:val="decimal"/></w:lvl><w:lvl w:ilvl="1"><w:numFmt w:val="decimal"/></w:lvl>',
             '<w:lvl w:ilvl="0"><w:numFmt w:val="bullet"/></w:lvl><w:lvl w:ilvl="1"><w:numFmt w:val="bullet"/></w:lvl>',
+            _levels(("lowerLetter", "%1)"), ("lowerRoman", "(%2)")),
+            _levels(("upperRoman", "Article %1."), ("decimal", "§ %1.%2")).replace(
+                '<w:lvlText w:val="§', '<w:isLgl/><w:lvlText w:val="§'
+            ),
+            _levels(("decimal", "%1"), ("decimal", "%1.%2")),
         )
     )
-) + "".join(f'<w:num w:numId="{n + 1}"><w:abstractNumId w:val="{n}"/></w:num>' for n in range(2))
+) + "".join(f'<w:num w:numId="{n + 1}"><w:abstractNumId w:val="{n}"/></w:num>' for n in range(5))
 
 
 def _notes(kind: str, *texts: str) -> str:
@@ -127,6 +137,36 @@ WORDS: dict[str, tuple[bytes, str]] = {
             {"numbering": NUMBERING},
         ),
         "1. one\n   1. inner\n2. two\n- dot\n  - deep\n3. three",
+    ),
+    "lists of letters": (
+        _word(
+            "".join(_item(3, level, text) for level, text in ((0, "pay"), (1, "late"), (1, "never"), (0, "leave"))),
+            {"numbering": NUMBERING},
+        ),
+        "a) pay\n(i) late\n(ii) never\nb) leave",
+    ),
+    "numbers of several levels": (
+        _word(_item(4, 0, "Name") + _item(4, 1, "Seat") + _item(4, 0, "Fees") + _item(4, 1, "Due"), {"numbering": NUMBERING}),
+        "Article I. Name\n\n§ 1.1 Seat\n\nArticle II. Fees\n\n§ 2.1 Due",
+    ),
+    "numbered headings": (
+        _word(
+            "".join(
+                _p(_r(text), f'<w:outlineLvl w:val="{level}"/><w:numPr><w:ilvl w:val="{level}"/><w:numId w:val="5"/></w:numPr>')
+                for level, text in ((0, "Scope"), (0, "Dock"), (1, "Helmets"))
+            ),
+            {"numbering": NUMBERING},
+        ),
+        "# 1 Scope\n\n# 2 Dock\n\n## 2.1 Helmets",
+    ),
+    "powers and readings": (
+        _word(
+            _p(
+                _r("10") + _r("6", '<w:rPr><w:vertAlign w:val="superscript"/></w:rPr>') + _r(" at ")
+                + f"<w:r><w:ruby><w:rt>{_r('おおさか')}</w:rt><w:rubyBase>{_r('大阪')}</w:rubyBase></w:ruby></w:r>"
+            )
+        ),
+        "10^6 at 大阪(おおさか)",
     ),
     "changes, links, boxes": (
         _word(
@@ -186,6 +226,7 @@ FORMATS = [
     ("-1234.5", '[$$-409]#,##0.00;[Red]-[$$-409]#,##0.00', "-$1,234.50"), ("0", '_-* #,##0_-;-* #,##0_-;_-* "-"_-;_-@_-', "-"),
     ("1234567", "#,##0", "1,234,567"), ("1234567", '#,##0," k"', "1,235 k"), ("12345678", "0.00E+00", "1.23E+07"),
     ("1234", "00000", "01234"), ("5551234567", "(000) 000-0000", "(555) 123-4567"), ("1.25", "# ?/?", "1 1/4"),
+    ("1E-7", "General", "1E-07"),
     ("-5", "0;(0)", "(5)"), ("0.30000000000000004", "General", "0.3"), ("12.50", "General", "12.5"), ("1.5", "@", "1.5"),
     ("7", '0 "days"', "7 days"), ("2", '[>=5]"big";"small"', "small"), ("1e400", "yyyy", "1e400"), ("46095", '"', "46095"),
 ]  # fmt: skip
@@ -265,6 +306,30 @@ async def test_a_slide_has_its_notes_charts_and_tables_whatever_its_pictures_are
         "Chart: Ducks\n\n|  | Lake |\n| --- | --- |\n| East | 50% |\n|  | 25% |\n\n"
         "| a | a |\n| --- | --- |\n| b |  |\n\nIn a group\n\nNotes: Thank Kim"
     )
+
+
+async def test_the_numbers_of_a_slide_are_those_that_it_shows(parser: Parser) -> None:
+    said = (
+        ("pay", 0, "alphaLcParenR"),
+        ("late", 1, "romanUcPeriod"),
+        ("leave", 0, "alphaLcParenR"),
+        ("end", 0, ""),
+    )
+    paragraphs = "".join(
+        f"<a:p><a:pPr lvl='{level}'>{f'<a:buAutoNum type={kind!r}/>' if kind else ''}</a:pPr><a:r><a:t>{text}</a:t></a:r></a:p>"
+        for text, level, kind in said
+    )
+    shape = f"<p:sp><p:nvSpPr><p:nvPr><p:ph/></p:nvPr></p:nvSpPr><p:txBody>{paragraphs}</p:txBody></p:sp>"
+    parsed = await _slide(parser, shape, {})
+    assert parsed.text.startswith("## Slide 1\n\na) pay\n  I. late\nb) leave\n- end")
+
+
+async def test_a_page_inside_a_docx_is_read(parser: Parser) -> None:
+    with zipfile.ZipFile(io.BytesIO(_word("<w:altChunk r:id='aFChunk'/>"))) as whole:
+        parts = {name: whole.read(name) for name in whole.namelist()}
+    parts["word/_rels/document.xml.rels"] = _relations(aFChunk="page.html").encode()
+    parts["word/page.html"] = b"<html><h1>Retro</h1><p>Ship on Fridays</html>"
+    assert (await parser.parse(zipped(parts), "a.docx")).text == "# Retro\n\nShip on Fridays"
 
 
 @pytest.mark.parametrize(

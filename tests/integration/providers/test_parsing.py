@@ -11,8 +11,6 @@ from providers.parsing.parser import ChildParser
 from providers.ports import Parsed, Parser, Unreadable
 from tests.support.content.documents import docx, pdf, pptx, xlsx
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 
 async def _read(parser: Parser, content: str | bytes, name: str) -> Parsed:
     return await parser.parse(content.encode() if isinstance(content, str) else content, name)
@@ -152,6 +150,17 @@ async def test_html_keeps_powers_readings_and_what_is_set_apart_by_style(parser:
         "<span style='display:block'>A</span><a style='display: flex'>B</a>"
     )
     assert (await _read(parser, page, "a.html")).text == "10^6 H2O 漢字(かんじ) soft\n\nA\n\nB"
+
+
+async def test_html_keeps_what_forms_lists_and_formulas_show(parser: Parser) -> None:
+    page = (
+        "<ul><li><input type=checkbox checked> done<li><input type=checkbox>open</ul><p>To <select><option>Rome"
+        "<option selected>Oslo</select><p>Area <math><mi>π</mi><msup><mi>r</mi><mn>2</mn></msup></math>"
+        "<ol type=a><li>pay<li value=4>leave</ol><ol start=3 type=I><li>third</ol><ol reversed><li>gold<li>silver</ol>"
+    )
+    assert " ".join((await _read(parser, page, "a.html")).text.split()) == (
+        "- [x] done - [ ] open To Oslo Area πr^2 a. pay d. leave III. third 2. gold 1. silver"
+    )
 
 
 async def test_html_is_read_in_the_encoding_that_it_names(parser: Parser) -> None:

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -81,8 +81,8 @@ async def _child() -> psutil.Process:
 
 
 @pytest.fixture
-def nothing_left() -> Iterator[None]:
-    """Afterwards this process has no child and no file more than before."""
+async def nothing_left() -> AsyncIterator[None]:
+    """Afterwards this process has no child and no file more than before; the event loop has opened its own files by then."""
     before = psutil.Process().num_fds()
     OF_OTHER_TESTS.clear()
     OF_OTHER_TESTS.update(psutil.Process().children())

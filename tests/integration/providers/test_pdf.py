@@ -10,8 +10,6 @@ from reportlab.pdfgen.canvas import Canvas
 from providers.ports import Parsed, Parser, Unreadable
 from tests.support.content.documents import encrypted, pdf
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 
 async def test_a_pdf_is_its_pages(parser: Parser) -> None:
     content = pdf(
@@ -30,6 +28,20 @@ async def test_a_pdf_is_its_pages(parser: Parser) -> None:
         document_type="pdf",
         metadata={"pages": 3, "pages_without_text": 1, "author": "Ada"},
     )
+
+
+async def test_a_pdf_has_what_was_filled_into_it_and_noted_on_it(parser: Parser) -> None:
+    made = io.BytesIO()
+    canvas = Canvas(made)
+    canvas.setAuthor("anonymous")
+    canvas.drawString(72, 760, "Permit for the crane")
+    canvas.acroForm.textfield(name="applicant", value="Rosalind Quint", x=150, y=700)
+    canvas.acroForm.checkbox(name="urgent", checked=False, x=150, y=650)
+    canvas.textAnnotation("Shorten this", Rect=[100, 600, 120, 620])
+    canvas.save()
+    parsed = await parser.parse(made.getvalue(), "a.pdf")
+    assert parsed.text == "Permit for the crane\n\n- applicant: Rosalind Quint\n- Note: Shorten this"
+    assert "author" not in parsed.metadata
 
 
 def _drawn(text: str, *, size: int, by: float, letters: bool) -> bytes:

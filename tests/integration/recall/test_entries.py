@@ -16,7 +16,7 @@ from tests.support.content.finished import all_indexed
 from tests.support.content.index import PASSAGES, entries, index_rows, stale
 from tests.support.content.sources import TABLES, found, one_of_each
 from tests.support.database.statistics import miscounted
-from tests.support.processes.daemons import Daemons
+from tests.support.processes.daemons import DaemonProcess, Daemons
 from tests.support.rows import column, conclude, embedding, insert, remember, say
 from tests.support.waiting import IDLE, until
 
@@ -34,13 +34,14 @@ def all_of(ids: dict[str, UUID]) -> dict[str, set[UUID]]:
 # --- Passages.
 
 
-async def test_every_part_of_a_long_text_is_found(connection: asyncpg.Connection, daemons: Daemons) -> None:
+async def test_every_part_of_a_long_text_is_found(
+    connection: asyncpg.Connection, daemon: DaemonProcess
+) -> None:
     """By words and by meaning; each row once, although it has many passages."""
     begins, ends = "The heron nests in the reeds. ", "Violins are made of spruce wood. "
     text = f"{begins * 30}{FILLER * 60}The walrus swims. {FILLER * 60}{ends * 30}"
     ids = await one_of_each(connection, text)
     await one_of_each(connection, "Quarterly budget figures for the accounting department.")
-    await daemons.start()
     await all_indexed(connection)
     for key in ids.values():
         assert await connection.fetchval(PASSAGES, key) > 5
@@ -58,10 +59,9 @@ async def test_every_part_of_a_long_text_is_found(connection: asyncpg.Connection
 
 
 async def test_a_long_text_that_changes_has_only_passages_of_the_new_one(
-    connection: asyncpg.Connection, daemons: Daemons
+    connection: asyncpg.Connection, daemon: DaemonProcess
 ) -> None:
     ids = await one_of_each(connection, FILLER * 60 + "The heron nests.")
-    await daemons.start()
     await all_indexed(connection)
     for source, key in ids.items():
         table, name = TABLES[source]
@@ -76,12 +76,11 @@ async def test_a_long_text_that_changes_has_only_passages_of_the_new_one(
 
 
 async def test_an_emoji_at_a_boundary_of_passages_is_in_one_of_them(
-    connection: asyncpg.Connection, daemons: Daemons
+    connection: asyncpg.Connection, daemon: DaemonProcess
 ) -> None:
     """A text of nothing but emoji of seven characters, without a space; and words on both sides."""
     family = "\U0001f468\u200d\U0001f469\u200d\U0001f467\u200d\U0001f466"
     row = await remember(connection, f"heron {family * 1000} walrus")
-    await daemons.start()
     await all_indexed(connection)
     assert await connection.fetchval(PASSAGES, row) > 3
     for question in ("heron", "walrus"):
@@ -278,11 +277,10 @@ async def test_a_given_embedding_is_kept_and_found(connection: asyncpg.Connectio
 
 
 async def test_no_embedding_is_written_into_a_users_row(
-    connection: asyncpg.Connection, daemons: Daemons
+    connection: asyncpg.Connection, daemon: DaemonProcess
 ) -> None:
     """What memoryd computes is in memoryd.entries; the columns are the writers' own."""
     await one_of_each(connection, "The heron nests.")
-    await daemons.start()
     await all_indexed(connection)
     for source, (table, _) in TABLES.items():
         given = "dense_embedding" if source == "document" else "embedding"
@@ -301,10 +299,9 @@ where datname = current_database() and cardinality(pg_blocking_pids(pid)) > 0
 """
 
 
-async def test_a_deleted_row_leaves_no_entry(connection: asyncpg.Connection, daemons: Daemons) -> None:
+async def test_a_deleted_row_leaves_no_entry(connection: asyncpg.Connection, daemon: DaemonProcess) -> None:
     ids = await one_of_each(connection, FILLER * 60 + "The heron nests.")
     left = all_of(ids)
-    await daemons.start()
     await all_indexed(connection)
     for source, key in ids.items():
         assert await found(connection, "heron") == left

@@ -15,7 +15,6 @@ from uuid import UUID
 
 import asyncpg
 import pytest
-import pytest_asyncio
 
 from tests.support.access.acting import ANN, BOB, acting_as
 from tests.support.access.isolation import index_world
@@ -27,8 +26,6 @@ from tests.support.database.servers import Server
 from tests.support.database.standby import Pair, caught_up, pair
 from tests.support.processes.commands import memoryd
 from tests.support.rows import associate, insert, remember, say
-
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 SESSION = UUID(int=0x5E55)
 VECTOR = """(
@@ -57,8 +54,8 @@ def servers(server: Server) -> Iterator[Pair]:
         yield made
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def world(servers: Pair) -> AsyncIterator[dict[str, str]]:
+@pytest.fixture(scope="module")
+async def world(servers: Pair) -> dict[str, str]:
     """Rows of all sources on the primary, which the standby shows too; what the reads name."""
     await apply(servers.primary.socket_url)
     async with (
@@ -76,7 +73,7 @@ async def world(servers: Pair) -> AsyncIterator[dict[str, str]]:
         # The statistics, too.
         vector = await primary.fetchval(f"select {VECTOR}::text")
         await caught_up(primary, standby)
-    yield {"vector": f"'{vector}'::vector", "ann": str(ANN), "session": str(SESSION)}
+    return {"vector": f"'{vector}'::vector", "ann": str(ANN), "session": str(SESSION)}
 
 
 @asynccontextmanager

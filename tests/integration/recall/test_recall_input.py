@@ -12,7 +12,6 @@ from uuid import uuid4
 
 import asyncpg
 import pytest
-import pytest_asyncio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -23,8 +22,6 @@ from tests.support.database.schemas import connected
 from tests.support.processes.commands import memoryd
 from tests.support.rows import column, embedding, insert
 from tests.support.waiting import ANSWERED, IDLE, until
-
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 SPEAKERS = (
     ".*",
@@ -96,14 +93,14 @@ CALLS = (
 )
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest.fixture(scope="module")
 async def asked(served_world: str) -> AsyncIterator[asyncpg.Connection]:
     """A connection to the world below, for questions."""
     async with connected(served_world) as connection:
         yield connection
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest.fixture(scope="module")
 async def served_world(shared_url: str, shared_daemon: object) -> AsyncIterator[str]:
     """Indexed rows of every source, a zebra in each, and messages of people with odd names; a daemon runs."""
     assert shared_daemon

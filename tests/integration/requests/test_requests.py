@@ -21,8 +21,6 @@ from tests.support.rows import DIMENSIONS, insert, one_row, remember
 from tests.support.services.openai_server import OpenAIServer
 from tests.support.waiting import ANSWERED, IDLE, until
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 
 async def request(connection: asyncpg.Connection, kind: str, **columns: object) -> UUID:
     """Inserts a request; options as a dictionary."""
@@ -276,7 +274,6 @@ async def test_a_request_of_five_megabytes_is_answered(served: asyncpg.Connectio
     assert [UUID(row["id"]) for row in result] == [memory]
 
 
-@pytest.mark.asyncio(loop_scope="function")
 async def test_without_its_embedder_a_request_is_answered_by_words(
     connection: asyncpg.Connection, daemons: Daemons
 ) -> None:
@@ -374,7 +371,6 @@ async def test_rows_that_a_user_may_not_select_are_not_found_for_them(served: as
         await served.execute("drop policy seal on agent_memory")
 
 
-@pytest.mark.asyncio(loop_scope="function")
 async def test_a_daemon_that_may_not_act_for_users_fails_the_request_with_advice(
     connection: asyncpg.Connection, database_url: str, daemons: Daemons
 ) -> None:

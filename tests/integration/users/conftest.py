@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
-import pytest_asyncio
 
 from tests.support.access.caller import Place, open_place
 from tests.support.database.supabase import Project, a_project
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest.fixture(scope="module")
 async def place(shared_url: str) -> AsyncIterator[Place]:
     """The world of tests/support/access/isolation.py, and a caller in it."""
     async with open_place(shared_url) as made:

@@ -14,7 +14,7 @@ from daemon.settings import load_settings
 from tests.support.access.acting import ANN, BOB, acting_as
 from tests.support.access.users import whole_user
 from tests.support.database.server_log import server_log
-from tests.support.processes.daemons import Daemons
+from tests.support.processes.daemons import DaemonProcess
 from tests.support.rows import ask, associate, column, insert, remember
 from tests.support.waiting import IDLE, READY, until
 
@@ -78,9 +78,8 @@ async def test_every_write_to_every_table_of_users_is_audited(scratch: asyncpg.C
 
 
 async def test_derived_columns_that_memoryd_writes_are_not_audited(
-    connection: asyncpg.Connection, daemons: Daemons
+    connection: asyncpg.Connection, daemon: DaemonProcess
 ) -> None:
-    await daemons.start()
     await remember(connection, "x", user_id=ANN)
     await insert(connection, "conversation_messages",
                  {"session_id": uuid4(), "user_id": ANN, "role": "user", "content": "a lamp"})  # fmt: skip
@@ -93,9 +92,8 @@ async def test_derived_columns_that_memoryd_writes_are_not_audited(
 
 
 async def test_a_captured_outcome_is_audited_as_a_write(
-    connection: asyncpg.Connection, daemons: Daemons
+    connection: asyncpg.Connection, daemon: DaemonProcess
 ) -> None:
-    await daemons.start()
     await ask(connection, "x", user_id=ANN, status="completed")
     await until(connection, IDLE)
     assert await logged(connection, "memory_write") == [(ANN, "alice", wrote("agent_memory", "insert", 1))]
@@ -189,9 +187,8 @@ async def test_reads_work_in_a_read_only_transaction(connection: asyncpg.Connect
 
 
 async def test_contexts_and_exports_are_audited_as_reads(
-    connection: asyncpg.Connection, daemons: Daemons
+    connection: asyncpg.Connection, daemon: DaemonProcess
 ) -> None:
-    await daemons.start()
     await remember(connection, "the lamp is lit", user_id=ANN)
     await remember(connection, "the lamp is out")
     for user in (ANN, None):

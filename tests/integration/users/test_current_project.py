@@ -15,7 +15,7 @@ from tests.support.access.acting import ANN, BOB, acting_as
 from tests.support.access.isolation import index_world
 from tests.support.access.refusals import refused
 from tests.support.processes.commands import memoryd
-from tests.support.processes.daemons import Daemons
+from tests.support.processes.daemons import DaemonProcess
 from tests.support.rows import conclude, embedding, insert, remember
 from tests.support.waiting import ANSWERED, until
 
@@ -249,9 +249,8 @@ async def test_a_blank_project_is_refused(world: asyncpg.Connection, blank: str)
 
 
 async def test_requests_and_the_command_line_take_a_project(
-    world: asyncpg.Connection, database_url: str, daemons: Daemons, tmp_path: Path
+    world: asyncpg.Connection, database_url: str, daemon: DaemonProcess, tmp_path: Path
 ) -> None:
-    await daemons.start()
 
     async def answer(kind: str, options: dict[str, object]) -> str:
         asked = await insert(

@@ -28,8 +28,6 @@ from tests.support.access.verbs import DDL, writes
 from tests.support.database.schemas import connected
 from tests.support.rows import column
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 USERS: tuple[UUID | None, ...] = (ANN, BOB, CAT, DAN, None)
 HIDDEN = {("agent_commands", "context")}
 """What the agents know is in a command's context: no user's."""

@@ -10,7 +10,6 @@ from uuid import UUID
 
 import asyncpg
 import pytest
-import pytest_asyncio
 
 from tests.support.access.acting import ANN, BOB, CAT, DAN
 from tests.support.access.caller import Place, open_place
@@ -19,8 +18,6 @@ from tests.support.access.isolation import MARKS, READS, key_of
 from tests.support.database.lookalikes import ENTER, MAKE, TRAPPED
 from tests.support.database.tokens import put_tokens_in
 from tests.support.rows import column, embedding
-
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 CODE = re.compile(r"(?<=CONTEXT )[0-9a-f]{12}\b|(?<=code )[0-9a-f]{12}\b")
 REFUSED = ("22004", "42501", "P0002", "PT401")
@@ -44,7 +41,7 @@ select memoryd.fold_lexeme_changes();
 """
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest.fixture(scope="module")
 async def place(shared_url: str) -> AsyncIterator[Place]:
     """The world, and a caller in it."""
     async with open_place(shared_url, also=NEAR.format(ann=ANN, bob=BOB, near=embedding(0.6, 0.8))) as made:

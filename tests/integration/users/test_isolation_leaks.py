@@ -16,9 +16,6 @@ from tests.support.database.logins import login
 from tests.support.database.schemas import connected
 from tests.support.rows import column
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-
 # --- Roles.
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.access.acting import ANN, BOB, acting_as
 from tests.support.access.users import decide
-from tests.support.processes.daemons import Daemons
+from tests.support.processes.daemons import DaemonProcess
 from tests.support.rows import ask, column, insert, one_row, remember
 from tests.support.waiting import IDLE, READY, until
 
@@ -215,10 +215,9 @@ async def test_only_rows_of_users_with_memory_off_are_dropped_from_a_statement(
 
 
 async def test_commands_of_a_user_with_memory_off_still_run(
-    connection: asyncpg.Connection, daemons: Daemons
+    connection: asyncpg.Connection, daemon: DaemonProcess
 ) -> None:
     """Commands run with empty contexts and leave nothing; what was there before is hidden, and comes back."""
-    await daemons.start()
     await remember(connection, "the deploy password is under the doormat", user_id=ANN, kind="fact")
     await until(connection, IDLE)
     await connection.execute("delete from memory_queries")

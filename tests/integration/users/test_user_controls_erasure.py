@@ -14,7 +14,7 @@ from tests.support.access.acting import ANN, BOB, acting_as
 from tests.support.access.users import ERASE, found, kept_of, whole_user
 from tests.support.content.index import INDEXED
 from tests.support.database.schemas import NO_TRIGGERS
-from tests.support.processes.daemons import Daemons
+from tests.support.processes.daemons import DaemonProcess, Daemons
 from tests.support.rows import ask, column, insert, one_row, remember
 from tests.support.services.openai_server import HANG
 from tests.support.services.remote import Remote
@@ -75,9 +75,8 @@ async def test_one_row_in_any_table_of_users_is_enough_to_know_somebody(scratch:
 
 
 async def test_an_erasure_leaves_nothing_of_the_user_and_everything_of_others(
-    connection: asyncpg.Connection, daemons: Daemons
+    connection: asyncpg.Connection, daemon: DaemonProcess
 ) -> None:
-    await daemons.start()
     theirs = await whole_user(connection, BOB, "wombat")
     ids = await whole_user(connection, ANN, SECRET)
     await live_a_life(connection, BOB, "wombat")
@@ -264,9 +263,8 @@ async def test_two_concurrent_erasures_run_one_after_the_other(
 
 
 async def test_requests_to_erase_are_answered_and_leave_only_their_answers(
-    connection: asyncpg.Connection, daemons: Daemons
+    connection: asyncpg.Connection, daemon: DaemonProcess
 ) -> None:
-    await daemons.start()
     await whole_user(connection, ANN, SECRET)
     asked = [
         await insert(

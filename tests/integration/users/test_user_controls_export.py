@@ -12,7 +12,7 @@ import pytest
 from tests.support.access.acting import ANN, BOB, acting_as
 from tests.support.access.users import decide, kept_of, whole_user
 from tests.support.content.index import INDEXED_MEMORIES
-from tests.support.processes.daemons import Daemons
+from tests.support.processes.daemons import DaemonProcess
 from tests.support.rows import ask, column, insert, remember
 from tests.support.waiting import IDLE, until
 
@@ -109,9 +109,8 @@ async def test_an_import_restores_erased_rows_unchanged(connection: asyncpg.Conn
 
 
 async def test_imported_rows_are_indexed_and_not_captured_again(
-    connection: asyncpg.Connection, daemons: Daemons
+    connection: asyncpg.Connection, daemon: DaemonProcess
 ) -> None:
-    await daemons.start()
     remembered = await ask(connection, "paint the shed", user_id=ANN, status="completed", output="green")
     forgotten = await ask(connection, "paint the fence", user_id=ANN, status="completed", output="blue")
     await until(connection, IDLE)
@@ -250,11 +249,18 @@ async def test_no_imported_row_names_a_row_of_another_user(connection: asyncpg.C
     tables = [name for name in file if name not in ("memory_anchors", "chat_group_members")]
     for name, column_name, is_list in await connection.fetch(ID_COLUMNS, tables):
         target = "agent_sessions" if name == "agent_execution_logs" else NAMED[column_name]
-        for other in theirs[target] if target else []:
+        # Nor one that is another's later.
+        later = [uuid4()] if column_name == "command_id" else []
+        for other in (*theirs[target], *later) if target else []:
             forged = {"id": str(uuid4()), column_name: [str(other)] if is_list else str(other)}
             await put_back(connection, {name: [file[name][0] | forged]})
             named = f"select count(*) from {name} where id = $1::text::uuid and {column_name}::text like '%' || $2 || '%'"
             assert not await connection.fetchval(named, forged["id"], str(other)), (name, column_name)
+    outcome = {"success": True, "result": "it squeaks", "scored_by": str(ids["shared_knowledge"])}
+    decision = {"id": str(uuid4()), "category": "decision", "outcome": outcome}
+    await put_back(connection, {"shared_knowledge": [file["shared_knowledge"][0] | decision]})
+    told = "select coalesce(outcome ->> 'scored_by', 'nobody') from shared_knowledge where id = $1"
+    assert await column(connection, told, decision["id"]) == ["nobody"]
     rest = "select content from conversation_messages where chat_id = $1 or session_id = $2"
     assert await column(connection, rest, group, group_talk) == ["hush"]
 

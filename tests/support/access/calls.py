@@ -28,18 +28,16 @@ PURE = frozenset(
         "embedding_to_match", "grants_access", "is_asked_for", "is_current", "is_plain", "is_whole", "json_fits",
         "keyword_part", "kind_weight", "kin_of", "memory_weight",
         "list_fits", "ms_since", "group_scope", "message_scope", "looks_like", "nfkc", "one_line", "recency", "styled_letters",
-        "unshown", "assigned", "unspaced", "is_blank", "asks_nothing",
+        "assigned", "is_blank", "asks_nothing",
         "refuse",
         "refuse_unseen", "scope_of", "searched_text", "source_names",
         "source_names_for_users", "text_fits",
         "time_fits", "unseen", "meets", "is_comparison", "compares", "meets_filter",
         "options", "fault_of_options", "shows_group",
         "quote_hash", "refuse_ownerless",
-        "claimed_trust", "context_part", "correction_phrases", "decision_phrases", "how_to_phrases", "past_phrases",
-        "planning_phrases", "small_talk_phrases",
-        "is_small_talk", "least_trusted", "named", "origin_mark", "excerpt", "shown_rows", "lexemes_in",
-        "lexemes_of_any", "one_form", "character_lexemes", "without_accents", "passage_line", "phrases_of",
-        "plain", "quoted", "says_same", "pattern_phrases", "pattern_scopes", "trust_of_knowledge",
+        "claimed_trust", "is_small_talk", "least_trusted", "named", "origin_mark", "excerpt", "lexemes_in",
+        "lexemes_of_any", "character_lexemes", "passage_line", "phrases_of",
+        "plain", "quoted", "says_same", "pattern_scopes", "trust_of_knowledge",
         "trust_of_memory", "trust_of_passage", "trust_of_source", "words_of",
         "day_to_come", "depends_on_day", "may_state", "says_nothing", "statement_in",
     )
@@ -47,14 +45,6 @@ PURE = frozenset(
 """Computed only from the arguments."""
 
 _GROUPS = "array(select memoryd.group_scope(c, 'user') from unnest(<chat_groups>) c)"
-_SCOPES = (
-    "null",
-    "array[0::bigint]",
-    "array[memoryd.scope_of('<other>', null)]",
-    "array[memoryd.scope_of(null, 'alice'), memoryd.scope_of(null, '_shared'), 0]",
-    "array[memoryd.scope_of('<me>', null), memoryd.scope_of('<other>', null), 0, 0]",
-    _GROUPS,
-)
 _EACH_SCOPE = (
     "null",
     "0",
@@ -209,11 +199,6 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "memoryd.current_caller": ("select memoryd.current_caller()",),
         "memoryd.caller_is_service": ("select memoryd.caller_is_service()",),
         "memoryd.caller_role": ("select memoryd.caller_role()",),
-        "memoryd.compose_context": tuple(
-            f"select memoryd.compose_context('alice', '<words>', {user}, {only}, <vector>, null)"
-            for user in USERS
-            for only in YES_NO
-        ),
         "memoryd.compose": tuple(
             f"select c.block, c.row_ids from memoryd.compose('alice', '<words>', {user}, {only}, <vector>, null) c"
             for user in USERS

@@ -50,6 +50,8 @@ from tests.support.repository import ROOT
 STREAMS = 3
 RARE = "evm"
 """It takes as long to import as all else, so the first command with a setting of that name waits for it."""
+LATE = ("rich.markdown", "typer._adapters", "typer.rich_utils")
+"""What typer imports when a command is run, and when one is refused."""
 READY = b"ready\n"
 
 
@@ -60,6 +62,8 @@ def import_all() -> None:
             names = file.relative_to(ROOT).with_suffix("").parts
             if "__main__" not in names and RARE not in names:
                 importlib.import_module(".".join(name for name in names if name != "__init__"))
+    for late in LATE:
+        importlib.import_module(late)
     LocalEmbedder()
     command_tree()
     _read_once()

@@ -142,6 +142,8 @@ def opened(browser: str, driver: str, folder: Path) -> Iterator[Browser]:
         options.add_argument(option)
     options.binary_location = browser
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    # Of what it does, only what it asks for is looked at.
+    options.add_experimental_option("perfLoggingPrefs", {"enableNetwork": True, "enablePage": False})
     chrome = Chrome(options=options, service=Service(driver))
     try:
         # A script may fetch hundreds of pages, on a machine that does much else.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from memoryd_client._database import Database
+from memoryd_client._database import AnyDatabase, async_of
 from memoryd_client._identity import Identity
 
 if TYPE_CHECKING:
@@ -16,10 +16,10 @@ C = TypeVar("C", bound="Connected")
 class Connected:
     """A client that calls a database as one identity. If it was given a URL, it closes the connections, too."""
 
-    def __init__(self, database: Database | str | None, who: Identity) -> None:
+    def __init__(self, database: AnyDatabase | str | None, who: Identity) -> None:
         self._who = who
-        self._owned = not isinstance(database, Database)
-        self._database = database if isinstance(database, Database) else Database(database)
+        self._owned = not isinstance(database, AnyDatabase)
+        self._database = async_of(database)
 
     async def __aenter__(self: C) -> C:
         return self

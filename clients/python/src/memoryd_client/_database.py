@@ -66,7 +66,13 @@ class _Attempt(Generic[T]):
     """The call failed, but may succeed at once on another connection."""
 
 
-class Database:
+class AnyDatabase:
+    """A Database, or one of memoryd_client.sync, which stands for the async one that it has."""
+
+    _async: Database
+
+
+class Database(AnyDatabase):
     """A database with memoryd's schema. Make one a process and event loop, and share it; it connects when it is first used.
 
     - `url`: `postgresql://...`; None takes what PGHOST, PGUSER and so on say.
@@ -224,3 +230,10 @@ def _value(attempt: _Attempt[T]) -> T:
     if attempt.failure is not None:
         raise attempt.failure
     return attempt.value  # type: ignore[return-value]  # a T, which may be None
+
+
+def async_of(database: AnyDatabase | str | None) -> Database:
+    """The one that is meant; a new one for a URL."""
+    if isinstance(database, AnyDatabase):
+        return database if isinstance(database, Database) else database._async  # noqa: SLF001 - what it stands for
+    return Database(database)

@@ -119,7 +119,7 @@ class Files:
             raise Wrong(f"File {path.given} already exists") if await self._below(path) else Refused(OFF)
         return f"File created successfully at: {path.given}"
 
-    async def replace(self, path: Path, old: str, new: str) -> str:
+    async def str_replace(self, path: Path, old: str, new: str) -> str:
         """Puts a text in the place of another, which the file has once."""
         content = await self._to_edit(path)
         starts = list(_starts(content, old))

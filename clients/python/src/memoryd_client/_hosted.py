@@ -13,7 +13,7 @@ from uuid import UUID
 from memoryd_client import _values as values
 from memoryd_client import sync
 from memoryd_client._connected import Connected
-from memoryd_client._database import Database, Written
+from memoryd_client._database import AnyDatabase, Database, Written
 from memoryd_client._errors import Refused
 from memoryd_client._identity import Rights, identity
 from memoryd_client._ids import id_of
@@ -75,8 +75,7 @@ class Hosted:
         org: UUID | str | None,
     ) -> None:
         self._anywhere = not isinstance(database, Database)
-        given = database if isinstance(database, Database) else sync._async_of(database)  # noqa: SLF001
-        self._rows = _Rows(given, host, id_of(session_id), user=user, agent=agent, rights=rights, org=org)
+        self._rows = _Rows(database, host, id_of(session_id), user=user, agent=agent, rights=rights, org=org)
 
     async def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         return await (sync._LOOP.wait(work) if self._anywhere else work)  # noqa: SLF001
@@ -94,7 +93,7 @@ class Hosted:
 class _Rows(Connected):
     def __init__(
         self,
-        database: Database | str | None,
+        database: AnyDatabase | str | None,
         host: str,
         session: UUID,
         *,

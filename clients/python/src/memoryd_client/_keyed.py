@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
-import memoryd_client as aio
 from memoryd_client import sync
+from memoryd_client._database import async_of
 from memoryd_client._errors import Refused
 from memoryd_client._identity import Rights, identity
 from memoryd_client.memory import OFF
@@ -66,16 +66,11 @@ class Keyed:
     ) -> None:
         self._who = identity(rights or ("service" if user is None else "user"), agent, user)
         self._owned = not isinstance(database, sync.Database)
-        self._database: aio.Database = (
-            database._async if isinstance(database, sync.Database) else aio.Database(database)  # noqa: SLF001
-        )
+        self._database = async_of(database)
         self._whose = (self._who.agent, self._who.named_user)
 
     def _call(self, work: Callable[[Connection], Awaitable[T]], payload: Iterable[str] = ()) -> T:
         return sync._LOOP.run(self._database.read(self._who, work, payload=list(payload)))  # noqa: SLF001
-
-    async def _acall(self, work: Callable[[Connection], Awaitable[T]], payload: Iterable[str] = ()) -> T:
-        return await sync._LOOP.wait(self._database.read(self._who, work, payload=list(payload)))  # noqa: SLF001
 
     def __enter__(self: K) -> K:
         return self

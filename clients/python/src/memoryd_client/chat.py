@@ -14,7 +14,7 @@ from uuid import UUID
 
 from memoryd_client import _values as values
 from memoryd_client._connected import Connected
-from memoryd_client._database import Database, Written
+from memoryd_client._database import AnyDatabase, Written
 from memoryd_client._errors import Refused
 from memoryd_client._identity import Rights, identity
 from memoryd_client._ids import id_of
@@ -79,7 +79,7 @@ class ChatMemory(Connected):
 
     def __init__(
         self,
-        database: Database | str | None = None,
+        database: AnyDatabase | str | None = None,
         *,
         user: UUID | str | None = None,
         agent: str | None = None,

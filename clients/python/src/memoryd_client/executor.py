@@ -20,7 +20,7 @@ from typing import Any
 from memoryd_client import _values as values
 from memoryd_client._commands import LONGEST_LEASE, claim, complete, renew
 from memoryd_client._connected import Connected
-from memoryd_client._database import LONGEST_LIMIT, Database
+from memoryd_client._database import LONGEST_LIMIT, AnyDatabase
 from memoryd_client._errors import MemorydError, NotFound, OutcomeUnknown, Refused, TimedOut, Unavailable
 from memoryd_client._identity import Rights, identity
 from memoryd_client._outcomes import failure, outcome
@@ -59,7 +59,7 @@ class Executor(Connected):
 
     def __init__(
         self,
-        database: Database | str | None,
+        database: AnyDatabase | str | None,
         agent: str,
         handler: Handler,
         *,

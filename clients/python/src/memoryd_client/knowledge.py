@@ -11,7 +11,7 @@ from uuid import UUID
 
 from memoryd_client import _values as values
 from memoryd_client._connected import Connected
-from memoryd_client._database import Database, Written
+from memoryd_client._database import AnyDatabase, Written
 from memoryd_client._identity import identity
 from memoryd_client._ids import id_of
 from memoryd_client._options import RecallOptions
@@ -46,7 +46,7 @@ class Knowledge(Connected):
 
     def __init__(
         self,
-        database: Database | str | None = None,
+        database: AnyDatabase | str | None = None,
         *,
         agent: str,
         rights: Literal["service", "login"] = "service",

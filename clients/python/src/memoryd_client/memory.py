@@ -14,7 +14,7 @@ from uuid import UUID
 
 from memoryd_client import _values as values
 from memoryd_client._connected import Connected
-from memoryd_client._database import LONGEST_LIMIT, Database, Written
+from memoryd_client._database import LONGEST_LIMIT, AnyDatabase, Written
 from memoryd_client._errors import NotFound, NotIndexed, Refused, TimedOut, Unavailable, listed
 from memoryd_client._identity import Rights, identity
 from memoryd_client._ids import id_of
@@ -78,7 +78,7 @@ class Memory(Connected):
 
     def __init__(
         self,
-        database: Database | str | None = None,
+        database: AnyDatabase | str | None = None,
         *,
         agent: str,
         user: UUID | str | None = None,

@@ -12,13 +12,12 @@ import signal
 import threading
 from collections.abc import Callable, Coroutine, Mapping
 from types import FrameType, TracebackType
-from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 from uuid import UUID
 
 import memoryd_client as aio
 from memoryd_client import chat as aio_chat
-from memoryd_client._identity import Rights
-from memoryd_client.executor import Handler
+from memoryd_client._database import AnyDatabase
 
 __all__ = ["ChatMemory", "Database", "Executor", "Knowledge", "Memory"]
 
@@ -87,6 +86,21 @@ def _waits(
     return call
 
 
+def _constructs(
+    of: Callable[P, object],
+) -> Callable[[Callable[..., None]], Callable[Concatenate[Any, P], None]]:
+    """Makes a constructor that takes what that of an async class takes."""
+
+    def made(_empty: Callable[..., None]) -> Callable[Concatenate[Any, P], None]:
+        @functools.wraps(of.__init__)
+        def construct(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> None:
+            self._async = of(*args, **kwargs)
+
+        return construct
+
+    return made
+
+
 class _Closing:
     """Wraps an async object that has to be closed."""
 
@@ -103,35 +117,18 @@ class _Closing:
         _LOOP.run(self._async.close())
 
 
-class Database(_Closing):
+class Database(_Closing, AnyDatabase):
     """As memoryd_client.Database."""
 
-    def __init__(
-        self,
-        url: str | None = None,
-        *,
-        size: int = 10,
-        time_limit: float = 30.0,
-        transaction_pooler: bool = False,
-    ) -> None:
-        self._async = aio.Database(
-            url, size=size, time_limit=time_limit, transaction_pooler=transaction_pooler
-        )
+    @_constructs(aio.Database)
+    def __init__(self) -> None: ...
 
 
 class Memory(_Closing):
     """As memoryd_client.Memory."""
 
-    def __init__(
-        self,
-        database: Database | str | None = None,
-        *,
-        agent: str,
-        user: UUID | str | None = None,
-        rights: Rights | None = None,
-        org: UUID | str | None = None,
-    ) -> None:
-        self._async = aio.Memory(_async_of(database), agent=agent, user=user, rights=rights, org=org)
+    @_constructs(aio.Memory)
+    def __init__(self) -> None: ...
 
     remember = _waits(aio.Memory.remember)
     recall = _waits(aio.Memory.recall)
@@ -147,15 +144,8 @@ class Memory(_Closing):
 class Knowledge(_Closing):
     """As memoryd_client.Knowledge."""
 
-    def __init__(
-        self,
-        database: Database | str | None = None,
-        *,
-        agent: str,
-        rights: Literal["service", "login"] = "service",
-        org: UUID | str | None = None,
-    ) -> None:
-        self._async = aio.Knowledge(_async_of(database), agent=agent, rights=rights, org=org)
+    @_constructs(aio.Knowledge)
+    def __init__(self) -> None: ...
 
     note = _waits(aio.Knowledge.note)
     recall = _waits(aio.Knowledge.recall)
@@ -168,16 +158,8 @@ class Knowledge(_Closing):
 class ChatMemory(_Closing):
     """As memoryd_client.ChatMemory."""
 
-    def __init__(
-        self,
-        database: Database | str | None = None,
-        *,
-        user: UUID | str | None = None,
-        agent: str | None = None,
-        rights: Rights = "service",
-        org: UUID | str | None = None,
-    ) -> None:
-        self._async = aio.ChatMemory(_async_of(database), user=user, agent=agent, rights=rights, org=org)
+    @_constructs(aio.ChatMemory)
+    def __init__(self) -> None: ...
 
     prompt = _waits(aio.ChatMemory.prompt)
     add_user_message = _waits(aio.ChatMemory.add_user_message)
@@ -227,26 +209,8 @@ class AiMessage:
 class Executor(_Closing):
     """As memoryd_client.Executor: `with Executor(...)` runs it beside the block, `run()` until SIGTERM or Ctrl-C."""
 
-    def __init__(
-        self,
-        database: Database | str | None,
-        agent: str,
-        handler: Handler,
-        *,
-        parallel: int = 1,
-        poll_seconds: float = 5.0,
-        lease_seconds: float | None = 60.0,
-        rights: Rights = "service",
-    ) -> None:
-        self._async = aio.Executor(
-            _async_of(database),
-            agent,
-            handler,
-            parallel=parallel,
-            poll_seconds=poll_seconds,
-            lease_seconds=lease_seconds,
-            rights=rights,
-        )
+    @_constructs(aio.Executor)
+    def __init__(self) -> None: ...
 
     def __enter__(self) -> Executor:
         _LOOP.run(self._async.__aenter__())
@@ -270,7 +234,3 @@ class Executor(_Closing):
 
     def _signalled(self, _number: int, _frame: FrameType | None) -> None:
         _LOOP.soon(self._async.stop_soon)
-
-
-def _async_of(database: Database | str | None) -> aio.Database | str | None:
-    return database._async if isinstance(database, Database) else database  # noqa: SLF001 - what it stands for
