@@ -13,6 +13,7 @@ COPY daemon daemon
 COPY handlers handlers
 COPY memory memory
 COPY migrations migrations
+COPY plugins plugins
 COPY providers providers
 RUN python -m venv /opt/memoryd \
     && /opt/memoryd/bin/python install.py constraints.txt '.[documents,web]' --no-cache-dir

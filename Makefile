@@ -7,7 +7,7 @@ PYTHON ?= python3
 SHELL := /bin/sh
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help run demo psql test check clean unfit
+.PHONY: help run demo psql test check docs clean unfit
 
 RUN_READY := $(VENV)/.ready-to-run
 CHECK_READY := $(VENV)/.ready-to-check
@@ -59,9 +59,12 @@ check: $(CHECK_READY) ## lint, format, types, import contracts
 	wait $$older || failed=1; \
 	exit $$failed
 
+docs: $(CHECK_READY) ## the site of the documents, in build/site
+	@$(VENV)/bin/python -m docs.build_site
+
 clean: ## remove the virtual environment and all caches; data stay
 	@if [ -f "$(VENV)/pyvenv.cfg" ]; then rm -rf "$(VENV)"; fi
-	@rm -rf build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@rm -rf build dist .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(RUN_READY): $(VENV)/pyvenv.cfg $(DESCRIBED)

@@ -26,7 +26,7 @@ import asyncpg
 from daemon.db.migrator import migrate
 from daemon.db.models import Model
 from daemon.db.tokens import load_tokens
-from daemon.embedded.server import EmbeddedPostgres
+from plugins.embedded.server import EmbeddedPostgres
 from tests.support.processes.constants import CONSTANTS, VARIABLE, variable_of
 
 EMBEDDER = "local/wordllama-256"

@@ -8,7 +8,7 @@ import sys
 def main() -> None:
     """Entry point. The imports take a second, and Ctrl-C within it shows no traceback either."""
     if sys.argv[1:2] == ["hook"] and "--help" not in sys.argv:
-        from daemon.hooks.hook import main as hook  # noqa: PLC0415 - a coding agent waits for it
+        from plugins.hooks.hook import main as hook  # noqa: PLC0415 - a coding agent waits for it
 
         hook(sys.argv[2:])
     try:

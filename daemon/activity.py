@@ -26,7 +26,7 @@ MINUTE = 60.0
 LAST_SECONDS = 2.0
 """For the minute in which a daemon ends."""
 DAYS_KEPT = 400
-"""Of sizes by day."""
+"""Of the daily sizes."""
 
 # A daemon has rows of its own: to write a minute again changes nothing.
 WRITE = """

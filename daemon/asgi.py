@@ -25,7 +25,7 @@ READING_SECONDS, LEAST_READ = 60.0, 10_000
 """This many bytes of an answer must be read in this time; what the system still has to send counts as read."""
 
 
-class _Impatient(H11Protocol):
+class _TimedConnection(H11Protocol):
     """One connection, which ends where its client neither sends a request nor reads the answer."""
 
     def __init__(self, *args: Any, **named: Any) -> None:
@@ -39,7 +39,7 @@ class _Impatient(H11Protocol):
         super().connection_made(transport)
         self._look()
         if len(self.connections) > MOST_CLIENTS:
-            others = [c for c in self.connections if c is not self and isinstance(c, _Impatient)]
+            others = [c for c in self.connections if c is not self and isinstance(c, _TimedConnection)]
             waiting = [(c.waits.when(), id(c), c) for c in others if c.waits is not None]
             if waiting:
                 min(waiting)[2].let_go()
@@ -98,13 +98,13 @@ class _Impatient(H11Protocol):
             self.let_go()
 
     def let_go(self) -> None:
-        """Ends the connection, whatever was not read."""
+        """Ends the connection, also with unread data."""
         self._stop()
         self.connections.discard(self)
         self.transport.abort()
 
 
-class _Quiet(uvicorn.Server):
+class _Server(uvicorn.Server):
     """Leaves the signals to us: uvicorn would end the process before the database is closed."""
 
     @contextmanager
@@ -130,7 +130,7 @@ def listen(port: int, host: str = LOOPBACK) -> socket.socket:
 
 async def serve(app: ASGIApp, listening: socket.socket, *, lifespan: Literal["on", "off"]) -> None:
     """Serves until SIGTERM or Ctrl-C; requests that are being answered then have two seconds."""
-    running = _Quiet(
+    running = _Server(
         uvicorn.Config(
             app,
             log_config=None,
@@ -138,7 +138,7 @@ async def serve(app: ASGIApp, listening: socket.socket, *, lifespan: Literal["on
             server_header=False,
             lifespan=lifespan,
             ws="none",
-            http=_Impatient,
+            http=_TimedConnection,
             limit_concurrency=MOST_CLIENTS + 1,
             timeout_graceful_shutdown=2,
             timeout_keep_alive=15,  # later than ours

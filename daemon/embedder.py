@@ -28,7 +28,7 @@ class FollowingEmbedder:
         turn: Callable[[], AbstractAsyncContextManager[None]],
         logger: FilteringBoundLogger,
     ) -> None:
-        """`turn`: within it the embedder is asked, which others have, too: who made it closes it."""
+        """`turn`: for calls of an embedder that several databases share. Its maker closes it."""
         self._turn = turn
         self.current = current
         self._build = build
@@ -69,7 +69,7 @@ class FollowingEmbedder:
             return await self.current.embed(texts)
 
     async def close(self) -> None:
-        """See `Embedder`: whoever made it closes it."""
+        """See `Embedder`. Its maker closes it."""
 
     def become(self, model: Model) -> None:
         """Changes over to another model."""
@@ -77,7 +77,7 @@ class FollowingEmbedder:
         try:
             self.current = self._build(model)
         except (ValueError, RuntimeError) as error:
-            self.current = _Missing(model, str(error))
+            self.current = _NoEmbedder(model, str(error))
             self._log.error("embedder_missing", embedder=model.embedder, reason=str(error))
             return
         self._log.warning(
@@ -89,7 +89,7 @@ class FollowingEmbedder:
         )
 
 
-class _Missing:
+class _NoEmbedder:
     """In place of an embedder that these settings cannot make."""
 
     remote = True

@@ -1,4 +1,4 @@
-"""How a daemon ends: when it is told to, when there is nothing to do, or when a part of it fails.
+"""How a daemon ends: at a signal, without work, or when one of its parts fails.
 
 Promise: a part that ends by itself is a bug, which ends the process and is logged; what runs is cancelled until it is over.
 """
@@ -6,26 +6,22 @@ Promise: a part that ends by itself is a bug, which ends the process and is logg
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from structlog.typing import FilteringBoundLogger
 
-from daemon.db.errors import DATABASE_FAULTS
 from daemon.idleness import Idle, Idleness
 from daemon.logs import describe, frames
 from daemon.refusal import PartFailed
 from daemon.schedule import Schedule
-from daemon.trail.delivery import Delivery
-from daemon.trail.log import Trail, TrailBroken
 
 CANCEL_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class WhenToRest:
-    """After so many seconds without work; while `wanted` is set, as soon as there is none that can be done now."""
+class RestRule:
+    """Rest after these seconds without work; while `wanted` is set, as soon as no work can be done now."""
 
     seconds: float
     wanted: asyncio.Event
@@ -38,21 +34,15 @@ async def until_done(idleness: Idleness, schedule: Schedule, logger: FilteringBo
     logger.info("nothing_left")
 
 
-async def until_idle(
-    idleness: Idleness, schedule: Schedule, trail: Trail, delivery: Delivery, resting: WhenToRest
-) -> Idle:
+async def until_idle(idleness: Idleness, schedule: Schedule, resting: RestRule) -> Idle:
     """Returns when there is nothing to do."""
     await schedule.run_all()
     idle = await idleness.until_idle(resting.seconds, wanted=resting.wanted)
-    # What the trail would have signed in some minutes is signed now: nobody is there then.
-    with contextlib.suppress(TrailBroken, *DATABASE_FAULTS):
-        await trail.advance(sign_now=True)
-        if delivery.ledgers:
-            await delivery.tick()
+    await schedule.run_before_rest()
     return idle
 
 
-async def until_told(
+async def until_signalled(
     told_to_stop: asyncio.Event, running: Sequence[asyncio.Task[None]], logger: FilteringBoundLogger
 ) -> None:
     """Waits for the signal. If a part ends before, that is a bug: the whole process ends, and has to be started again."""

@@ -1,4 +1,4 @@
-"""Work that lasts while something else does: coroutines side by side until the first of them ends."""
+"""Runs coroutines side by side until the first of them ends."""
 
 from __future__ import annotations
 

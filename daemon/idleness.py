@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from daemon.db.errors import DATABASE_FAULTS, is_gone
 from daemon.db.pool import Database
-from daemon.executor.executor import Executor
+from daemon.part import Works
 from daemon.queue import queue
 from daemon.queue.worker import Worker
 
@@ -40,14 +40,14 @@ class Idleness:
         self,
         database: Database,
         workers: Mapping[str, Worker],
-        executor: Executor | None,
+        parts: Sequence[Works],
         *,
         dreams: Callable[[], bool],
     ) -> None:
-        """`dreams`: whether a dream goes on."""
+        """`parts`: those that have work of their own; `dreams`: whether a dream goes on."""
         self._database = database
         self._workers = workers
-        self._executor = executor
+        self._parts = parts
         self._dreams = dreams
 
     async def until_done(self) -> None:
@@ -93,18 +93,24 @@ class Idleness:
     async def _is_busy(self, has_jobs: Callable[[], Awaitable[bool]]) -> bool:
         """Whether there is work; also when the database did not say."""
         try:
-            if (executor := self._executor) is None:
+            if not self._parts:
                 return await has_jobs()
             # A command that ends makes a job, and a job that ends a command: so both sides are asked, and the first one again.
-            begun = executor.begun
+            begun = self._begun()
             return (
-                await executor.has_work()
+                await self._parts_have_work()
                 or await has_jobs()
-                or await executor.has_work()
-                or executor.begun != begun
+                or await self._parts_have_work()
+                or self._begun() != begun
             )
         except DATABASE_FAULTS as error:
             if not is_gone(error):
                 raise
             await self._database.recover(error)
             return True
+
+    async def _parts_have_work(self) -> bool:
+        return any([await part.has_work() for part in self._parts])
+
+    def _begun(self) -> int:
+        return sum(part.begun for part in self._parts)

@@ -1,4 +1,4 @@
-"""The process of the daemon: what is started in which order, and how it stops.
+"""The process of the daemon: starts its parts in order, and stops them.
 
 Promise: a start that fails says why in one sentence; on SIGTERM and SIGINT the daemon claims no more, lets running batches
 finish and hands the rest back; a second signal ends it at once; losing the database is not fatal.
@@ -11,13 +11,12 @@ import contextlib
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from importlib import metadata
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from structlog.typing import FilteringBoundLogger
 
-from daemon import parts
 from daemon.activity import Activity
 from daemon.calibration import keep_calibrated
 from daemon.claims import keep_claims
@@ -27,35 +26,32 @@ from daemon.db.models import model_to_use, read_models
 from daemon.db.pool import IS_STANDBY, MAX_IDLE_OF_DAEMON, Database, patiently
 from daemon.db.pooler import is_pooled
 from daemon.db.told_settings import write_settings
-from daemon.embedded.supervisor import Supervisor
 from daemon.embedder import FollowingEmbedder
-from daemon.ending import WhenToRest, end_all, until_done, until_idle, until_told
-from daemon.executor.executor import Executor
+from daemon.ending import RestRule, end_all, until_done, until_idle, until_signalled
 from daemon.heartbeat import Heartbeat
 from daemon.idleness import Idle, Idleness
 from daemon.measures import Measures
-from daemon.outer_part import Part, keep_running
+from daemon.part import KeptPart, Part, Works
+from daemon.plugins import Core, load_plugins
 from daemon.queue import queue
 from daemon.queue.listener import Listener
 from daemon.queue.take_over import TakeOver
 from daemon.queue.worker import Worker
-from daemon.replica.keeper import Replica
-from daemon.served import ALONE, OnlyOne
+from daemon.schedule import Schedule
+from daemon.served import ALONE, SoleDatabase
 from daemon.settings import Settings
 from daemon.settings.databases import address_of
 from daemon.signals import give_back, heed_no_more, heed_signals
 from daemon.summary import Summary
-from daemon.trail.delivery import Delivery
-from daemon.turns import Shared, Turns
-from handlers.dream.dreamer import Dreamer
+from daemon.thinking import build_dreamer, build_thinker
+from daemon.topics import build_topics, build_workers
+from daemon.turns import SharedTurns, Turns
+from daemon.upkeep import build_ticks
 from handlers.shared.embedding import Embedding
-from providers.ports import LanguageModel, Ledger
+from providers.ports import LanguageModel
 
-if TYPE_CHECKING:
-    from daemon.tracing.tracer import Tracer
-
-REPLICA = "replica"
-"""What the wake-up of the replica says."""
+COMMANDS = "commands"
+"""The name of the wake-up for parts that run commands."""
 
 
 class Daemon:
@@ -69,28 +65,25 @@ class Daemon:
         embedder: FollowingEmbedder,
         language_model: LanguageModel | None,
         logger: FilteringBoundLogger,
-        shared: Shared,
+        shared: SharedTurns,
         name: str = ALONE,
         measures: Measures | None = None,
-        supervisor: Supervisor | None = None,
+        parts: Sequence[Part] = (),
     ) -> None:
-        """`name`: of one of several databases; `measures`: the counts of all daemons that it has had.
+        """`name`: the database's name if there are several. `measures`: the counts of the database's earlier daemons.
 
-        `supervisor`: of the embedded Postgres, if there is one.
+        `parts`: more than those of the plugins, such as the watch over the embedded Postgres.
         """
-        self._supervisor = supervisor
         self._settings = settings
         self._url = url
         self._embedder = embedder
         self._model = language_model
-        self._ledgers: tuple[Ledger, ...] = ()
+        self._given_parts = parts
         self._log = logger
         self._id = uuid.uuid4()
         self._number = self._id.int & 0x7FFFFFFF
         self._workers: dict[str, Worker] = {}
-        self._executor: Executor | None = None
-        self._replica: Replica | None = None
-        self._tracer: Tracer | None = None
+        self._parts: list[KeptPart] = []
         self._told_to_stop = asyncio.Event()
         self._leaves = False
         self._measures = measures or Measures()
@@ -100,120 +93,193 @@ class Daemon:
         self.demoted = False
         """Whether it stopped because its database had become a standby."""
         self.idle: Idle | None = None
-        """What it found when it stopped because there was nothing to do."""
+        """The result of the last check when it stopped without work."""
         self.database: Database | None = None
 
-    async def run(self, *, once: bool = False, resting: WhenToRest | None = None) -> None:
+    async def run(self, *, once: bool = False, resting: RestRule | None = None) -> None:
         """Starts, works, stops; `once`: as soon as nothing is left to do.
 
-        `resting`: as one of several daemons in this process it stops when there is no work, and says so in `idle`. Then
-        signals are not its own: see `stop`. Raises MigrationError, OSError or asyncpg.PostgresError when it cannot start.
+        `resting`: as one of several daemons in this process it stops when there is no work, and says so in `idle`. In that
+        case it does not handle signals: see `stop`.
+
+        Raises MigrationError, OSError or asyncpg.PostgresError when it cannot start.
         """
         began = time.perf_counter()
-        settings = self._settings
-        patience = settings.start_seconds
+        patience = self._settings.start_seconds
         pooled, database = await patiently(self._open, seconds=patience, logger=self._log)
-        self.database, listen = database, not pooled
+        self.database = database
         database.on_standby = self._leave_standby
         try:
             await patiently(lambda: self._prepare(database), seconds=patience, logger=self._log)
-            # Until here a signal ends the start. One that came just before is heard at the first await, so before any work.
+            # Until here a signal ends the start. One that came just before this is handled at the `sleep` below.
             heeded = (
                 {}
                 if resting is not None
                 else heed_signals(
-                    self._told_to_stop, grace_seconds=settings.shutdown_seconds, logger=self._log
+                    self._told_to_stop, grace_seconds=self._settings.shutdown_seconds, logger=self._log
                 )
             )
             await asyncio.sleep(0)
-            self._ledgers = parts.ledgers_of(settings, self._log)
-            embedding = Embedding(self._embedder, database)
-            thinker = parts.build_thinker(settings, database, self._model, self._log)
-            dreamer = parts.build_dreamer(settings, database, embedding, thinker, self._log)
-            heartbeat = Heartbeat(
-                database=database,
-                daemon_id=self._id,
-                number=self._number,
-                version=metadata.version("memoryd"),
-                dreamer=dreamer,
-                turn=self._turn("dreams"),
-                logger=self._log,
-            )
-            heartbeat.wake_up = "listen" if listen else "poll"
-            trail = parts.build_trail(settings, database, ledgers=self._ledgers, logger=self._log)
-            delivery = Delivery(database, self._ledgers, payloads=settings.trail_payloads, logger=self._log)
-            self._tracer = parts.build_tracer(
-                database, daemon_id=self._id, version=metadata.version("memoryd"), logger=self._log
-            )
-            activity = Activity(self._measures.minutes, database, logger=self._log)
-            tasks = [activity.run(), *self._build(database, embedding, dreamer, heartbeat, listen=listen)]
-            schedule = parts.build_schedule(
-                settings,
-                database,
-                trail=trail,
-                delivery=delivery,
-                topics=list(self._workers),
-                thinker=thinker if settings.read_in_messages == "model" else None,
-                build_turn=self._turn("builds"),
-                logger=self._log,
-            )
-            idleness = Idleness(database, self._workers, self._executor, dreams=lambda: heartbeat.dreams)
-            if once:
-                tasks.append(self._stop_after(until_done(idleness, schedule, self._log)))
-            else:
-                schedule.start()
-            if resting is not None:
-                tasks.append(self._stop_after(until_idle(idleness, schedule, trail, delivery, resting)))
-            running = [asyncio.create_task(task) for task in tasks]
-            self._log.info(
-                "daemon_started",
-                daemon=str(self._id),
-                database=self._name or address_of(self._url),
-                wake_up=heartbeat.wake_up,
-                embedder=self._embedder.name,
-                executor=self._executor is not None,
-                dream_idle_hours=settings.dream_idle_hours,
-                # Which features are on: not where folders are.
-                facts=settings.read_in_messages,
-                language_model=self._model.name if self._model is not None else None,
-                situate=thinker is not None,
-                replica=settings.replica is not None,
-                drop=settings.drop_folder is not None,
-                ms=round((time.perf_counter() - began) * 1000),
-            )
-            self.started.set()
-            await until_told(self._told_to_stop, running, self._log)
-            if not once:
-                await schedule.stop()
-            # Of what has begun nothing can be written at a standby; nor at a place that is left while it is away.
-            in_vain = self.demoted or (self._leaves and database.is_lost)
-            await self._stop(
-                running, activity, heartbeat, grace=0.0 if in_vain else settings.shutdown_seconds
-            )
+            async with AsyncExitStack() as closing:
+                await self._work(
+                    self._core(database, closing, once=once),
+                    began=began,
+                    listen=not pooled,
+                    once=once,
+                    resting=resting,
+                )
             if self.demoted:
                 give_back(heeded)
         finally:
             self.database = None
             await database.close()
-            for ledger in self._ledgers:
-                await ledger.close()
         if not self.demoted:
             heed_no_more(heeded)
         self._log.info("daemon_stopped", daemon=str(self._id))
 
+    async def _work(
+        self, core: Core, *, began: float, listen: bool, once: bool, resting: RestRule | None
+    ) -> None:
+        """Builds all parts, and runs them until the daemon is told to stop."""
+        settings, database, plugins = self._settings, core.database, load_plugins()
+        dreamer = build_dreamer(settings, database, core.embedding, core.thinker, self._log)
+        topics = [
+            *build_topics(core, dreamer),
+            *(topic for plugin in plugins for topic in plugin.topics(core)),
+        ]
+        self._workers = build_workers(
+            topics,
+            database,
+            daemon=self._number,
+            measures=self._measures,
+            # With a listener the NOTIFY wakes them; to wake them here too could be a useless claim.
+            wake_others=(lambda _topics: None) if listen else self.wake,
+            turn=self._turn("batches"),
+            logger=self._log,
+        )
+        heartbeat = Heartbeat(
+            database=database,
+            daemon_id=self._id,
+            number=self._number,
+            version=core.version,
+            dreamer=dreamer,
+            turn=self._turn("dreams"),
+            logger=self._log,
+        )
+        heartbeat.wake_up = "listen" if listen else "poll"
+        schedule = Schedule(database=database, logger=self._log)
+        for tick in build_ticks(core, list(self._workers), build_turn=self._turn("builds")):
+            schedule.add(tick)
+        for plugin in plugins:
+            for tick in plugin.ticks(core):
+                schedule.add(tick)
+        built = (
+            KeptPart(part, tell=heartbeat.tell, logger=self._log)
+            for part in (*self._given_parts, *(part for plugin in plugins for part in plugin.parts(core)))
+        )
+        self._parts = [part for part in built if part.running is not None]
+        activity = Activity(self._measures.minutes, database, logger=self._log)
+        work = self._loops(core, heartbeat, activity, listen=listen)
+        idleness = Idleness(database, self._workers, self._working_parts(), dreams=lambda: heartbeat.dreams)
+        if once:
+            work.append(self._stop_after(until_done(idleness, schedule, self._log)))
+        else:
+            schedule.start()
+        if resting is not None:
+            work.append(self._stop_after(until_idle(idleness, schedule, resting)))
+        running = [asyncio.create_task(one) for one in work]
+        self._log.info(
+            "daemon_started",
+            daemon=str(self._id),
+            database=self._name or address_of(self._url),
+            wake_up=heartbeat.wake_up,
+            embedder=self._embedder.name,
+            dream_idle_hours=settings.dream_idle_hours,
+            language_model=self._model.name if self._model is not None else None,
+            situate=core.thinker is not None,
+            **{name: on for plugin in plugins for name, on in plugin.switches(settings).items()},
+            ms=round((time.perf_counter() - began) * 1000),
+        )
+        self.started.set()
+        await until_signalled(self._told_to_stop, running, self._log)
+        if not once:
+            await schedule.stop()
+        # Running work cannot be written to a standby, or to a lost database that this daemon leaves: it is not waited for.
+        in_vain = self.demoted or (self._leaves and database.is_lost)
+        grace = 0.0 if in_vain else settings.shutdown_seconds
+        stopping = [worker.stop(grace_seconds=grace) for worker in self._workers.values()]
+        stopping += [part.stop(grace_seconds=grace) for part in self._working_parts()]
+        await asyncio.gather(*stopping, return_exceptions=True)
+        await core.closing.aclose()
+        await end_all(running)
+        await activity.end()
+        with contextlib.suppress(*DATABASE_FAULTS):
+            await asyncio.wait_for(heartbeat.leave(), 2.0)
+
+    def _core(self, database: Database, closing: AsyncExitStack, *, once: bool) -> Core:
+        return Core(
+            settings=self._settings,
+            database=database,
+            name=self._name,
+            daemon_id=self._id,
+            version=metadata.version("memoryd"),
+            embedder=self._embedder,
+            embedding=Embedding(self._embedder, database),
+            language_model=self._model,
+            thinker=build_thinker(self._settings, database, self._model, self._log),
+            measures=self._measures,
+            once=once,
+            served=SoleDatabase(self._measures, self),
+            is_stopping=self._told_to_stop.is_set,
+            closing=closing,
+            logger=self._log,
+        )
+
+    def _loops(
+        self, core: Core, heartbeat: Heartbeat, activity: Activity, *, listen: bool
+    ) -> list[Coroutine[Any, Any, None]]:
+        """What runs until it is cancelled: workers, parts, and what keeps both going."""
+        database = core.database
+        take_over = TakeOver(
+            database=database,
+            daemon_id=self._id,
+            wake=self.wake,
+            measures=self._measures,
+            logger=self._log,
+        )
+        loops = [
+            *(worker.run() for worker in self._workers.values()),
+            *(part.run() for part in self._parts),
+            activity.run(),
+            heartbeat.run(),
+            take_over.run(),
+            self._poll(database, listen=listen),
+            Summary(self._measures, database, list(self._workers), logger=self._log).run(),
+            keep_claims(database, self._workers.values(), logger=self._log),
+            keep_calibrated(database, core.embedding, self._embedder, self._log),
+        ]
+        if listen:
+            listener = Listener(
+                self._url,
+                wake=self._wake_topic,
+                command_ready=lambda: self._wake_parts(COMMANDS),
+                listens_on=heartbeat.listens_on,
+                logger=self._log,
+            )
+            loops.append(listener.run())
+        return loops
+
     def wake(self, topics: Sequence[str] | None = None) -> None:
-        """Wakes the workers of these topics; of all, when None."""
-        for name, worker in self._workers.items():
-            if topics is None or name in topics:
-                worker.wake()
-        if topics is None and self._executor is not None:
-            self._executor.wake()
-        if self._replica is not None and (topics is None or REPLICA in topics):
-            self._replica.wake()
+        """Wakes the workers and parts of these topics; all, when None."""
+        for topic in (*self._workers, None) if topics is None else topics:
+            if topic in self._workers:
+                self._workers[topic].wake()
+            else:
+                self._wake_parts(topic)
 
     @property
     def waits(self) -> dict[str, Callable[[], float]]:
-        """By topic the seconds until its provider may be asked again."""
+        """The seconds until its provider may be called again, by topic."""
         return {name: worker.topic.waits_for for name, worker in self._workers.items()}
 
     def stop(self, *, leave: bool = False) -> None:
@@ -228,11 +294,18 @@ class Daemon:
 
     @property
     def runs_programs(self) -> bool:
-        """Whether its executor has begun a command that has not ended."""
-        return self._executor is not None and self._executor.runs
+        """Whether a part has begun work that must not be interrupted, such as a command's program."""
+        return any(part.runs for part in self._working_parts())
+
+    def _working_parts(self) -> list[Works]:
+        return [part.running for part in self._parts if isinstance(part.running, Works)]
+
+    def _wake_parts(self, topic: str | None) -> None:
+        for part in self._parts:
+            part.wake(topic)
 
     def _turn(self, kind: str) -> Callable[[], AbstractAsyncContextManager[None]]:
-        """What a piece of work of this kind waits for, since several databases share it."""
+        """The turn that work of this kind waits for, since several databases share it."""
         turns: Turns = getattr(self._shared, kind)
         return lambda: turns.turn(self._name)
 
@@ -277,114 +350,8 @@ class Daemon:
         self.demoted = True
         self._told_to_stop.set()
 
-    def _build(
-        self,
-        database: Database,
-        embedding: Embedding,
-        dreamer: Dreamer,
-        heartbeat: Heartbeat,
-        *,
-        listen: bool,
-    ) -> list[Coroutine[Any, Any, None]]:
-        settings = self._settings
-        self._workers = parts.build_workers(
-            settings,
-            database,
-            embedding=embedding,
-            dreamer=dreamer,
-            embedder=self._embedder,
-            daemon=self._number,
-            measures=self._measures,
-            # With a listener the wake-up of the follow-up jobs comes soon enough, and saves a claim that may find nothing.
-            wake_others=(lambda _topics: None) if listen else self.wake,
-            turn=self._turn("batches"),
-            logger=self._log,
-        )
-        self._executor = parts.build_executor(
-            settings,
-            database,
-            daemon_id=self._id,
-            room=self._shared.commands,
-            measures=self._measures,
-            logger=self._log,
-        )
-        tasks = [worker.run() for worker in self._workers.values()]
-        take_over = TakeOver(
-            database=database,
-            daemon_id=self._id,
-            wake=self.wake,
-            measures=self._measures,
-            logger=self._log,
-        )
-        summary = Summary(self._measures, database, list(self._workers), logger=self._log)
-        tasks += [
-            heartbeat.run(),
-            take_over.run(),
-            self._poll(database, listen=listen),
-            summary.run(),
-            keep_claims(
-                database,
-                self._workers.values(),
-                self._executor,
-                measures=self._measures,
-                logger=self._log,
-            ),
-            keep_calibrated(database, embedding, self._embedder, self._log),
-        ]
-        if self._executor is not None:
-            tasks.append(self._executor.run())
-        if self._supervisor is not None:
-            tasks.append(self._supervisor.run())
-        if self._tracer is not None:
-            self._measures.tell = self._tracer.tell
-        for name, build in self._outer_parts(database).items():
-            if (part := build()) is not None:
-                tasks.append(keep_running(name, part, build, tell=heartbeat.tell, logger=self._log))
-        if listen:
-            tasks.append(
-                Listener(
-                    self._url,
-                    wake=self._wake_topic,
-                    command_ready=self._wake_executor,
-                    listens_on=heartbeat.listens_on,
-                    logger=self._log,
-                ).run()
-            )
-        return tasks
-
-    def _outer_parts(self, database: Database) -> dict[str, Callable[[], Part | None]]:
-        """How those are built that may fail and are started again."""
-
-        def replica() -> Replica | None:
-            self._replica = parts.build_replica(
-                self._settings, database, daemon_id=self._id, logger=self._log
-            )
-            return self._replica
-
-        return {
-            "replica": replica,
-            "traces": lambda: self._tracer,
-            "drop folder": lambda: parts.build_drop_folder(self._settings, database, logger=self._log),
-            # Of several databases their process has one for all.
-            "HTTP port": lambda: (
-                None
-                if self._name != ALONE
-                else parts.build_http(
-                    self._settings,
-                    {ALONE: OnlyOne(self._measures, self)},
-                    providers={"embedder": self._embedder, "language_model": self._model},
-                    is_stopping=self._told_to_stop.is_set,
-                    logger=self._log,
-                )
-            ),
-        }
-
     def _wake_topic(self, topic: str | None) -> None:
         self.wake(None if topic is None else (topic,))
-
-    def _wake_executor(self) -> None:
-        if self._executor is not None:
-            self._executor.wake()
 
     async def _poll(self, database: Database, *, listen: bool) -> None:
         """The slow poll: whether it is still the primary, which model is used, and one query for all topics."""
@@ -397,31 +364,9 @@ class Daemon:
                 if is_gone(error):
                     await database.recover(error)
                     self.wake()
-            if self._executor is not None:
-                self._executor.wake()
-            if self._replica is not None and not listen:
-                self._replica.wake()
+            self._wake_parts(COMMANDS if listen else None)
 
     async def _stop_after(self, work: Awaitable[Idle | None]) -> None:
         self.idle = await work
         self._told_to_stop.set()
         await asyncio.Event().wait()  # until it is cancelled with the others
-
-    async def _stop(
-        self,
-        running: Sequence[asyncio.Task[None]],
-        activity: Activity,
-        heartbeat: Heartbeat,
-        *,
-        grace: float,
-    ) -> None:
-        stopping = [worker.stop(grace_seconds=grace) for worker in self._workers.values()]
-        if self._executor is not None:
-            stopping.append(self._executor.stop(grace_seconds=grace))
-        await asyncio.gather(*stopping, return_exceptions=True)
-        if self._tracer is not None:
-            await self._tracer.close()
-        await end_all(running)
-        await activity.end()
-        with contextlib.suppress(*DATABASE_FAULTS):
-            await asyncio.wait_for(heartbeat.leave(), 2.0)

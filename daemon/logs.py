@@ -62,7 +62,7 @@ def configure_logs(*, level: str, style: str, stream: TextIO | None = None) -> N
 
 
 def _without_message_of_exception(_logger: object, _method: str, event: EventDict) -> EventDict:
-    """An exception that a library logs, told by its class and its frames."""
+    """An exception that a library logs, as its class and its frames."""
     error = event.pop("exc_info", None)
     if isinstance(error, tuple):
         error = error[1]

@@ -1,7 +1,7 @@
-"""What this process counts of its own work: how long jobs waited and batches ran, what became of them.
+"""Counts this process's own work: how long jobs waited and batches ran, and their outcomes.
 
 Promise: counting costs less than a microsecond a job, asks nobody, and says of nobody whose work it was. Only the event
-loop's thread counts. `daemon/metrics/` shows the counts, `daemon/activity.py` writes those of each minute.
+loop's thread counts. `plugins/operate/metrics/` shows the counts, `daemon/activity.py` writes those of each minute.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ANSWERS = frozenset(("context", "request"))
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class AttemptEnd:
     """Jobs whose attempt ended with an outcome; `at` by the process's monotonic clock."""
 
     topic: str
@@ -36,9 +36,9 @@ class Ended:
     outcome: Outcome
     at: float
     prepare_seconds: float | None = None
-    """Of what was done: how long the slow half took."""
+    """For done jobs: the time of the slow half."""
     error: str | None = None
-    """Of what failed: what it was, in words that are safe to tell."""
+    """For failed jobs: the error, in words that are safe to log."""
 
 
 class Histogram:
@@ -72,10 +72,10 @@ class Measures:
         """By topic: how attempts ended."""
         self.taken_over: Counter[str] = Counter()
         """Claims of daemons that died, by kind: jobs, lanes, commands."""
-        self.tell: Callable[[Ended], None] = lambda _ended: None
-        """Is told of every attempt that is done or fails."""
+        self.on_end: Callable[[AttemptEnd], None] = lambda _ended: None
+        """Called at the end of every attempt."""
         self.minutes = Minutes(self)
-        """What is still to be written of it."""
+        """The minutes that are not written yet."""
 
     def begun(self, topic: str, jobs: Sequence[Job]) -> None:
         """Jobs were claimed."""
@@ -88,7 +88,7 @@ class Measures:
         self, topic: str, jobs: Sequence[Job], *, seconds: float, prepare_seconds: float | None = None
     ) -> None:
         """The effects of these jobs were committed, so long after their batch was begun."""
-        self.tell(Ended(topic, jobs, "done", time.monotonic(), prepare_seconds=prepare_seconds))
+        self.on_end(AttemptEnd(topic, jobs, "done", time.monotonic(), prepare_seconds=prepare_seconds))
         self.outcomes[topic, "done"] += len(jobs)
         self.ran[topic].observe(seconds)
         if topic in ANSWERS:
@@ -99,7 +99,7 @@ class Measures:
 
     def failed(self, topic: str, job: Job, outcome: Literal["retried", "discarded"], error: str) -> None:
         """An attempt of a job failed."""
-        self.tell(Ended(topic, [job], outcome, time.monotonic(), error=error))
+        self.on_end(AttemptEnd(topic, [job], outcome, time.monotonic(), error=error))
         self.ended(topic, outcome)
 
     def ended(self, topic: str, outcome: Outcome, jobs: int = 1) -> None:
@@ -108,8 +108,8 @@ class Measures:
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
-    """What was done of a topic: jobs, and attempts that failed."""
+class JobCounts:
+    """Of a topic: done jobs, and failed attempts."""
 
     done: int
     failed: int
@@ -121,11 +121,11 @@ class Minute:
 
     number: int
     middle: float
-    topics: Mapping[str, Counted]
+    topics: Mapping[str, JobCounts]
 
 
 class Minutes:
-    """What was counted, by the minute, until it is written."""
+    """The counts by minute, until they are written."""
 
     def __init__(self, measures: Measures) -> None:
         self.writer = uuid4()
@@ -134,7 +134,7 @@ class Minutes:
         """The oldest first."""
         self._measures = measures
         self._numbers = count(1)
-        self._before: dict[str, Counted] = {}
+        self._before: dict[str, JobCounts] = {}
         self._began = time.monotonic()
 
     def close(self) -> None:
@@ -145,12 +145,14 @@ class Minutes:
         if topics := self._news():
             self.unwritten.append(Minute(next(self._numbers), (began + self._began) / 2, topics))
 
-    def _news(self) -> dict[str, Counted]:
+    def _news(self) -> dict[str, JobCounts]:
         outcomes, news = self._measures.outcomes, {}
         for topic in {topic for topic, _ in outcomes}:
-            now = Counted(outcomes[topic, "done"], outcomes[topic, "retried"] + outcomes[topic, "discarded"])
-            before = self._before.get(topic, Counted(0, 0))
+            now = JobCounts(
+                outcomes[topic, "done"], outcomes[topic, "retried"] + outcomes[topic, "discarded"]
+            )
+            before = self._before.get(topic, JobCounts(0, 0))
             if now != before:
                 self._before[topic] = now
-                news[topic] = Counted(now.done - before.done, now.failed - before.failed)
+                news[topic] = JobCounts(now.done - before.done, now.failed - before.failed)
         return news

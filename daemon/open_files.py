@@ -22,7 +22,7 @@ _ESCAPED = re.compile(r"\\([0-7]{3})")
 
 
 def is_open_for_writing(file: int) -> bool | None:
-    """Of an open file, by its number: whether anybody has it open for writing; None where the system does not tell."""
+    """Whether anybody has a file open for writing, by its descriptor; None if the system does not say."""
     if not hasattr(fcntl, "F_SETLEASE"):
         return None
     try:

@@ -16,9 +16,9 @@ from daemon.db.pool import patiently
 from daemon.db.standby import StandbyError, is_standby
 from daemon.first_to_end import until_first_ends
 from daemon.measures import Measures
-from daemon.outer_part import Part, keep_running
-from daemon.parts import build_http
-from daemon.served import ALONE, OnlyOne
+from daemon.part import KeptPart, Part, Running
+from daemon.plugins import service
+from daemon.served import ALONE, SoleDatabase
 from daemon.settings import Settings
 from daemon.signals import signals_heeded
 
@@ -43,8 +43,9 @@ async def is_writable(settings: Settings, url: str, *, once: bool, logger: Filte
     with signals_heeded(told_to_stop, grace_seconds=0.0, logger=logger):
         logger.warning("standby", poll_seconds=settings.poll_seconds)
         works = [stopped(), _promoted(url, pause=settings.poll_seconds)]
-        if settings.http is not None:
-            works.append(_answer_probes(settings, logger))
+        port = KeptPart(_port(settings, logger), tell=lambda _name, _error: None, logger=logger)
+        if port.running is not None:
+            works.append(port.run())
         await until_first_ends(*works)
     if told_to_stop.is_set():
         return False
@@ -64,9 +65,17 @@ async def _promoted(url: str, *, pause: float) -> None:
                 raise  # such as a password that was changed
 
 
-async def _answer_probes(settings: Settings, logger: FilteringBoundLogger) -> None:
-    def build() -> Part | None:
-        away = {ALONE: OnlyOne(Measures(), state="away", reason=WHY)}
-        return build_http(settings, away, providers={}, is_stopping=lambda: False, logger=logger)
+def _port(settings: Settings, logger: FilteringBoundLogger) -> Part:
+    """What answers probes meanwhile; nothing where no plugin does, or the settings name no port."""
 
-    await keep_running("HTTP port", None, build, tell=lambda _name, _error: None, logger=logger)
+    def build() -> Running | None:
+        build_http = service("http_port")
+        if build_http is None:
+            return None
+        away = {ALONE: SoleDatabase(Measures(), state="away", reason=WHY)}
+        port: Running | None = build_http(
+            settings, away, providers={}, is_stopping=lambda: False, logger=logger
+        )
+        return port
+
+    return Part("HTTP port", build)

@@ -24,21 +24,21 @@ from providers.ports import Embedder, Rejected, Unavailable
 BATCH_LOCAL, BATCH_REMOTE = 512, 128
 """Passages."""
 MIN_WAIT, MAX_WAIT = 1.0, 60.0
-"""Seconds until an embedder that did not answer is asked again."""
+"""Seconds until an embedder that did not answer is called again."""
 FEW = 500
 """Passages written in a pass: with so few the swap need not wait for a further pass."""
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What the person at the terminal is told: passages done, of how many; and remarks."""
+class Progress:
+    """Shows the progress to a person: done and total passages, and remarks."""
 
     progress: Callable[[int, int], None]
     remark: Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class ModelChange:
     """The end of a change. `queued`: rows that the daemons embed, since they were written at the last moment."""
 
     was: Model
@@ -52,8 +52,8 @@ async def models_of(database: Database) -> Models:
         return await read_models(connection)
 
 
-async def reembed(database: Database, embedder: Embedder, told: Told) -> Changed:
-    """Builds the generation of this embedder, or what is left of it, and lets recall use it.
+async def reembed(database: Database, embedder: Embedder, told: Progress) -> ModelChange:
+    """Builds the generation of this embedder, or the rest of it, and switches recall to it.
 
     Raises MigrationError where another is in the way, Unavailable where the embedder does not answer its first question.
     """
@@ -73,7 +73,7 @@ async def reembed(database: Database, embedder: Embedder, told: Told) -> Changed
             await generations.prepare_swap(database)
             await _calibrate(database, embedder, rows=total)
             await build_spare_index(database, rows=total, dimensions=model.dimensions)
-            return Changed(models.used, done, await generations.swap(database))
+            return ModelChange(models.used, done, await generations.swap(database))
         except LeaseLost:
             raise MigrationError(
                 "This command was suspended for so long that another memoryd reembed has taken over. "
@@ -140,7 +140,7 @@ async def _calibrate(database: Database, embedder: Embedder, *, rows: int) -> No
         await calibrate(database, embedding, dimensions=embedder.dimensions, rows=rows, spare=True)
 
 
-async def _fill(database: Database, embedder: Embedder, told: Told, token: int) -> None:
+async def _fill(database: Database, embedder: Embedder, told: Progress, token: int) -> None:
     embedding = Embedding(embedder, database)
     maximum = BATCH_REMOTE if embedder.remote else BATCH_LOCAL
     while True:

@@ -22,6 +22,10 @@ MAX_MESSAGE_LENGTH = 500
 _PLAIN = (RuntimeWarning, DeprecationWarning, PendingDeprecationWarning, FutureWarning, ImportWarning)
 
 
+class ExplainedError(Exception):
+    """Its message says what is wrong and what to do: a command shows it, and no traceback."""
+
+
 class PartFailed(Exception):
     """A part of the daemon ended before it was told to; the log has said why. The process ends, to be started again."""
 

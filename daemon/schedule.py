@@ -1,4 +1,4 @@
-"""Scheduled tasks: expired memories, conversations and knowledge, answers, overdue commands, and the sweep of old rows.
+"""Scheduled tasks: ticks, each of which is run at its times by one daemon of all.
 
 Promise: any number of daemons run each tick once, with no leader: who writes its time into the row of the task runs it.
 """
@@ -6,8 +6,8 @@ Promise: any number of daemons run each tick once, with no leader: who writes it
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,27 +16,11 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.interval import IntervalTrigger
 from structlog.typing import FilteringBoundLogger
 
-from daemon.activity import keep_history
-from daemon.db import generations
 from daemon.db.errors import DATABASE_FAULTS, is_gone, is_locked_out
-from daemon.db.plan import MigrationError
 from daemon.db.pool import Database
 from daemon.logs import describe
 
 LAST_TICK_SECONDS = 2.0
-CLEANUP_ROWS = 10_000
-MARKS = 1000
-RETRIEVALS = 1000
-ANSWERS = 100
-"""Answers that one transaction deletes: each may have hundreds of megabytes."""
-DEAD_LETTER_DAYS = 30
-DELETED_DAYS = 30
-"""How long a document that a person deleted can be restored."""
-EMBEDDING_DAYS = 30
-AUDIT_DAYS = 90
-"""For what support has read, and for rows of before, where the audit trail is off."""
-HISTORY_ROWS = 1000
-"""Rows that one transaction deletes: a command may have megabytes, a run many steps."""
 
 # The database's clock names the tick, so that daemons whose clocks differ agree on it.
 TAKE_TICK = """
@@ -48,115 +32,6 @@ where l.not_before < excluded.not_before
 returning 1
 """
 
-SWEEP_AUDIT = "select memoryd.sweep_audit($1)"
-EXPIRE_MEMORIES = "select public.cleanup_expired_memory($1::integer)"
-EXPIRE_CONVERSATIONS = "select messages, sessions from memoryd.expire_conversations($1, $2)"
-PURGE_DOCUMENTS = "select memoryd.purge_documents($1)"
-PURGE_ENTRIES = "select memoryd.purge_entries($1)"
-ARCHIVE_KNOWLEDGE = "select public.expire_low_confidence() + memoryd.archive_resolved()"
-COUNT_RETRIEVED = "select memoryd.count_retrieved($1)"
-
-REMOVE_OUTDATED = "select marks, texts from memoryd.remove_outdated($1)"
-
-# These answers are copies of all that is kept about a user. They are for the client that asked, not for later readers of the
-# table.
-EXPIRE_ANSWERS = """
-with expired as (
-    update public.memory_requests
-    set result = null
-    where id in (
-        select r.id from public.memory_requests r
-        where r.kind in ('export', 'erase') and r.result is not null and r.finished_at < now() - interval '1 hour'
-        order by r.finished_at
-        limit $1
-        for update skip locked
-    )
-    returning 1
-)
-select count(*) from expired
-"""
-
-FAIL_OVERDUE = """
-with overdue as (
-    update public.agent_commands
-    set status = 'failed', finished_at = now(),
-        error = 'never completed: complete_command was not called within ' || $1::text || ' hours'
-    where status = 'running' and started_at < now() - make_interval(secs => $1::double precision * 3600)
-    returning 1
-)
-select count(*) from overdue
-"""
-
-SWEEP = """
-with queries as (
-    delete from public.memory_queries
-    where id = any(array(
-        select q.id from public.memory_queries q
-        where q.query_time < now() - make_interval(secs => $1::double precision * 86400)
-        -- What somebody is judging at this moment goes the next time.
-        for update skip locked))
-    returning 1
-), dead as (
-    delete from memoryd.dead_letters where died_at < now() - make_interval(days => $2) returning 1
-), kept as (
-    delete from memoryd.embeddings where used_at < now() - make_interval(days => $3) returning 1
-), requests as (
-    delete from public.memory_requests
-    where created_at < now() - make_interval(secs => $1::double precision * 86400) and status <> 'pending' returning 1
-), daemons as (
-    delete from memoryd.daemons where seen_at < now() - interval '1 day' returning 1
-), lanes as (
-    delete from memoryd.lanes l
-    where l.topic not in ('lock', 'tick') and l.leased_until < now() - interval '1 hour' and l.not_before < now()
-      and not exists (select from memoryd.jobs j where j.topic = l.topic and j.lane = l.lane)
-    returning 1
-)
-select (select count(*) from queries) as queries, (select count(*) from dead) as dead_letters,
-       (select count(*) from kept) as embeddings, (select count(*) from requests) as requests
-"""
-
-# What is over: commands of which there is no memory, runs with their steps, and dreams of which there is no insight. A row that
-# somebody has locked goes the next time. The newest dream says when the next one is due.
-PRUNE = """
-with commands as (
-    delete from public.agent_commands
-    where id = any(array(
-        select c.id from public.agent_commands c
-        where c.created_at < now() - make_interval(secs => $1::double precision * 86400)
-          and c.status in ('completed', 'failed', 'cancelled')
-          and c.finished_at < now() - make_interval(secs => $1::double precision * 86400)
-          and not exists (select from public.agent_memory m where m.command_id = c.id)
-          and not exists (select from memoryd.jobs j where j.ref = c.id)
-        order by c.created_at
-        limit $2
-        for update skip locked))
-    returning 1
-), runs as (
-    delete from public.agent_sessions
-    where id = any(array(
-        select s.id from public.agent_sessions s
-        where s.status in ('completed', 'error', 'cancelled')
-          and greatest(s.completed_at, s.updated_at) < now() - make_interval(secs => $1::double precision * 86400)
-        order by s.updated_at
-        limit $2
-        for update skip locked))
-    returning 1
-), dreams as (
-    delete from public.dream_sessions
-    where id = any(array(
-        select d.id from public.dream_sessions d
-        where d.status <> 'running' and d.finished_at < now() - make_interval(secs => $1::double precision * 86400)
-          and d.finished_at < (select max(n.finished_at) from public.dream_sessions n where n.status = 'completed')
-          and not exists (select from public.dream_insights i where i.dream_id = d.id)
-        order by d.finished_at
-        limit $2
-        for update skip locked))
-    returning 1
-)
-select (select count(*) from commands) as commands, (select count(*) from runs) as runs,
-       (select count(*) from dreams) as dreams
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class Tick:
@@ -166,6 +41,8 @@ class Tick:
     every_seconds: float
     run: Callable[[], Awaitable[int | None]]
     """Says how much it found to do; None where it looks for nothing."""
+    before_rest: Callable[[], Awaitable[object]] | None = None
+    """What is done at once when the daemon is about to rest: nobody is there when its time comes."""
 
 
 class Schedule:
@@ -201,6 +78,13 @@ class Schedule:
         for tick in self._ticks:
             await self._run(tick)
 
+    async def run_before_rest(self) -> None:
+        """Does what would come due while nobody is there."""
+        for tick in self._ticks:
+            if tick.before_rest is not None:
+                with contextlib.suppress(*DATABASE_FAULTS):
+                    await tick.before_rest()
+
     async def stop(self) -> None:
         """Ends; a tick that is running has two seconds to end by itself."""
         self._scheduler.pause()
@@ -230,135 +114,3 @@ class Schedule:
                 # Rows that somebody has locked are no fault of anybody.
                 level = logging.INFO if is_locked_out(error) else logging.ERROR
                 self._log.log(level, "tick_failed", tick=tick.name, error=describe(error))
-
-
-class Upkeep:
-    """What the ticks do."""
-
-    def __init__(
-        self,
-        *,
-        database: Database,
-        logger: FilteringBoundLogger,
-        command_timeout_hours: float,
-        query_log_days: float,
-        history_days: float,
-        audit_days: float,
-        conversation_minutes: int | None,
-    ) -> None:
-        self._database = database
-        self._log = logger
-        self._command_timeout_hours = command_timeout_hours
-        self._query_log_days = query_log_days
-        self._history_days = history_days
-        self._audit_days = audit_days
-        self._conversation_minutes = conversation_minutes
-
-    async def expire_memories(self) -> int:
-        """Deletes expired memories, in transactions of bounded size."""
-        if total := await self._in_batches(EXPIRE_MEMORIES, CLEANUP_ROWS):
-            self._log.info("memories_expired", memories=total)
-        return total
-
-    async def expire_conversations(self) -> int:
-        """Deletes messages past their retention, and sessions as old that are empty; transactions of bounded size."""
-        messages = sessions = 0
-        while True:
-            [gone] = await self._database.fetch(
-                EXPIRE_CONVERSATIONS, self._conversation_minutes, CLEANUP_ROWS
-            )
-            messages += gone["messages"]
-            sessions += gone["sessions"]
-            if max(gone) < CLEANUP_ROWS:
-                break
-        if messages or sessions:
-            self._log.info("conversations_expired", messages=messages, sessions=sessions)
-        return int(messages + sessions)
-
-    async def archive_knowledge(self) -> int:
-        """Archives learning entries of low confidence that were not used in their time, and what was resolved long ago."""
-        if total := await self._in_batches(COUNT_RETRIEVED, RETRIEVALS):
-            self._log.info("knowledge_uses_counted", retrievals=total)
-        archived = int(await self._database.fetchval(ARCHIVE_KNOWLEDGE) or 0)
-        if archived:
-            self._log.info("knowledge_archived", entries=archived)
-        return total + archived
-
-    async def expire_answers(self) -> int:
-        """Deletes the results of exports and erasures after an hour, in transactions of bounded size."""
-        if total := await self._in_batches(EXPIRE_ANSWERS, ANSWERS):
-            self._log.info("answers_expired", requests=total)
-        return total
-
-    async def remove_outdated(self) -> int:
-        """Removes from stored contexts and answers what they show of rows that were deleted, replaced or reworded."""
-        marks = texts = 0
-        while True:
-            [taken] = await self._database.fetch(REMOVE_OUTDATED, MARKS)
-            marks += taken["marks"]
-            texts += taken["texts"]
-            if taken["marks"] < MARKS:
-                break
-        if texts:
-            self._log.info("outdated_texts_cut", texts=texts)
-        return int(marks)
-
-    async def fail_overdue_commands(self) -> int:
-        """Fails commands that their executor never completed; the failure is remembered like any other."""
-        failed = int(await self._database.fetchval(FAIL_OVERDUE, self._command_timeout_hours))
-        if failed:
-            self._log.warning("commands_overdue", commands=failed, hours=self._command_timeout_hours)
-        return failed
-
-    async def purge_documents(self) -> int:
-        """Deletes for good what people deleted in the replica, when it can be restored no more."""
-        purged = int(await self._database.fetchval(PURGE_DOCUMENTS, DELETED_DAYS))
-        if purged:
-            self._log.info("documents_purged", documents=purged)
-        entries = int(await self._database.fetchval(PURGE_ENTRIES, DELETED_DAYS))
-        if entries:
-            self._log.info("entries_purged", entries=entries)
-        return purged + entries
-
-    async def sweep(self) -> int:
-        """Deletes logs of retrievals, answered requests, dead letters, kept embeddings and leases past their time."""
-        await keep_history(self._database)
-        [row] = await self._database.fetch(SWEEP, self._query_log_days, DEAD_LETTER_DAYS, EMBEDDING_DAYS)
-        if any(row.values()):
-            self._log.info("old_rows_swept", **dict(row))
-        logged = int(await self._database.fetchval(SWEEP_AUDIT, self._audit_days or AUDIT_DAYS) or 0)
-        if logged:
-            self._log.info("audit_swept", rows=logged)
-        return int(sum(row.values())) + logged
-
-    async def prune_history(self) -> int:
-        """Deletes commands, runs and dreams that are long over, in transactions of bounded size."""
-        total: Counter[str] = Counter()
-        while True:
-            [row] = await self._database.fetch(PRUNE, self._history_days, HISTORY_ROWS)
-            total.update(dict(row))
-            if max(row) < HISTORY_ROWS:
-                break
-        if any(total.values()):
-            self._log.info("history_pruned", **total)
-        return total.total()
-
-    async def drop_previous_embeddings(self) -> int:
-        """Deletes the embeddings of the model before, when they have been kept for long."""
-        try:
-            dropped = await generations.drop_outdated(self._database)
-        except MigrationError as error:
-            self._log.info("previous_embeddings_kept", reason=str(error))
-            return 1
-        if dropped:
-            self._log.info("previous_embeddings_dropped", days=generations.PREVIOUS_DAYS)
-        return int(dropped)
-
-    async def _in_batches(self, sql: str, rows: int) -> int:
-        """Does `rows` rows in each transaction, until there are fewer. Returns the number of all."""
-        total = 0
-        while done := int(await self._database.fetchval(sql, rows)):
-            total += done
-            if done < rows:
-                break
-        return total

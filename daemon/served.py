@@ -1,4 +1,4 @@
-"""What the HTTP port is told of the databases that a process serves. Apart from what writes metrics, which is slow to load."""
+"""The state of the served databases for the HTTP port. A module of its own, since the code for metrics is slow to load."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ ALONE = ""
 """The name of the database of a process that serves one."""
 
 
-class Worked(Protocol):
-    """What works in a database now."""
+class WorkingDaemon(Protocol):
+    """The daemon that works in a database now."""
 
     @property
     def database(self) -> Database | None:
@@ -28,12 +28,12 @@ class Worked(Protocol):
         ...
 
 
-class Served(Protocol):
+class ServedDatabase(Protocol):
     """One of the databases."""
 
     @property
     def measures(self) -> Measures:
-        """What its daemons have counted."""
+        """The counts of its daemons."""
         ...
 
     @property
@@ -47,16 +47,16 @@ class Served(Protocol):
         ...
 
     @property
-    def daemon(self) -> Worked | None:
-        """What works there; None while nothing does."""
+    def daemon(self) -> WorkingDaemon | None:
+        """The working daemon, or None."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class OnlyOne:
+class SoleDatabase:
     """The database of a process that serves one."""
 
     measures: Measures
-    daemon: Worked | None = None
+    daemon: WorkingDaemon | None = None
     state: str = "working"
     reason: str | None = None

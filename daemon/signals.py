@@ -1,4 +1,4 @@
-"""What a process does at signals: at SIGTERM and SIGINT it stops in order, at a second one at once."""
+"""Signals: at SIGTERM and SIGINT a process stops in order, at a second one at once."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def signals_heeded(
 
 
 def heed_no_more(heeded: Iterable[signal.Signals]) -> None:
-    """From now on these signals change nothing: what they ask for is done, and a process that ends so has ended in order."""
+    """Ignores these signals from now on: the process is already ending in order."""
     for number in heeded:
         signal.signal(number, lambda _number, _frame: None)
 

@@ -1,4 +1,4 @@
-"""One line a minute of what the daemon has done, so that normal work is seen in the log alone.
+"""One log line a minute about the daemon's work, so that the log alone shows normal work.
 
 Promise: a daemon that did nothing says nothing, and asks the database nothing. The line has counts and durations only.
 """
@@ -26,7 +26,7 @@ NAMES = {
     "facts": "read_for_facts",
     "dream": "dreams",
 }
-"""Of topics, as the line calls what was done. Other topics serve these."""
+"""The names of topics in the line. Other topics serve these."""
 WAITS = f"""
 select (select coalesce(max(l.seconds), 0) from ({LAG}) l) as lag,
        (select count(*) from (select from memoryd.dead_letters limit 1000) d) as dead
@@ -62,7 +62,7 @@ class Summary:
                 self._log.info("summary", **said)
 
     def _news(self) -> dict[str, object]:
-        """What was done since the last call; empty for nothing."""
+        """The work since the last call; empty for none."""
         new = Counter(self._measures.outcomes)
         new.subtract(self._told)
         self._told = Counter(self._measures.outcomes)

@@ -1,42 +1,42 @@
-"""Which topics there are, who handles each, in batches of what size and how many at once."""
+"""Which topics the core has, who handles each, in batches of what size and how many at once; and their workers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 
 from structlog.typing import FilteringBoundLogger
 
+from daemon.db import presence
 from daemon.db.pool import Database
+from daemon.measures import ANSWERS, Measures
+from daemon.plugins import Core, PluginError
+from daemon.queue.failures import BACKOFF_MAX_SECONDS
 from daemon.queue.topic import Topic
+from daemon.queue.worker import Worker
 from handlers.associate import AssociateHandler
 from handlers.capture import CaptureHandler
 from handlers.context import ContextHandler
 from handlers.document import DocumentHandler
 from handlers.dream.dreamer import Dreamer
 from handlers.dream.handler import DreamHandler
-from handlers.facts import FactsHandler
 from handlers.index import IndexHandler
 from handlers.lexicon import LexiconHandler
-from handlers.names import NamesHandler
 from handlers.request import RequestHandler
-from handlers.shared.embedding import Embedding
 from handlers.situate import SituateHandler
 from handlers.statistics import StatisticsHandler
-from providers.ports import WordEmbedder
+from providers.build import build_word_embedder
+
+MAX_ATTEMPTS = 15
+"""Before a job is discarded."""
+RETRY_MAX_SECONDS = BACKOFF_MAX_SECONDS
 
 
-def build_topics(
-    database: Database,
-    embedding: Embedding,
-    dreamer: Dreamer,
-    *,
-    words: WordEmbedder,
-    remote: bool,
-    embedder_wait: Callable[[], float],
-    facts_by_model: bool,
-    logger: FilteringBoundLogger,
-) -> list[Topic]:
-    """The topics of a daemon. A remote embedder is waited for by more workers at once; the local one keeps a core busy."""
+def build_topics(core: Core, dreamer: Dreamer) -> list[Topic]:
+    """The topics of the core. A remote embedder is waited for by more workers at once; the local one keeps a core busy."""
+    database, embedding, thinker, remote = core.database, core.embedding, core.thinker, core.embedder.remote
+    words = build_word_embedder(core.embedder.current)
     calls = 4 if remote else 2
     return [
         Topic("context", ContextHandler(reader=database, embedding=embedding), batch=16, parallel=calls),
@@ -55,35 +55,20 @@ def build_topics(
             batch=64 if remote else 256,
             parallel=calls,
             follow_ups=("associate", "statistics"),
-            waits_for=embedder_wait,
+            waits_for=core.embedder.retry_in,
         ),
         # Few at once: a document may be as long as a book, and a batch is one transaction.
         Topic(
             "document",
-            DocumentHandler(reader=database, situate=dreamer.thinker is not None),
+            DocumentHandler(reader=database, situate=thinker is not None),
             batch=16,
             follow_ups=("index", "situate"),
         ),
         # One document at a time: a batch waits for a language model, and none of its effects is written before the last reply.
         Topic(
             "situate",
-            SituateHandler(reader=database, thinker=dreamer.thinker),
+            SituateHandler(reader=database, thinker=thinker),
             batch=1,
-            follow_ups=("index",),
-        ),
-        Topic("names", NamesHandler(reader=database), batch=128),
-        # One stretch at a time: a batch waits for a language model. Lanes: a user's conversations are read in order.
-        Topic(
-            "facts",
-            FactsHandler(
-                reader=database,
-                embedding=embedding,
-                thinker=dreamer.thinker if facts_by_model else None,
-                logger=logger,
-            ),
-            batch=1,
-            parallel=4,
-            lanes=1,
             follow_ups=("index",),
         ),
         # Deep lanes: what a batch may be near to is read once for each. Many of them: a lane is one user's with one agent.
@@ -100,3 +85,33 @@ def build_topics(
         Topic("user_data", RequestHandler(reader=database, embedding=embedding, words=words), batch=1),
         Topic("dream", DreamHandler(reader=database, dreamer=dreamer), batch=16),
     ]
+
+
+def build_workers(
+    topics: Sequence[Topic],
+    database: Database,
+    *,
+    daemon: int,
+    measures: Measures,
+    wake_others: Callable[[Sequence[str]], None],
+    turn: Callable[[], AbstractAsyncContextManager[None]],
+    logger: FilteringBoundLogger,
+) -> dict[str, Worker]:
+    """The worker of each topic, by its name. `daemon`: the number of the daemon. `turn`: for what nobody waits for."""
+    if twice := [name for name, times in Counter(topic.name for topic in topics).items() if times > 1]:
+        raise PluginError(f"Two plugins bring the topic {twice[0]}: uninstall one of them.")
+    return {
+        topic.name: Worker(
+            topic,
+            database=database,
+            claim_seconds=presence.CLAIM_SECONDS,
+            max_attempts=MAX_ATTEMPTS,
+            retry_max_seconds=RETRY_MAX_SECONDS,
+            daemon=daemon,
+            measures=measures,
+            logger=logger,
+            wake_others=wake_others,
+            turn=nullcontext if topic.name in ANSWERS else turn,
+        )
+        for topic in topics
+    }

@@ -1,4 +1,4 @@
-"""What several databases share in one process: each gets its turn, however much another one wants.
+"""Turns of several databases in one process: each gets its turn, however busy another one is.
 
 Promise: of those that wait the next is always of the database that was served longest ago, so one that floods delays the others
 by one turn each, not by all that it has.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
@@ -81,59 +81,28 @@ class Turns:
         self._last[whose] = self._given
 
 
-class Room:
-    """Room for this many programs at once.
-
-    Promise: who takes some has it at once, before it knows how many it needs, so there are never more; who finds none is told
-    when there is some, in the order in which they came.
-    """
-
-    def __init__(self, free: int) -> None:
-        self._free = free
-        self._waiting: dict[Callable[[], None], None] = {}
-
-    def take(self, *, wake: Callable[[], None]) -> int:
-        """Half of what is free: others may come while it is found out how many are needed. None: `wake` is called later."""
-        taken = (self._free + 1) // 2
-        self._free -= taken
-        if not taken:
-            self._waiting[wake] = None
-        return taken
-
-    def give_back(self, number: int) -> None:
-        """What was taken and is not needed, or not any more."""
-        self._free += number
-        if number:
-            waiting, self._waiting = self._waiting, {}
-            for wake in waiting:
-                wake()
-
-
 @dataclass(frozen=True, slots=True)
-class Shared:
-    """What the databases of one process share."""
+class SharedTurns:
+    """The turns that the databases of one process share."""
 
     batches: Turns
-    """Of jobs that nobody waits for."""
+    """Turns of jobs that nobody waits for."""
     embedding: Turns
     dreams: Turns
     builds: Turns
-    """Of indexes: each takes half a gigabyte of a server's memory."""
-    commands: Room
+    """Turns of index builds: each takes half a gigabyte of a server's memory."""
 
     @classmethod
-    def of_many(cls, commands: int, *, embedding: int) -> Shared:
-        """By turns. `commands`: programs at once; `embedding`: calls to the embedder."""
+    def of_many(cls, *, embedding: int) -> SharedTurns:
+        """By turns. `embedding`: calls to the embedder at once."""
         return cls(
             batches=Turns(BATCHES_AT_ONCE),
             embedding=Turns(embedding),
             dreams=Turns(1),
             builds=Turns(1),
-            commands=Room(commands),
         )
 
     @classmethod
-    def of_one(cls, commands: int) -> Shared:
-        """Of a single database, which waits for no other."""
-        batches, embedding, dreams, builds = (Turns(NO_LIMIT) for _ in range(4))
-        return cls(batches, embedding, dreams, builds, Room(commands))
+    def of_one(cls) -> SharedTurns:
+        """Turns of a single database, which waits for no other."""
+        return cls(*(Turns(NO_LIMIT) for _ in range(4)))

@@ -30,7 +30,7 @@ async def changes(folder: Path, **how: Any) -> AsyncGenerator[set[tuple[Change, 
             async for some in found:
                 yield some
                 new = _new_folder(some)
-                # A folder that was moved away is watched where it is by now, not what is in its place.
+                # A folder that was moved away is watched at its new place, not the folder that replaced it.
                 if (Change.deleted, os.fspath(folder)) in some or (folders and new):
                     break
                 if new is not None:

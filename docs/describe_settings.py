@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pydantic import AliasChoices, SecretStr
 
-from daemon.settings import PREFIX, SECTIONS, Settings, allowed_values
+from daemon.settings import PREFIX, all_settings, allowed_values, sections
 
 DOCUMENT = Path(__file__).with_name("settings.md")
 EXAMPLE = Path(__file__).parents[1] / ".env.example"
@@ -28,7 +28,7 @@ memoryd reads its settings from the environment, or from a `.env` file in the wo
 environment, names another file instead. A wrong value stops memoryd with the variable, the value and what is allowed. A
 misspelt name is logged (`setting_unknown`), and so is one that memoryd had once (`setting_gone`, with what holds now). Units
 are in the names. An empty value counts as none: the default holds.
-[`.env.example`](../.env.example) is the same list, to copy and change.
+`.env.example` is the same list, to copy and change.
 """
 
 WHERE = """\
@@ -85,12 +85,12 @@ def write_example() -> str:
 
 
 def _groups() -> Iterator[tuple[str, Sequence[str]]]:
-    for section in SECTIONS:
+    for section in sections():
         yield section.heading, list(section.model_fields)
 
 
 def _row(name: str) -> str:
-    alias = Settings.model_fields[name].validation_alias
+    alias = all_settings().model_fields[name].validation_alias
     others = alias.choices[1:] if isinstance(alias, AliasChoices) else []
     variable = " or ".join(f"`{one}`" for one in (_variable(name), *others))
     default = f"`{_default(name)}`" if _default(name) else ""
@@ -104,12 +104,12 @@ def _variable(name: str) -> str:
 
 
 def _meaning(name: str) -> str:
-    return Settings.model_fields[name].description or ""
+    return all_settings().model_fields[name].description or ""
 
 
 def _default(name: str) -> str:
     """The default as it is written in an environment; empty where there is none."""
-    default = Settings.model_fields[name].default
+    default = all_settings().model_fields[name].default
     if isinstance(default, bool):
         return str(default).lower()
     return "" if default is None else str(default)
@@ -118,7 +118,7 @@ def _default(name: str) -> str:
 def _allowed(name: str) -> str:
     if values := allowed_values(name):
         return values
-    kind = str(Settings.model_fields[name].annotation)
+    kind = str(all_settings().model_fields[name].annotation)
     if SecretStr.__name__ in kind:
         return "text, never shown"
     return "a path" if Path.__name__ in kind else "text"

@@ -18,7 +18,7 @@ from pathlib import Path
 import asyncpg
 
 from daemon.db.migrator import migrate
-from daemon.embedded.server import EmbeddedPostgres
+from plugins.embedded.server import EmbeddedPostgres
 
 DOCUMENT = Path(__file__).with_name("schema.md")
 DIMENSIONS = 256

@@ -1,6 +1,6 @@
 """Draws the map of the SQL: which functions run for what users and the daemon start, and in which files they are.
 
-Promise: it is read from the files of migrations/functions, SQL in handlers/ and docs/triggers.md, so it says what they call.
+Promise: it is read from the files of migrations/functions, SQL of handlers and docs/triggers.md, so it says what they call.
 Needs no database: the catalog knows nothing of the calls in plpgsql.
 
     python -m docs.map_sql            prints it, in Markdown
@@ -19,7 +19,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 FUNCTIONS = ROOT / "migrations/functions"
-HANDLERS = ROOT / "handlers"
 TRIGGERS = Path(__file__).with_name("triggers.md")
 _TRIGGERS = re.compile(r"^\| `([\w.]+)` \| (\w+) \| (.*) \|$", re.MULTILINE)
 _TRIGGER = re.compile(r"`(\w+)`(?:\\\*)?(?: \((\w+)\))?")
@@ -28,7 +27,7 @@ HEAD = """\
 # The map of the SQL
 
 Which SQL functions run for what users and the daemon start. Read from `migrations/functions/` and
-`handlers/`. To change something, find where it starts, follow the tree, and open the file.
+the handlers. To change something, find where it starts, follow the tree, and open the file.
 
 - A function stands below the one that calls it, with the first sentence of its comment. Its file stands beside it where it is
   another than its caller's. Functions are in the order of the caller's text, which is mostly the order in which they run.
@@ -75,7 +74,10 @@ STARTS = (
     Start("Erasure and export", ("erase_user_memory", "export_user_memory")),
     Start(
         "What the daemon does",
-        handlers=("context", "capture", "index", "associate", "facts", "names", "request", "dream/handler"),
+        handlers=(
+            "handlers/context", "handlers/capture", "handlers/index", "handlers/associate", "plugins/facts/facts",
+            "plugins/facts/names", "handlers/request", "handlers/dream/handler",
+        ),
     ),
 )  # fmt: skip
 
@@ -95,10 +97,7 @@ class Function:
 class Sources:
     """The functions of migrations/functions, and what calls them."""
 
-    def __init__(
-        self, functions: Path = FUNCTIONS, handlers: Path = HANDLERS, *, triggers: Path = TRIGGERS
-    ) -> None:
-        self.handlers = handlers
+    def __init__(self, functions: Path = FUNCTIONS, *, triggers: Path = TRIGGERS) -> None:
         self._triggers = triggers
         self.files = {
             path.relative_to(functions).as_posix(): path.read_text("utf-8")
@@ -167,14 +166,16 @@ class Sources:
     def of_handler(self, name: str) -> str:
         """The text of a handler, and of the handlers' modules that it imports."""
         texts: dict[str, str] = {}
-        waiting = [f"handlers.{name.replace('/', '.')}"]
+        waiting = [name.replace("/", ".")]
         while waiting:
             module = waiting.pop(0)
             if module not in texts:
-                path = self.handlers.parent / module.replace(".", "/")
+                path = ROOT / module.replace(".", "/")
                 path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
                 texts[module] = path.read_text("utf-8")
-                waiting += re.findall(r"^from (handlers\.[\w.]+) import", texts[module], re.MULTILINE)
+                waiting += re.findall(
+                    r"^from ((?:handlers|plugins)\.[\w.]+) import", texts[module], re.MULTILINE
+                )
         return "\n".join(texts.values())
 
 
@@ -244,7 +245,7 @@ class Map:
             yield from self._node(f"- an INSERT into `{table}`:", self._of.triggers[table], "", depth=0)
         for handler in start.handlers:
             text = self._of.of_handler(handler)
-            yield from self._node(f"- `handlers/{handler}.py`:", self._of.called_in(text), text, depth=0)
+            yield from self._node(f"- `{handler}.py`:", self._of.called_in(text), text, depth=0)
         for name in start.apart:
             self._apart.remove(name)
             yield from ("", f"### {name}()", "", *self._branch(name, file="", depth=0))

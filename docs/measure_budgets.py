@@ -15,15 +15,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
-from daemon.settings import Settings
+from daemon.cli.app import OF_CORE
+from daemon.settings import Settings, all_settings
 from docs.map_sql import Sources
 
 ROOT = Path(__file__).parent.parent
 BUDGETS = ROOT / "budgets.toml"
 COUNTED = frozenset({".py", ".sql", ".ts", ".tsx", ".html"})
-CODE = ("daemon", "handlers", "memory", "providers", "migrations")
+CODE = ("daemon", "handlers", "memory", "providers", "migrations", "plugins")
 MADE = frozenset({"node_modules", "dist", "build"})
 REST = {"clients": ("clients",), "docs": ("docs",), "tests": ("tests",), "benchmarks": ("benchmarks",)}
+OF_PLUGINS = r"memoryd\.(replica|trail|fact|names$|unread$)|public\.memory_anchors"
+"""Tables of plugins, whose SQL stands in migrations/."""
 OPTION = "relevant_only"
 """The option of recall that stands for all: a name that means nothing else."""
 
@@ -44,7 +47,8 @@ def measure() -> dict[str, int]:
     return {f"lines.{name}": count for name, count in _lines().items()} | {
         **_search("recall"),
         **_search("build_context"),
-        "interface.settings": len(Settings.model_fields),
+        **_core(),
+        "interface.settings": len(all_settings().model_fields),
         "interface.tables": len(_tables()),
         "interface.public_functions": _count(r'create or replace function public\."?([\w-]+)'),
         "interface.files_with_an_option": sum(
@@ -54,11 +58,30 @@ def measure() -> dict[str, int]:
     }
 
 
-def _lines() -> dict[str, int]:
-    """Lines by feature; what no feature claims is the core's."""
+def _core() -> dict[str, int]:
+    """The figures of the core alone: of what is left where there is no plugin."""
+    files = [path for path in _files(*CODE) if path not in _owners()]
+    return {
+        "core.python": sum(_length(path) for path in files if path.suffix == ".py"),
+        "core.sql": sum(_length(path) for path in files if path.suffix == ".sql"),
+        "core.files": len(files),
+        "core.settings": len(Settings.model_fields),
+        "core.tables": sum(re.match(OF_PLUGINS, name) is None for name in _tables()),
+        "core.commands": len(OF_CORE),
+    }
+
+
+@cache
+def _owners() -> dict[Path, str]:
+    """The feature that claims each file; what none claims is the core's."""
     features: Mapping[str, list[str]] = tomllib.loads(BUDGETS.read_text("utf-8"))["features"]
-    owner = {path: name for name, patterns in features.items() for path in _claimed(name, patterns)}
-    counted = dict.fromkeys(["core", *features, *REST], 0)
+    return {path: name for name, patterns in features.items() for path in _claimed(name, patterns)}
+
+
+def _lines() -> dict[str, int]:
+    """Lines by feature."""
+    owner = _owners()
+    counted = dict.fromkeys(["core", *sorted(set(owner.values())), *REST], 0)
     for path in _files(*CODE):
         counted[owner.get(path, "core")] += _length(path)
     for name, folders in REST.items():

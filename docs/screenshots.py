@@ -22,7 +22,7 @@ import asyncpg
 from PIL import Image
 
 from benchmarks.harness import daemon, embedded, wait_for
-from daemon.web.app import PAGES
+from plugins.web.app import PAGES
 from tests.support.services.browser import MISSING, Browser, opened, programs
 from tests.support.services.web_pages import served
 

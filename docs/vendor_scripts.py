@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-STATIC = ROOT / "daemon" / "web" / "static"
+STATIC = ROOT / "plugins" / "web" / "static"
 FOR_TESTS = ROOT / "tests" / "data"
 
 

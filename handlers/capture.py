@@ -15,7 +15,7 @@ from handlers.shared.embedding import Embedding
 from handlers.shared.ports import AnyConnection, Commit, Job, Reader
 from memory.outcome import summarise_outcome
 from memory.passages import passages
-from memory.trail.significance import category_of
+from memory.significance import category_of
 
 # Only the tail of an output can matter to its summary.
 READ = """

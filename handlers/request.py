@@ -126,7 +126,7 @@ class RequestHandler:
         return commit
 
     async def _embed(self, rows: Sequence[Any]) -> dict[UUID, tuple[Vector | None, str | None]]:
-        """Of each query its embedding, and its new words' neighbours; see memoryd.question()."""
+        """The embedding of each query, and the neighbours of its new words; see memoryd.question()."""
         asked: dict[UUID, tuple[Vector | None, str | None]] = {}
         for row in [r for r in rows if r["kind"] == "recall"]:
             question = await self._questions.read(row["query"], agent=row["agent_id"], user=row["user_id"])

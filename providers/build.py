@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from providers.circuit import Circuit, CircuitEmbedder, CircuitLanguageModel, OnChange, log_change
 from providers.instructions import instructions_for
-from providers.ports import Embedder, LanguageModel, Parser, WordEmbedder
+from providers.ports import Embedder, LanguageModel, WordEmbedder
 
 LOCAL = "local/wordllama-256"
 ALLOWED_EMBEDDERS = (
@@ -75,13 +75,6 @@ def build_embedder(
         instructions=instructions,
     )
     return CircuitEmbedder(inner, Circuit(inner.name, on_change=on_circuit_change))
-
-
-def build_parser() -> Parser:
-    """What reads files of strangers, each in a child process or a thread."""
-    from providers.parsing.parser import ChildParser
-
-    return ChildParser()
 
 
 def build_word_embedder(embedder: Embedder) -> WordEmbedder:

@@ -14,27 +14,15 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from random import Random
-from typing import Literal, TypeAlias, TypeVar
+from typing import Literal, TypeAlias
 
 import structlog
 
-from providers.ports import (
-    Embedder,
-    LanguageModel,
-    Operations,
-    Rejected,
-    Situations,
-    Stretch,
-    Unavailable,
-    Vectors,
-    WrittenInsight,
-)
+from providers.ports import Answer, Embedder, LanguageModel, Prompt, Rejected, Unavailable, Vectors
 
 State: TypeAlias = Literal["closed", "open"]
 OnChange: TypeAlias = Callable[[State, str, float, str], None]
 """Called with the new state, the provider's name, the seconds until it is asked again (0.0 if closed), and what is wrong."""
-
-Answer = TypeVar("Answer")
 
 PROBE_WAIT_SECONDS = 0.5
 RETRY_AFTER_SPREAD = 0.1
@@ -183,17 +171,9 @@ class CircuitLanguageModel:
         """Answer the seconds until a call may pass: 0.0 if one may pass now."""
         return self._circuit.retry_in()
 
-    async def insight(self, memories: Sequence[str], draft: str) -> WrittenInsight:
-        """Write an insight, see `LanguageModel.insight`; every `Unavailable` has `retry_in` > 0."""
-        return await self._circuit.call(lambda: self._inner.insight(memories, draft))
-
-    async def situate(self, document: str, chunks: Sequence[str]) -> Situations:
-        """Situate chunks, see `LanguageModel.situate`; every `Unavailable` has `retry_in` > 0."""
-        return await self._circuit.call(lambda: self._inner.situate(document, chunks))
-
-    async def facts(self, stretch: Stretch) -> Operations:
-        """Read a stretch, see `LanguageModel.facts`; every `Unavailable` has `retry_in` > 0."""
-        return await self._circuit.call(lambda: self._inner.facts(stretch))
+    async def ask(self, prompt: Prompt[Answer]) -> tuple[Answer, int]:
+        """Ask, see `LanguageModel.ask`; every `Unavailable` has `retry_in` > 0."""
+        return await self._circuit.call(lambda: self._inner.ask(prompt))
 
     async def close(self) -> None:
         """Close the language model within."""

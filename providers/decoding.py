@@ -19,6 +19,7 @@ from typing import Any
 import chardet
 import webencodings
 
+from providers.characters import whole_characters
 from providers.ports import Unreadable
 
 MARKS = (
@@ -113,13 +114,7 @@ def clean(text: str) -> str:
         text = text.replace("\x00", "")
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
+    return whole_characters(text)
 
 
 def _declared(content: bytes, label: str) -> str | None:

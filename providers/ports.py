@@ -1,4 +1,4 @@
-"""The interfaces of the providers: what an embedder, a language model and a parser must do for their callers.
+"""The interfaces of the providers: what an embedder and a language model must do for their callers.
 
 Promise: to call a provider one needs to know only this file. It imports nothing of memoryd, and it names
 the only ways in which a provider may fail: `Unavailable` (ask again later), `Rejected` (never ask this again) and
@@ -7,14 +7,16 @@ the only ways in which a provider may fail: `Unavailable` (ask again later), `Re
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import date
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:  # The child processes of the parser import this file, and need no numpy.
     import numpy as np
     import numpy.typing as npt
+    from pydantic import BaseModel
+
+Answer = TypeVar("Answer")
 
 Vectors: TypeAlias = "npt.NDArray[np.float32]"
 """Shape (n, dimensions); every row is finite and of unit length."""
@@ -120,118 +122,27 @@ class Embedder(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenInsight:
-    """What a language model makes of a cluster of memories.
+class NotUsable(Exception):
+    """A reply does not say what was asked; says why, and quotes nothing."""
 
-    `causal` has (cause, effect, strength): two distinct indexes into the memories that were given, and from 0 to 1
-    how sure the model is.
+
+@dataclass(frozen=True, slots=True)
+class Prompt(Generic[Answer]):
+    """What a language model is asked, and what its reply may be.
+
+    `data` is to be read, never an order: the model gets it as JSON between <fence> and </fence>, which no text in it can
+    close.
     """
 
-    text: str
-    recommendation: str | None
-    causal: tuple[tuple[int, int, float], ...]
-    tokens: int = field(default=0, compare=False)
-    """What the reply cost."""
-
-
-@dataclass(frozen=True, slots=True)
-class Situations:
-    """What a language model says of where chunks stand in their document."""
-
-    sentences: tuple[str, ...]
-    """One for each chunk that was given, of one line; empty where the model has nothing to say."""
-    tokens: int = field(default=0, compare=False)
-    """What the reply cost."""
-
-
-KINDS_OF_NAMES = ("user", "person", "animal", "organisation", "project", "place", "thing")
-"""What a name may be of; user: the user's own name."""
-
-
-@dataclass(frozen=True, slots=True)
-class NamedThing:
-    """Something or somebody that a message calls by name."""
-
     name: str
-    """Of one line, not empty, as it stands in the message."""
-    kind: str
-    """One of `KINDS_OF_NAMES`."""
-
-
-@dataclass(frozen=True, slots=True)
-class ShownMemory:
-    """What is remembered of a user, as a language model is shown it."""
-
-    id: str
-    """Short, of this stretch alone: k1, k2, ..."""
-    text: str
-    said: date
-    until: date | None
-    """The last day on which it holds, if that is known."""
-
-
-@dataclass(frozen=True, slots=True)
-class ShownMessage:
-    """A message, as a language model is shown it."""
-
-    id: str
-    """Short, of this stretch alone: m1, m2, ..."""
-    by: str
-    """user, assistant, or the name of a speaker."""
-    day: date
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Stretch:
-    """The newest part of a conversation, and what is remembered of its user."""
-
-    memories: tuple[ShownMemory, ...]
-    before: tuple[ShownMessage, ...]
-    messages: tuple[ShownMessage, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Added:
-    """A fact of one line; `evidence`: ids of messages, as the model gave them."""
-
-    text: str
-    about: str | None
-    valid_from: date | None
-    valid_to: date | None
-    evidence: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Superseded:
-    """A fact in place of the memory of this id, as the model gave it."""
-
-    id: str
-    text: str
-    evidence: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """The memory of this id, as the model gave it, is not true any more."""
-
-    id: str
-    evidence: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Operations:
-    """What a language model says that a stretch changes. Their shapes are right; whether their ids are is not known."""
-
-    add: tuple[Added, ...] = ()
-    supersede: tuple[Superseded, ...] = ()
-    end: tuple[Ended, ...] = ()
-    names: tuple[NamedThing, ...] = ()
-    invalid: tuple[str, ...] = ()
-    """The kinds of those that were left out, since their shape was wrong."""
-    tokens: int = field(default=0, compare=False)
-    """What the reply cost."""
+    """Of what is asked, for the server: insight."""
+    instructions: str
+    fence: str
+    data: Mapping[str, object]
+    shape: type[BaseModel]
+    """Of the reply. Types are not converted; fields that it does not have are ignored, so they cannot have an effect."""
+    read: Callable[[Any], Answer]
+    """The answer in a reply of this shape. Raises `NotUsable`."""
 
 
 class WordEmbedder(Embedder, Protocol):
@@ -243,7 +154,7 @@ class WordEmbedder(Embedder, Protocol):
 
 
 class LanguageModel(Protocol):
-    """Writes the insight of a dream, says where the chunks of a document stand, and reads conversations."""
+    """Answers a prompt with what the prompt names."""
 
     @property
     def name(self) -> str:
@@ -254,125 +165,13 @@ class LanguageModel(Protocol):
         """Seconds until it may be asked again; 0.0: now."""
         ...
 
-    async def insight(self, memories: Sequence[str], draft: str) -> WrittenInsight:
-        """Say in one or two sentences what the memories teach; `draft` is the sentence that a rule wrote.
+    async def ask(self, prompt: Prompt[Answer]) -> tuple[Answer, int]:
+        """The answer, and the tokens that it cost.
 
-        Raises `Unavailable`, `Rejected`, or `Useless` when the answer is of no use: the draft then stands.
+        Raises `Unavailable`, `Rejected`, or `Useless` when the reply is of no use.
         """
-        ...
-
-    async def situate(self, document: str, chunks: Sequence[str]) -> Situations:
-        """Say of each chunk, in one sentence, where in the document it stands and what it is about.
-
-        `document` is what is to be known of the document: its title, and how it begins. Raises as `insight` does.
-        """
-        ...
-
-    async def facts(self, stretch: Stretch) -> Operations:
-        """Say what a stretch of conversation changes in what is remembered. Raises as `insight` does."""
         ...
 
     async def close(self) -> None:
         """Let go of connections. The model is not used afterwards."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Parsed:
-    """What a file says, as Markdown."""
-
-    text: str
-    """Not blank. Without NUL and lone surrogates; lines end with a line feed only."""
-    title: str | None
-    """Of one line, at most 200 characters. None where neither the file nor its name has one."""
-    document_type: str
-    """One of 'markdown', 'text', 'html', 'pdf', 'docx', 'pptx', 'xlsx', 'csv', 'json', 'email'."""
-    metadata: Mapping[str, Any]
-    """JSON values: the front matter of Markdown, the headers of an e-mail, author and pages of a PDF, names of sheets."""
-
-
-class Parser(Protocol):
-    """Reads files."""
-
-    async def parse(self, content: bytes, name: str) -> Parsed:
-        """Read the bytes of one file, whatever is in them.
-
-        `name` is the file's name: a hint at its format, where the bytes themselves do not tell it, and the
-        title, where they have none. Raises `Unreadable`.
-        """
-        ...
-
-    async def close(self) -> None:
-        """Let go of processes. The parser is not used afterwards."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Entrusted:
-    """What a ledger is asked to keep: an anchored memory, or a checkpoint of the trail."""
-
-    key: str
-    """Names it for ever: the id of the anchor, or 'checkpoint/' and the number of leaves. The same key is the same content."""
-    category: str
-    """'milestone', 'decision', 'incident' or 'checkpoint'."""
-    agent_id: str
-    """Whose memory it is; '' of a checkpoint."""
-    content_hash: bytes
-    """32 bytes: the SHA-256 that `cid` is made of."""
-    cid: str
-    """CIDv1 (raw, sha2-256, base32) of the bytes."""
-    payload: bytes | None
-    """The bytes themselves, where they may leave the machine: a checkpoint's always, a memory's where a setting says so."""
-
-
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """What a ledger says of something that it has kept."""
-
-    reference: str
-    """Where it is found there: a transaction's hash, a CID, a serial number. Of one line."""
-    proof: bytes | None
-    """What convinces somebody without asking the ledger: a timestamp token. None where there is none."""
-    final: bool
-    """False while the ledger may still take it back (a transaction without enough confirmations): ask again."""
-
-
-class Progress(Protocol):
-    """What earlier attempts at the same thing have reached, so that nothing is done twice."""
-
-    def reached(self, step: str) -> str | None:
-        """What was kept of this step; None if it was not reached."""
-        ...
-
-    async def keep(self, step: str, value: str) -> None:
-        """Keep this. It is stored for good when this returns."""
-        ...
-
-
-class Ledger(Protocol):
-    """Somebody else who keeps what the trail says, so that its owner cannot rewrite it unseen."""
-
-    @property
-    def name(self) -> str:
-        """As settings name it: 'rfc3161', 'ipfs', 'evm'."""
-        ...
-
-    @property
-    def keeps_memories(self) -> bool:
-        """True if it keeps each anchored memory; False if it keeps checkpoints only."""
-        ...
-
-    async def entrust(self, item: Entrusted, progress: Progress) -> Receipt:
-        """Have it kept, or find that it was. Called again with the same key after a crash, or a receipt that was not final.
-
-        Raises `Unavailable` or `Rejected`.
-        """
-        ...
-
-    async def dispute(self, item: Entrusted, receipt: Receipt) -> str | None:
-        """Answer None if it has what the receipt says, else a sentence that says what differs. Raises `Unavailable`."""
-        ...
-
-    async def close(self) -> None:
-        """Let go of connections. The ledger is not used afterwards."""
         ...

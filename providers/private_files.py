@@ -5,18 +5,17 @@ Promise: no message contains what is in a file.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import secrets
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
+
+from providers.regular_files import open_regular
 
 
 def read_private(path: Path, *, name: str, max_bytes: int) -> bytes:
     """The first bytes of the file. Raises OSError, and ValueError where others may read it; `name` begins the sentence."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         # Of the file that is open: its name may be given to another one meanwhile.
         about = os.fstat(file.fileno())
         if stat.S_IMODE(about.st_mode) & 0o077:
@@ -41,17 +40,6 @@ def write_private(path: Path, content: bytes, *, replace: bool = False) -> None:
         _sync(path.parent)
     finally:
         beside.unlink(missing_ok=True)
-
-
-@contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
-    """Waits until no other process changes files in this folder, and keeps others waiting. Raises OSError."""
-    opened = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(opened, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(opened)
 
 
 def _sync(folder: Path) -> None:

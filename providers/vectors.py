@@ -8,19 +8,13 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from providers.characters import whole_characters
 from providers.ports import Vectors
 
 
 def clean(text: str, limit: int) -> str:
     """Answer the first `limit` characters of the text, NUL as a space and lone surrogates as U+FFFD."""
-    text = text[:limit].replace("\x00", " ")
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
+    return whole_characters(text[:limit].replace("\x00", " "))
 
 
 def blank(dimensions: int) -> npt.NDArray[np.float32]:

@@ -24,7 +24,7 @@ import structlog
 from daemon.cli.proxies import reach_this_machine_directly
 from daemon.db.migrator import migrate
 from daemon.db.pool import Database
-from daemon.embedded.server import EmbeddedPostgres
+from plugins.embedded.server import EmbeddedPostgres
 from tests.support.database import data_folders
 from tests.support.database.schemas import EMBEDDER, connected
 from tests.support.database.servers import Run, Server, wanted
@@ -113,7 +113,7 @@ ON_EVERY_SERVER = (
     "integration/db/test_bad_input.py",
     "integration/db/test_dense_indexes.py", "integration/db/test_migrations.py",
     "integration/db/test_ownership.py", "integration/db/test_query_plans.py",
-    "integration/documents/test_documents_tables.py", "integration/documents/test_sharing_example.py",
+    "integration/documents/test_documents_tables.py",
     "integration/knowledge/test_knowledge.py", "integration/recall/test_match_memory.py",
     "integration/recall/test_recall_index.py", "integration/users/test_escalation.py",
     "integration/users/test_isolation_leaks.py", "integration/users/test_row_level_security.py",

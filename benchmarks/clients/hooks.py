@@ -24,7 +24,7 @@ import psutil
 
 from benchmarks.harness import arguments, daemon, database, percentiles, report, wait_for
 from benchmarks.load.pipeline import tasks
-from daemon.hooks.libpq import library
+from plugins.hooks.libpq import library
 
 REMEMBERED = """
 insert into agent_memory (agent_id, kind, content, metadata, created_at)

@@ -19,9 +19,9 @@ from uuid import uuid4
 from benchmarks.harness import arguments, database, report
 from daemon.db.pool import Database
 from daemon.logs import get_logger
-from daemon.replica.local_folder import LocalFolder
-from daemon.replica.store.documents import LEASE_SECONDS, Store
-from daemon.replica.sync import Sync
+from plugins.replica.local_folder import LocalFolder
+from plugins.replica.store.documents import LEASE_SECONDS, Store
+from plugins.replica.sync import Sync
 
 INSERT = """
 insert into public.agent_memory (agent_id, kind, content)

@@ -20,7 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from providers.parsing.parser import ChildParser
+from plugins.documents.parsing.parser import ChildParser
 from providers.ports import Unreadable
 
 EXPECTED: Mapping[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))

@@ -14,8 +14,8 @@ import time
 import asyncpg
 
 from benchmarks.harness import DIMENSIONS, EMBEDDER, arguments, embedded, report
-from daemon.adopt.adoption import Adoption
 from daemon.db.migrator import migrate
+from plugins.move_in.adopt.adoption import Adoption
 
 APPLICATION = """
 create extension vector;

@@ -17,11 +17,11 @@ import asyncpg
 
 from benchmarks.harness import arguments, database, report
 from benchmarks.load.ingest import batches
-from daemon.audit.derived import Kind, derived
-from daemon.audit.find import RULES
-from daemon.audit.forget import forget
-from daemon.audit.repair import repair
-from daemon.audit.rule import Extent
+from plugins.audit.derived import Kind, derived
+from plugins.audit.find import RULES
+from plugins.audit.forget import forget
+from plugins.audit.repair import repair
+from plugins.audit.rule import Extent
 
 # Triggers are off: what they make of the rows (jobs, times to live) is not measured here.
 INSERT = """

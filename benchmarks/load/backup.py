@@ -17,13 +17,13 @@ import asyncpg
 
 from benchmarks.harness import arguments, embedded, report
 from benchmarks.load.ingest import measure as ingest
-from daemon.backup.archive import read_manifest
-from daemon.backup.dump import make_backup
-from daemon.backup.prove import prove
-from daemon.backup.restore import compare, finish, restore_backup
 from daemon.cli.operations.migrate import migrate_database
-from daemon.embedded.server import EmbeddedPostgres
 from daemon.settings import load_settings
+from plugins.embedded.server import EmbeddedPostgres
+from plugins.operate.backup.archive import read_manifest
+from plugins.operate.backup.dump import make_backup
+from plugins.operate.backup.prove import prove
+from plugins.operate.backup.restore import compare, finish, restore_backup
 
 SIZE = "select pg_database_size(current_database())"
 

@@ -19,8 +19,8 @@ from benchmarks.harness import EMBEDDER, arguments, database, report
 from benchmarks.load.pipeline import texts
 from daemon.db.pool import Database
 from daemon.logs import configure_logs, get_logger
-from daemon.parts import build_dreamer
 from daemon.settings import load_settings
+from daemon.thinking import build_dreamer
 from handlers.shared.embedding import Embedding
 from providers.build import build_embedder
 

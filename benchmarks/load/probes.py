@@ -15,7 +15,7 @@ import asyncpg
 
 from benchmarks.harness import arguments, cpu, daemon, embedded, percentiles, report, wait_for
 from benchmarks.load.pipeline import INSERT, tasks
-from daemon.embedded.server import EmbeddedPostgres
+from plugins.embedded.server import EmbeddedPostgres
 
 OLD_SECONDS = 1.1
 """Until what was read of the database is too old to be shown again."""

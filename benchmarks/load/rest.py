@@ -14,7 +14,7 @@ import psutil
 
 from benchmarks.harness import arguments, daemon, embedded, report, wait_for
 from benchmarks.load.pipeline import INSERT, tasks
-from daemon.embedded.server import EmbeddedPostgres
+from plugins.embedded.server import EmbeddedPostgres
 
 LOG_STATEMENTS = {"log_statement": "all", "log_line_prefix": "app=%a "}
 OURS = "app=memoryd"

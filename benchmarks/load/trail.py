@@ -20,10 +20,10 @@ from benchmarks.harness import arguments, daemon, database, percentiles, report,
 from benchmarks.load.pipeline import INSERT, tasks
 from daemon.db.pool import Database
 from daemon.logs import configure_logs, get_logger
-from daemon.trail.log import Pace, Trail
-from daemon.trail.proving import prove
-from daemon.trail.reading import read_keys, verify_all
-from memory.trail.proof import Proof, check
+from plugins.trail.log import Pace, Trail
+from plugins.trail.proving import prove
+from plugins.trail.reading import read_keys, verify_all
+from plugins.trail.rules.proof import Proof, check
 
 FILL = """
 insert into memory_anchors (agent_id, category, payload)

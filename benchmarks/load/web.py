@@ -37,7 +37,7 @@ from benchmarks.corpus import Corpus
 from benchmarks.harness import arguments, database, percentiles, report
 from benchmarks.load.bulk import COUNT, Rows, load
 from benchmarks.load.tables import fill_tables
-from daemon.web.app import PAGES
+from plugins.web.app import PAGES
 
 SIZES = (0, 1)
 USERS = 1000

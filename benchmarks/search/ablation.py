@@ -60,7 +60,7 @@ class Part:
 
 NO_MORE_WORDS = Edit(
     "rank_passages",
-    "coalesce(0.3 * m.more / nullif(max(m.more) over (partition by p.kin), 0), 0)",
+    "coalesce(weights.more * m.more / nullif(max(m.more) over w, 0), 0)",
     "0::float8",
 )
 
@@ -83,7 +83,7 @@ PARTS = (
         [
             Edit(
                 "rank_passages",
-                "coalesce(0.5 * s.near / nullif(max(s.near) over w, 0), 0) as dense_part",
+                "coalesce(weights.dense * s.near / nullif(max(s.near) over w, 0), 0) as dense_part",
                 "0::float8 as dense_part",
             )
         ],
@@ -106,22 +106,25 @@ PARTS = (
         [
             Edit(
                 "rank_passages",
-                "case when p.speaker = any(speakers) or p.role = asked_role then 0.5 else 0 end",
+                "case when p.speaker = any(speakers) or p.role = asked_role then weights.named else 0 end",
                 "0",
             )
         ],
     ),
-    Part("roles alone", [Edit("rank_passages", "or p.role = asked_role then 0.5", "then 0.5")]),
+    Part(
+        "roles alone",
+        [Edit("rank_passages", "or p.role = asked_role then weights.named", "then weights.named")],
+    ),
     Part(
         "says little (prior)",
-        [Edit("rank_passages", "-2.5::float8 / (5 + p.row_length)", "0::float8")],
+        [Edit("rank_passages", "weights.prior / (5 + p.row_length)", "0::float8")],
     ),
     Part(
         "session",
         [
             Edit(
                 "rank_passages",
-                "0.23 * (max(b.total) over w - b.total) as more_of",
+                "weights.session * (max(b.total) over w - b.total) as more_of",
                 "0::float8 as more_of",
             )
         ],

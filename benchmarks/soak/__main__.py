@@ -26,7 +26,7 @@ from benchmarks.soak.account import account
 from benchmarks.soak.faults import Daemons, Faults
 from benchmarks.soak.ledger import Ledger
 from benchmarks.soak.writers import BROKEN, Writers
-from daemon.embedded.server import EmbeddedPostgres
+from plugins.embedded.server import EmbeddedPostgres
 from tests.support.database.owners import as_role, make_owner
 
 OWNER = "keeper"

@@ -20,7 +20,7 @@ from uuid import uuid4
 import asyncpg
 
 from benchmarks.soak.writers import BROKEN
-from daemon.embedded.server import EmbeddedPostgres
+from plugins.embedded.server import EmbeddedPostgres
 
 LOCK = (
     "select from agent_commands order by random() limit 20 for update",

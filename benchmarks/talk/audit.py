@@ -22,8 +22,8 @@ from typing import Any
 import asyncpg
 
 from benchmarks.harness import arguments, database, report
-from daemon.audit.find import chosen, find
-from daemon.audit.rule import Extent, Finding
+from plugins.audit.find import chosen, find
+from plugins.audit.rule import Extent, Finding
 
 LONGEST = 20_000
 INSERT = """

@@ -1,11 +1,14 @@
-"""The `memoryd` command: which commands there are."""
+"""The `memoryd` command: which commands there are, the core's and those of the plugins.
+
+Promise: a command's modules are imported when it is called, or when its help is shown.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, MutableMapping
 from functools import cache
 from io import TextIOWrapper
 from typing import Any
@@ -13,43 +16,31 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from daemon.cli.audit.command import audit
-from daemon.cli.demo.command import demo
 from daemon.cli.failure import EXIT_CODES, show_sentence
-from daemon.cli.hooks.command import hook, hooks
-from daemon.cli.memories.context import context
-from daemon.cli.memories.decisions import decisions
-from daemon.cli.memories.dream import dream
-from daemon.cli.memories.ingest import ingest
-from daemon.cli.memories.know import know
-from daemon.cli.memories.recall import recall
-from daemon.cli.operations.adopt import adopt
-from daemon.cli.operations.backup import backup
-from daemon.cli.operations.dead import dead
-from daemon.cli.operations.doctor import doctor
-from daemon.cli.operations.health import health
-from daemon.cli.operations.mcp import mcp
-from daemon.cli.operations.migrate import migrate
-from daemon.cli.operations.psql import psql
-from daemon.cli.operations.reembed import reembed
-from daemon.cli.operations.restore import restore
-from daemon.cli.operations.run import run
-from daemon.cli.operations.status import status
-from daemon.cli.operations.url import url
-from daemon.cli.operations.web import web
 from daemon.cli.proxies import reach_this_machine_directly
-from daemon.cli.replica.command import replica
-from daemon.cli.replica.conflicts import conflicts
-from daemon.cli.replica.undelete import undelete
-from daemon.cli.tenants.command import tenant
-from daemon.cli.trail.anchors import anchors
-from daemon.cli.trail.prove import prove
-from daemon.cli.trail.verify import verify
-from daemon.cli.user_data.erase import erase
-from daemon.cli.user_data.export import export
-from daemon.cli.user_data.import_ import import_
-from daemon.cli.user_data.secrets import secrets
+from daemon.plugins import PANEL, Command, PluginError, imported, load_plugins
 
+PANELS = (
+    "Start", "Remember and ask", "Agents and people", "People's data", "Operate", "Prove", PANEL,
+)  # fmt: skip
+"""The panels of the help, by the users of their commands."""
+OF_CORE = {
+    "run": Command("daemon.cli.operations.run:run", "Start"),
+    "status": Command("daemon.cli.operations.status:status", "Start"),
+    "doctor": Command("daemon.cli.operations.doctor:doctor", "Start"),
+    "psql": Command("daemon.cli.operations.psql:psql", "Start"),
+    "url": Command("daemon.cli.operations.url:url", "Start"),
+    "recall": Command("daemon.cli.memories.recall:recall", "Remember and ask"),
+    "context": Command("daemon.cli.memories.context:context", "Remember and ask"),
+    "know": Command("daemon.cli.memories.decisions:know", "Remember and ask"),
+    "dream": Command("daemon.cli.memories.dream:dream", "Remember and ask"),
+    "export": Command("daemon.cli.user_data.export:export", "People's data"),
+    "import": Command("daemon.cli.user_data.import_:import_", "People's data"),
+    "erase": Command("daemon.cli.user_data.erase:erase", "People's data"),
+    "migrate": Command("daemon.cli.operations.migrate:migrate", "Operate"),
+    "reembed": Command("daemon.cli.operations.reembed:reembed", "Operate"),
+    "dead": Command("daemon.cli.operations.dead:dead", "Operate"),
+}
 REMOVED = {
     "conflicts": "memoryd replica conflicts",
     "decisions": "memoryd know decisions",
@@ -59,8 +50,62 @@ REMOVED = {
 """Commands that are gone, each with what does it now."""
 
 
+class _LazyCommands(MutableMapping[str, Any]):
+    """The commands by name, each imported on access."""
+
+    def __init__(self) -> None:
+        of_plugins = {name: each for plugin in load_plugins() for name, each in plugin.commands.items()}
+        if twice := OF_CORE.keys() & of_plugins:
+            raise PluginError(f"A plugin brings the command {min(twice)}, which memoryd has: uninstall it.")
+        self._found = dict(sorted((OF_CORE | of_plugins).items(), key=lambda item: _panel(item[1])))
+        self._made: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._made:
+            self._made[name] = _made(name, self._found[name])
+        return self._made[name]
+
+    def __setitem__(self, name: str, command: Any) -> None:
+        self._made[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._found[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+
+def _panel(command: Command) -> int:
+    return PANELS.index(command.panel) if command.panel in PANELS else len(PANELS)
+
+
+def _made(name: str, command: Command) -> Any:
+    """The command as click has it, read from the signature of its function."""
+    target = imported(command.target)
+    alone = typer.Typer(callback=lambda: None, add_completion=False, rich_markup_mode="markdown")
+    if isinstance(target, typer.Typer):
+        alone.add_typer(target, rich_help_panel=command.panel)
+    else:
+        # What follows psql is its own: its options are not ours to read.
+        settings = {"ignore_unknown_options": True} if name == "psql" else None
+        alone.command(name, rich_help_panel=command.panel, context_settings=settings)(target)
+    group = typer.main.get_group(alone)
+    return group.commands[name]
+
+
 class _Commands(TyperGroup):
     """The commands; one that is gone says what does it now."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.commands = _LazyCommands()
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """See click."""
+        return list(self.commands)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """See click."""
@@ -80,29 +125,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-COMMANDS: dict[str, tuple[Callable[..., None] | typer.Typer, ...]] = {
-    "Start": (run, demo, status, doctor, psql, url),
-    "Remember and ask": (recall, context, know, ingest, dream),
-    "Agents and people": (hooks, hook, mcp, web),
-    "People's data": (export, import_, erase, secrets, audit),
-    "Operate": (migrate, backup, restore, reembed, replica, dead, health, adopt, tenant),
-    "Prove": (anchors, prove, verify),
-}
-"""By the panel of the help in which they stand: by who needs them, and in which order."""
-know.command()(decisions)
-replica.command()(conflicts)
-replica.command()(undelete)
-for panel, commands in COMMANDS.items():
-    for command in commands:
-        if isinstance(command, typer.Typer):
-            app.add_typer(command, rich_help_panel=panel)
-        else:
-            # What follows psql is its own: its options are not ours to read.
-            app.command(
-                command.__name__.strip("_"),
-                rich_help_panel=panel,
-                context_settings={"ignore_unknown_options": True} if command is psql else None,
-            )(command)
 
 
 def _version(wanted: bool) -> None:
@@ -129,7 +151,7 @@ def _options(
 
 @cache
 def command_tree() -> Callable[[], object]:
-    """All commands, read from the signatures of their functions once a process."""
+    """The commands, once a process."""
     return typer.main.get_command(app)
 
 
@@ -142,4 +164,9 @@ def main() -> None:
             # What agents wrote may hold anything; a terminal that cannot show it is no reason to fail.
             stream.reconfigure(errors="replace")
     reach_this_machine_directly(os.environ)
-    command_tree()()
+    try:
+        commands = command_tree()
+    except PluginError as error:
+        show_sentence(str(error))
+        sys.exit(2)
+    commands()

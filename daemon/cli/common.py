@@ -1,4 +1,4 @@
-"""What the commands share: settings, the way to the database, and the providers.
+"""Shared by the commands: settings, connections to the database, and the providers.
 
 Promise: a setting that is wrong, or a database that is not there, ends the command with one sentence that says what to do.
 """
@@ -11,7 +11,7 @@ import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from uuid import UUID
 
 import typer
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from daemon.db.models import Model
     from daemon.db.pool import Database
-    from daemon.embedded.server import EmbeddedPostgres
     from daemon.settings import Settings
     from daemon.settings.databases import NamedDatabase
     from handlers.shared.ports import AnyConnection
@@ -33,9 +32,37 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 MOST_NAMES = 20
-"""Of databases that a sentence has."""
+"""Databases that a sentence names."""
 TIMES = ["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z"]
 """How a time may be written in an option."""
+
+
+class Server(Protocol):
+    """A Postgres of memoryd's own."""
+
+    @property
+    def socket_url(self) -> str:
+        """Without a password, for its own user and root."""
+        ...
+
+    @property
+    def tcp_url(self) -> str:
+        """On 127.0.0.1, with its password."""
+        ...
+
+    @property
+    def psql_path(self) -> Path:
+        """The program."""
+        ...
+
+    @property
+    def free_bytes(self) -> int:
+        """Of its disk."""
+        ...
+
+    def is_running(self) -> bool:
+        """Whether it takes connections, or will soon."""
+        ...
 
 
 def uuid_or_name(given: str) -> UUID:
@@ -105,19 +132,6 @@ def settings_or_exit(
     return settings
 
 
-def settings_in_any_folder() -> Settings:
-    """The settings of a command that another program starts, in anybody's folder, of which nothing is believed.
-
-    Where no database is named, or only one within the folder, the program ends with a sentence, exit code 2.
-    """
-    from daemon.settings import fault_in_any_folder, no_folder_believed
-
-    with sentences(), no_folder_believed():
-        if (fault := fault_in_any_folder()) is not None:
-            raise Misuse(fault)
-        return settings_or_exit()
-
-
 def _chosen(settings: Settings, name: str, tell: Callable[[str], None]) -> Settings:
     """The settings of that one of several databases; another name ends the program with its sentence."""
     if settings.database_urls is None:
@@ -150,12 +164,16 @@ def settings_of_database(settings: Settings, named: NamedDatabase) -> Settings:
     """
     from pydantic import SecretStr
 
+    from daemon.settings.values import FOLDER_OF_DATABASE
+
     update: dict[str, object] = {
         "database_url": SecretStr(named.url),
         "database_urls": None,
         "database": named.name,
     }
-    for field in ("replica", "drop_folder", "backup_dir"):
+    for field, about in type(settings).model_fields.items():
+        if FOLDER_OF_DATABASE not in about.metadata:
+            continue
         folder: Path | None = getattr(settings, field)
         if folder is None:
             continue
@@ -195,13 +213,10 @@ def for_each_database(settings: Settings, work: Callable[[Settings], None], *, h
 
 
 @contextmanager
-def postgres(
-    settings: Settings, *, keep: bool = False, existing: bool = False
-) -> Iterator[tuple[str, EmbeddedPostgres | None]]:
+def postgres(settings: Settings, *, existing: bool = False) -> Iterator[tuple[str, Server | None]]:
     """The database's URL; the embedded server runs meanwhile when there is no DATABASE_URL.
 
-    It is stopped at the end by the last command that uses it, unless `keep`. With `existing` a database that
-    was never made is a Failure.
+    It is stopped at the end by the last command that uses it. With `existing` a database that was never made is a Failure.
     """
     if settings.database_urls is not None:
         names = ", ".join(one.name for one in listed_databases(settings)[:MOST_NAMES])
@@ -213,10 +228,20 @@ def postgres(
 
         yield readable(settings.database_url.get_secret_value(), "DATABASE_URL"), None
         return
-    from daemon.cli.embedded import embedded
+    from daemon.plugins import required_service
 
-    with embedded(settings, keep=keep, existing=existing) as server:
+    embedded = required_service("own_postgres", what="A Postgres of memoryd's own, without DATABASE_URL,")
+    with embedded(settings, existing=existing) as server:
         yield server.socket_url, server
+
+
+def own_server(settings: Settings, *, existing: bool = False) -> Server:
+    """memoryd's own Postgres as it is, not started. With `existing` a database that was never made is a Failure."""
+    from daemon.plugins import required_service
+
+    found = required_service("own_server", what="A Postgres of memoryd's own")
+    server: Server = found(settings, existing=existing)
+    return server
 
 
 def with_database(
@@ -296,20 +321,9 @@ async def embedder_of_database(settings: Settings, connection: AnyConnection) ->
     return embedder
 
 
-def check_facts(settings: Settings) -> None:
-    """Raises ValueError where the settings want facts from a language model, and name none."""
-    if settings.facts == "model" and not settings.language_model:
-        raise ValueError(
-            "MEMORYD_FACTS is 'model', and no language model is set: "
-            "set MEMORYD_LANGUAGE_MODEL to openai/<model>, or take MEMORYD_FACTS out"
-        )
-
-
 def language_model_of(settings: Settings) -> LanguageModel | None:
     """The language model that the settings name, if any. Raises ValueError with the setting to change."""
     from providers.build import build_language_model
-
-    check_facts(settings)
 
     key = settings.openai_api_key
     return build_language_model(

@@ -57,27 +57,19 @@ def sentences(tell: Callable[[str], None] = show_sentence) -> Iterator[None]:
 
 
 def explain(error: Exception) -> str | None:
-    """What went wrong and what to do, for a failure that the user can fix; None for a bug."""
+    """The sentence for a failure that the user can repair; None for a bug."""
     if isinstance(error, Failure):
         return str(error)  # without a look at libraries, one of which may be the reason
     import asyncpg
 
-    from daemon.backup.archive import BackupError
     from daemon.db.plan import MigrationError
-    from daemon.embedded.causes import EmbeddedPostgresError
+    from daemon.refusal import ExplainedError
     from providers.ports import Rejected, Unavailable
 
     # Of a PostgresError only the message: details and hints stand on lines of their own, and may quote rows.
     said = str(error.args[0]) if isinstance(error, asyncpg.PostgresError) and error.args else str(error)
     match error:
-        case (
-            BackupError()
-            | MigrationError()
-            | EmbeddedPostgresError()
-            | Unavailable()
-            | Rejected()
-            | ValueError()
-        ):
+        case ExplainedError() | MigrationError() | Unavailable() | Rejected() | ValueError():
             return said
         case asyncpg.InvalidPasswordError() | asyncpg.InvalidAuthorizationSpecificationError():
             return f"The database refused to let us in: {said}. Check user and password in DATABASE_URL."
@@ -105,7 +97,7 @@ def explain(error: Exception) -> str | None:
 
 
 def _refused(error: asyncpg.PostgresError, said: str) -> str:
-    """What the database said of a statement; where it takes no writes, what to do."""
+    """The database's error, with advice if it takes no writes."""
     import asyncpg
 
     hint = getattr(error, "hint", None)

@@ -1,4 +1,4 @@
-"""What only an administrator of the server can do, and the owner lacks: one block of SQL, for migrate, doctor and restore.
+"""The rights that only a server's administrator can grant, as one block of SQL for migrate, doctor and restore.
 
 Promise: after an administrator has run the block in this database, nothing of it is left, and migrating, serving users and
 `memoryd web` have the rights that they need. What the owner may do itself is not in it.
@@ -90,7 +90,7 @@ PART = "administrator"
 
 
 @dataclass(frozen=True, slots=True)
-class Lacking:
+class MissingRights:
     """The statements, in order, and whether the schema cannot be made without them."""
 
     statements: tuple[str, ...] = ()
@@ -109,11 +109,11 @@ class Lacking:
         return block_of(self.statements)
 
 
-async def read_lacking(connection: AnyConnection) -> Lacking:
-    """What an administrator has to run for the role of this connection, in its database."""
+async def read_missing_rights(connection: AnyConnection) -> MissingRights:
+    """The statements that an administrator has to run for the role of this connection, in its database."""
     async with postgres_names(connection):
         found = json.loads(await connection.fetchval(_LACKING))
-    return Lacking(tuple(statement for _, statement in found), any(needed for needed, _ in found))
+    return MissingRights(tuple(statement for _, statement in found), any(needed for needed, _ in found))
 
 
 def block_of(statements: Sequence[str]) -> str:
@@ -121,7 +121,7 @@ def block_of(statements: Sequence[str]) -> str:
     return "\n".join(f"{statement};" for statement in statements)
 
 
-def say_lacking(lacking: Lacking, database: str) -> str:
+def describe_missing(lacking: MissingRights, database: str) -> str:
     """For a person who can do nothing until it is done."""
     return (
         f"memoryd's owner lacks rights. In database {database} an administrator runs once:\n{lacking.block}\n"

@@ -27,7 +27,7 @@ from daemon.db.plan import MigrationError, Upgrade
 
 _VARIABLE = re.compile(r"(?<!:):(dimensions|vector_schema)\b")
 LOCK_MILLISECONDS = 100
-"""How long an upgrade waits for the tables that it locks. Whoever comes meanwhile waits behind it, so it is short."""
+"""How long an upgrade waits for its table locks. It is short, since other sessions queue behind it."""
 LOCK_GROWTH, MOST_LOCK_MILLISECONDS = 1.25, 900
 """Where statements take long, a short wait never sees the last of them end. Shorter than deadlock_timeout, after which the
 server would end a statement of a client."""
@@ -93,7 +93,7 @@ class Run:
 
 @dataclass(slots=True)
 class Conflicts:
-    """What stopped an upgrade: it is dropped first at the next try."""
+    """The objects that stopped an upgrade: the next attempt drops them first."""
 
     functions: set[str] = field(default_factory=set)
     """Functions whose result or arguments were others, and those that use them; as `function schema.name(types)`."""

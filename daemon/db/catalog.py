@@ -1,4 +1,4 @@
-"""What a database is made of: tables, columns, constraints, indexes, views, functions, triggers, policies and rights.
+"""The objects of a database: tables, columns, constraints, indexes, views, functions, triggers, policies and rights.
 
 Promise: two databases with the same catalog differ in their rows only, whoever owns them. An upgrade notes what memoryd made,
 so that what somebody changed since is found, and nothing that is the user's own counts.
@@ -111,19 +111,19 @@ _RIGHTS = re.compile(r"rights of (\S+) on (.+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Thing:
-    """One thing that a database is made of. `of`: the table that it belongs to; of a function its number in this database."""
+class CatalogObject:
+    """An object of a database. `of`: the table that it belongs to; for a function its number in this database."""
 
     name: str
     of: str
     hash: str
 
 
-async def read_catalog(connection: AnyConnection) -> list[Thing]:
-    """What the database is made of. In a transaction, whose search path is pg_catalog afterwards."""
+async def read_catalog(connection: AnyConnection) -> list[CatalogObject]:
+    """The objects of the database. Needs a transaction, and sets its search path to pg_catalog."""
     await connection.execute("set local search_path = pg_catalog")
     return [
-        Thing(name, of, hashlib.sha256(str(definition).encode()).hexdigest()[:16])
+        CatalogObject(name, of, hashlib.sha256(str(definition).encode()).hexdigest()[:16])
         for name, of, definition in await connection.fetch(_CATALOG)
     ]
 
@@ -135,7 +135,7 @@ async def record_made(
     *,
     changes_tables: bool,
 ) -> None:
-    """Notes what is memoryd's own in this database, as it is now.
+    """Notes the current state of memoryd's own objects in this database.
 
     Unless the upgrade `changes_tables`, what was noted of tables stays: that somebody changed them is still to be told.
     """
@@ -160,7 +160,7 @@ async def made_functions(connection: AnyConnection) -> list[str]:
 
 
 async def changed_since(connection: AnyConnection) -> list[str]:
-    """What of that is missing, or has another definition or more rights by now. In a transaction, as read_catalog()."""
+    """Noted objects that are missing, or have another definition or more rights now. In a transaction, as read_catalog()."""
     noted = await _read_noted(connection)
     # Another version writes definitions in other words.
     if noted.pop(POSTGRES, None) != str(connection.get_server_version().major):
@@ -183,12 +183,12 @@ async def _read_noted(connection: AnyConnection) -> dict[str, str]:
 
 
 def _ours(
-    things: Sequence[Thing], schema: Sequence[Migration], *, objects: set[str], functions: set[str]
-) -> list[Thing]:
+    things: Sequence[CatalogObject], schema: Sequence[Migration], *, objects: set[str], functions: set[str]
+) -> list[CatalogObject]:
     tables = {f"public.{name}" for name in tables_of(schema)}
     indexes = {name for migration in schema for name in _INDEX.findall(migration.sql)}
 
-    def is_ours(one: Thing) -> bool:
+    def is_ours(one: CatalogObject) -> bool:
         named = _RIGHTS.fullmatch(one.name)
         if named is not None and named[1] not in OUR_ROLES:
             return False

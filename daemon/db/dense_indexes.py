@@ -27,7 +27,7 @@ OVERDUE = 2
 MIN_LISTS, MAX_LISTS = 50, 1_500
 """Fifteen hundred lists are made in 450 MB; the memory grows with their square."""
 MAX_DIMENSIONS = 4_000
-"""What pgvector indexes of type halfvec: half the size of vector, half the time, and nothing lost."""
+"""Limit of pgvector for indexes of halfvec, which have half the size of vector and lose nothing."""
 BUILD_MEMORY = "512MB"
 A_DAY = 86_400.0
 """In seconds: more than any build takes."""

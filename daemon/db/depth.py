@@ -1,4 +1,4 @@
-"""How many jobs are in the queue: one query for whoever tells of it.
+"""The query for the number of jobs in the queue, shared by status, doctor, metrics and pages.
 
 Promise: it costs some milliseconds, also while a million jobs wait. Up to `EXACT` jobs of a topic are counted by its indexes;
 of more a sample of the table is counted.
@@ -41,4 +41,4 @@ left join sampled s on s.topic = c.topic and s.state = c.state and c.all_jobs >=
 
 # Of source `s`, a row of memoryd.sources(), whose table is `c` in pg_class.
 ESTIMATED_ROWS = "greatest(0, coalesce(nullif(pg_stat_get_live_tuples(c.oid), 0), c.reltuples))"
-"""What the server's statistics say: no table is read."""
+"""The number of rows from the server's statistics: no table is read."""

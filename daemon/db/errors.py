@@ -1,6 +1,6 @@
-"""What an error of the database means: the connection is gone, the database has an outage, or there is lock contention.
+"""Classifies errors of the database: the connection is gone, the database has an outage, or there is lock contention.
 
-Promise: only this file looks at SQLSTATEs. All others ask it whether to wait, to retry or to discard.
+Promise: only this file reads SQLSTATEs. All others ask it whether to wait, to retry or to discard.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What others have put into schema public under names of memoryd's: before the first migration, or since.
+"""Objects of others in schema public under memoryd's names, from before the first migration or since.
 
 Obstacles stand where the first migration would make its own. Later somebody may have pasted a design's SQL (docs/from/):
 functions of the same names, views in place of memoryd's, policies and triggers on its tables.
@@ -144,12 +144,12 @@ class Overload:
 
     @property
     def obstacle(self) -> Obstacle:
-        """As what stands in the way."""
+        """This object as an obstacle."""
         return Obstacle("function", self.name, self.identity, None)
 
 
 @dataclass(frozen=True, slots=True)
-class Pasted:
+class ForeignObject:
     """A policy or a trigger of a design on a table of memoryd's."""
 
     thing: str
@@ -170,15 +170,15 @@ async def read_overloads(connection: AnyConnection, files: MigrationFiles | None
     return [Overload(**row) for row in rows]
 
 
-async def read_pasted(connection: AnyConnection, files: MigrationFiles | None = None) -> list[Pasted]:
+async def read_pasted(connection: AnyConnection, files: MigrationFiles | None = None) -> list[ForeignObject]:
     """Policies and triggers of designs that have an effect."""
     tables = tables_of((load_files() if files is None else files).schema)
     async with postgres_names(connection):
-        return [Pasted(**row) for row in await connection.fetch(_PASTED, tables)]
+        return [ForeignObject(**row) for row in await connection.fetch(_PASTED, tables)]
 
 
 async def read_replaced_views(connection: AnyConnection) -> list[Obstacle]:
-    """Views of memoryd's in schema public that have another definition by now."""
+    """memoryd's views in schema public whose definition was changed."""
     before = await connection.fetchval("select current_setting('search_path')")
     changed = (re.fullmatch(r"view public\.(\S+) is changed", one) for one in await changed_since(connection))
     names = {one[1] for one in changed if one is not None} | {
@@ -201,10 +201,14 @@ async def settle(
     overloads = await read_overloads(connection, files)
     if not repair:
         if new := [one for one in overloads if one.is_new]:
-            raise MigrationError(f"{say_overloads(new)} Nothing was changed. Run: memoryd migrate --repair")
+            raise MigrationError(
+                f"{describe_overloads(new)} Nothing was changed. Run: memoryd migrate --repair"
+            )
         return ()
     if theirs := [one for one in overloads if not one.mine]:
-        raise MigrationError(f"{say_overloads(theirs)} Nothing was changed. {advise_on_overloads(theirs)}")
+        raise MigrationError(
+            f"{describe_overloads(theirs)} Nothing was changed. {advise_on_overloads(theirs)}"
+        )
     found = [one.obstacle for one in overloads] + (await read_replaced_views(connection) if views else [])
     schema = await _free_schema(connection, [one.name for one in found])
     try:
@@ -232,7 +236,7 @@ async def _free_schema(connection: AnyConnection, names: Sequence[str]) -> str:
     return schema
 
 
-def say_overloads(found: Sequence[Overload]) -> str:
+def describe_overloads(found: Sequence[Overload]) -> str:
     """The sentence about them."""
     names = ", ".join(one.obstacle.shown for one in found)
     return (
@@ -241,7 +245,7 @@ def say_overloads(found: Sequence[Overload]) -> str:
 
 
 def advise_on_overloads(found: Sequence[Overload]) -> str:
-    """What to do about them."""
+    """Advice on them."""
     theirs = [one for one in found if not one.mine]
     if not theirs:
         return f"memoryd migrate --repair moves them into schema {ASIDE}."
@@ -251,12 +255,12 @@ def advise_on_overloads(found: Sequence[Overload]) -> str:
 
 
 async def read_obstacles(connection: AnyConnection, files: MigrationFiles) -> list[Obstacle]:
-    """What stands in the way of memoryd, in a database that does not have it."""
+    """The obstacles to a first migration of this database."""
     async with postgres_names(connection):
         return [Obstacle(**row) for row in await connection.fetch(_READ, *_names(files))]
 
 
-def say_obstacles(found: Sequence[Obstacle]) -> str:
+def describe_obstacles(found: Sequence[Obstacle]) -> str:
     """The sentence for who wanted to migrate."""
     names = list(dict.fromkeys(one.name for one in found))
     shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

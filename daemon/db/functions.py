@@ -1,4 +1,4 @@
-"""What the files of migrations/functions/ made in a database, and dropping what they no longer make.
+"""Notes the objects that the files of migrations/functions/ made in a database, and drops those that they no longer make.
 
 Afterwards the catalog tells what they made: what this transaction wrote and a file names in a `create`; and triggers, whose
 names a loop may make. That is kept in memoryd.function_files, so that the next upgrade can drop what is gone from the files,
@@ -108,7 +108,7 @@ async def drop_objects(connection: asyncpg.Connection, objects: Iterable[str]) -
 
 
 async def _dropped(connection: asyncpg.Connection, one: str) -> bool:
-    """Whether it could be dropped. The savepoint does not stay: what is made within one has another transaction id."""
+    """Drops it; returns whether that succeeded. No savepoint stays: objects made within one have another transaction id."""
     await connection.execute("savepoint one_drop")
     try:
         await connection.execute(_drop(one))
@@ -124,7 +124,7 @@ def _drop(one: str) -> str:
 
 
 async def record(connection: asyncpg.Connection, file: FunctionFile, *, version: str) -> list[str]:
-    """Notes that this transaction has just applied the file; returns what it made."""
+    """Notes that this transaction has just applied the file; returns the objects that it made."""
     created = set(_CREATED.findall(file.sql))
     rows = await connection.fetch(_MADE, sorted({name for _, name in created}), file.hangs_on_tables)
     made = [

@@ -25,7 +25,7 @@ from daemon.db.plan import MigrationError
 from daemon.db.pool import Database, connect
 
 LEASE = Lease("reembed", 15.0)
-"""After a kill -9 the next one waits so long."""
+"""How long the next one waits after a kill -9."""
 PREVIOUS_DAYS = 30.0
 """How long the embeddings of the model before are kept, so that one can go back."""
 LOOK_SECONDS = 0.5
@@ -56,12 +56,12 @@ async def lease(database: Database) -> AsyncIterator[int]:
 
     The lease of a process that was killed is waited for.
     """
-    token = await _take(database)
+    token = await _acquire(database)
     async with LEASE.renewed(database, token):
         yield token
 
 
-async def _take(database: Database) -> int:
+async def _acquire(database: Database) -> int:
     seen: datetime | None = None
     while True:
         token = await LEASE.take(database)

@@ -24,7 +24,7 @@ _JOIN = "select part, statement from memoryd.join_supabase()"
 
 
 async def join(connection: asyncpg.Connection, admin_roles: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Joins what is there; returns what is left, as part and statement.
+    """Joins the existing parts; returns the remaining ones, as part and statement.
 
     Raises MigrationError where a role of end users is to be one of support.
     """

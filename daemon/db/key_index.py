@@ -1,4 +1,4 @@
-"""The indexes of memories that are younger than the memories of a database: of their keys, and of what replaced them.
+"""Indexes of memories that an existing database lacks: of their keys, and of the memories that replaced them.
 
 Promise: built after the upgrade was committed, while others read and write, however many migrate at once. A build that a kill
 has left is made again by the next `memoryd migrate`. Until the index of keys is there, a memory with a key is refused; until
@@ -34,7 +34,7 @@ INDEXES = {
     ): "create index concurrently if not exists agent_memory_superseded "
     "on public.agent_memory (superseded_by) where superseded_by is not null",
 }
-"""Each with the column that it needs, and how it is built."""
+"""Each with the column that it needs, and its statement."""
 BUILD_AGAIN = "reindex index concurrently public.{}"
 """It waits for a build that goes on elsewhere. To drop it first would drop what that one has built."""
 

@@ -1,4 +1,4 @@
-"""How long jobs wait that a worker could claim: one query for whoever tells of it.
+"""The query for how long claimable jobs have waited, shared by status, doctor, metrics and pages.
 
 Promise: it takes steps of indexes, also while many jobs wait; it reads through those that wait for the end of a pause.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 LAG_SECONDS = 60.0
 """A job that waits for longer makes its daemon not ready."""
 LANES = 1000
-"""Lanes of a topic whose first jobs are looked at."""
+"""Lanes of a topic whose first jobs are read."""
 
 # By topic the longest wait of the jobs whose turn it is: of those without a lane the first one that can be claimed, and the
 # first ones of lanes that can be leased.

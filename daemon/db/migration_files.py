@@ -42,7 +42,7 @@ class FunctionFile:
 
     @property
     def hangs_on_tables(self) -> bool:
-        """Whether it holds views, triggers or policies: to apply it locks what they hang on."""
+        """Whether it has views, triggers or policies: applying it locks their tables."""
         return self.name.startswith("tables/")
 
 

@@ -20,7 +20,7 @@ from typing import Protocol
 
 import asyncpg
 
-from daemon.db.administrator import PART, Lacking, read_lacking, say_lacking
+from daemon.db.administrator import PART, MissingRights, describe_missing, read_missing_rights
 from daemon.db.apply import (
     IN_THE_WAY,
     LOCK_MILLISECONDS,
@@ -32,7 +32,7 @@ from daemon.db.apply import (
     lock_tables,
 )
 from daemon.db.catalog import record_made
-from daemon.db.foreign import read_obstacles, say_obstacles, settle
+from daemon.db.foreign import describe_obstacles, read_obstacles, settle
 from daemon.db.functions import read_applied
 from daemon.db.joining import join
 from daemon.db.key_index import build_late_indexes
@@ -100,7 +100,7 @@ where settings.value <> excluded.value
 
 
 class Adoption(Protocol):
-    """What is done with an application's own tables that stand where memoryd's will (daemon/adopt/)."""
+    """The handling of an application's own tables with memoryd's names (plugins/move_in/adopt/)."""
 
     async def move_aside(self, connection: AnyConnection, files: MigrationFiles) -> None:
         """Before the schema is made."""
@@ -121,7 +121,7 @@ async def migrate(  # noqa: PLR0913 - what it is to do, one each
     repair: bool = False,
     adoption: Adoption | None = None,
 ) -> Upgrade:
-    """Brings the schema up to date; returns what was applied (with dry_run: what would be). Raises MigrationError.
+    """Brings the schema up to date; returns the applied changes (dry_run: the pending ones). Raises MigrationError.
 
     `repair`: makes roles, row-level security, functions, views, triggers, policies and rights again, whatever became of them,
     and moves aside what others have put beside them (daemon/db/foreign.py).
@@ -136,11 +136,13 @@ async def migrate(  # noqa: PLR0913 - what it is to do, one each
         if not ledger:
             await _check_clear(connection, files)
         upgrade = plan(files, ledger, await read_applied(connection))
-        return replace(upgrade, left=_left_to_administrator(await read_lacking(connection)))
+        return replace(upgrade, left=_left_to_administrator(await read_missing_rights(connection)))
     await _check_server(connection)
-    lacking = await read_lacking(connection)
+    lacking = await read_missing_rights(connection)
     if lacking.needed and not await read_ledger(connection):
-        raise MigrationError(say_lacking(lacking, await connection.fetchval("select current_database()")))
+        raise MigrationError(
+            describe_missing(lacking, await connection.fetchval("select current_database()"))
+        )
     until = time.monotonic() + PATIENCE_SECONDS
     conflicts, tries = Conflicts(), 0
     while True:
@@ -172,10 +174,10 @@ async def migrate(  # noqa: PLR0913 - what it is to do, one each
         await build_late_indexes(connection)
         await check_dimensions(connection, dimensions=dimensions, embedder=embedder)
         left = await join(connection, admin_roles)
-        return replace(done, left=left + _left_to_administrator(await read_lacking(connection)))
+        return replace(done, left=left + _left_to_administrator(await read_missing_rights(connection)))
 
 
-def _left_to_administrator(lacking: Lacking) -> tuple[tuple[str, str], ...]:
+def _left_to_administrator(lacking: MissingRights) -> tuple[tuple[str, str], ...]:
     return tuple((PART, statement) for statement in lacking.statements)
 
 
@@ -234,7 +236,7 @@ async def _upgrade(
 
 
 async def _repair(run: Run, schema: Sequence[Migration]) -> None:
-    """What numbered files do that can be done again: the roles, row-level security, rights to the schema."""
+    """Repeats the repeatable parts of numbered files: roles, row-level security, rights to the schema."""
     for migration in schema:
         if migration.name == "roles":
             # Its first statement makes them where they are missing; after it come tables.
@@ -289,7 +291,7 @@ async def check_dimensions(connection: AnyConnection, *, dimensions: int, embedd
 async def _check_clear(connection: AnyConnection, files: MigrationFiles) -> None:
     """Raises MigrationError where an application has what the first migration would make."""
     if found := await read_obstacles(connection, files):
-        raise MigrationError(say_obstacles(found))
+        raise MigrationError(describe_obstacles(found))
 
 
 async def _check_server(connection: asyncpg.Connection) -> None:

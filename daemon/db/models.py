@@ -62,7 +62,7 @@ async def read_models(connection: AnyConnection) -> Models:
 
 
 def model_of(embedder: Embedder) -> Model:
-    """What an embedder is, as the database knows it."""
+    """The model of an embedder, as the database stores it."""
     return Model(embedder.name, embedder.dimensions, embedder.instructions)
 
 

@@ -1,4 +1,4 @@
-"""Whose functions and operators a statement means that writes them without a schema.
+"""Guards unqualified names of functions and operators in statements against objects of other roles.
 
 Postgres takes what fits best of all schemas in the search path, not the first: `public.lower(varchar)` goes before its own
 `lower(text)`. Whoever may create functions in such a schema so has others run theirs, with the others' rights.
@@ -59,7 +59,7 @@ from unnest($1::text[], $2::oid[]) as m(kind, oid)
 
 @dataclass(frozen=True, slots=True)
 class Lookalike:
-    """What another role has put where a statement may take it for Postgres' own."""
+    """An object of another role that a statement may take for Postgres' own."""
 
     kind: str
     oid: int
@@ -86,7 +86,7 @@ async def postgres_names(connection: AnyConnection) -> AsyncIterator[None]:
 
 
 async def read_lookalikes(connection: AnyConnection) -> list[Lookalike]:
-    """What other roles have put where statements of memoryd find it before what is Postgres' own, or pgvector's."""
+    """Objects of other roles that memoryd's statements would find before those of Postgres or pgvector."""
     async with postgres_names(connection):
         return [Lookalike(**row) for row in await connection.fetch(_LOOKALIKES)]
 

@@ -1,6 +1,6 @@
-"""What a database lacks: the numbered files and the files of functions compared with what its tables say was applied.
+"""Plans an upgrade: compares the numbered files and the files of functions with those that the database has applied.
 
-Promise: no database is asked here. Where the two do not agree, MigrationError says in one sentence what to do.
+Promise: no database is called here. If the two do not agree, MigrationError says in one sentence what to do.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class MigrationError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Upgrade:
-    """What an upgrade applied, or would: numbered files and changed files of functions. What it dropped is known afterwards."""
+    """The applied or pending changes of an upgrade: numbered files and changed files of functions, and afterwards its drops."""
 
     schema: tuple[Migration, ...] = ()
     functions: tuple[FunctionFile, ...] = ()
@@ -31,9 +31,9 @@ class Upgrade:
     """Whether the local embedder's tokens were loaded (daemon/db/tokens.py)."""
     dropped: tuple[str, ...] = field(default=(), compare=False)
     aside: tuple[str, ...] = field(default=(), compare=False)
-    """What a repair did with what others had put beside memoryd's own: one sentence each."""
+    """A sentence for each object of others that a repair moved."""
     left: tuple[tuple[str, str], ...] = field(default=(), compare=False)
-    """What needs more rights than the role has: what each is for, and the statement."""
+    """Statements that need more rights than the role has, each with its purpose."""
 
     def __bool__(self) -> bool:
         return bool(self.schema or self.functions or self.gone or self.tokens)
@@ -42,7 +42,7 @@ class Upgrade:
 def plan(
     files: MigrationFiles, ledger: Sequence[tuple[int, str, str]], applied: Mapping[str, AppliedFile]
 ) -> Upgrade:
-    """What the database lacks. Raises MigrationError where files and database do not agree."""
+    """The changes that the database lacks. Raises MigrationError if files and database do not agree."""
     todo = pending(files.schema, ledger)
     _check_not_newer(applied)
     changed = tuple(
@@ -116,7 +116,7 @@ def describe(upgrade: Upgrade, *, does: str) -> list[str]:
 
 
 def schema_trouble(ledger: Sequence[tuple[int, str, str]], applied: Mapping[str, AppliedFile]) -> str | None:
-    """What is wrong with a schema that has these files, and what to do; or None."""
+    """The fault of a schema with these files, and what to do; or None."""
     try:
         lacking = plan(load_files(), ledger, applied)
     except MigrationError as error:

@@ -40,7 +40,7 @@ MAX_LOCK_WAIT = "10s"
 MAX_IDLE_IN_TRANSACTION = "30s"
 """Longest time that the locks of a command stay whose machine is lost in the middle of a transaction."""
 MAX_IDLE_OF_DAEMON = "5s"
-"""The same of a daemon, which never waits for anything else within a transaction: clients wait for its locks."""
+"""The same for a daemon: it is short, since clients wait for its locks."""
 POSTGRES_NAMES = "pg_catalog, pg_temp"
 """A search path in which nothing is found that a role has made: see daemon/db/names.py."""
 _CLOSED = (asyncpg.InvalidCatalogNameError, asyncpg.ObjectNotInPrerequisiteStateError)
@@ -285,7 +285,7 @@ async def connect(
 
 
 def quoted(name: str) -> str:
-    """A name as an SQL identifier, whatever characters it has."""
+    """A name with any characters as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 

@@ -1,6 +1,7 @@
 """Whether a URL leads through a transaction pooler, where LISTEN and prepared statements are of no use.
 
 Promise: found out by trying, and not by the look of the URL: a notification is sent over one connection and awaited on another.
+A pooler that takes no settings is treated as one, too.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ async def is_pooled(settings: Settings, url: str) -> bool:
     return not await hears_notifications(url)
 
 
-async def hears_notifications(url: str, *, timeout: float = 2.0) -> bool:
-    """Whether a notification sent over one connection reaches another: false behind a transaction pooler."""
+async def hears_notifications(url: str) -> bool:
+    """Whether a notification sent over one connection reaches another, and settings are taken: false behind a pooler."""
     channel = f"memoryd_test_{uuid.uuid4().hex}"
     heard = asyncio.Event()
     listener = await connect(url, pooled=True)
     try:
-        sender = await connect(url, pooled=True)
+        sender = await connect(url)
         try:
             try:
                 await listener.add_listener(channel, lambda *_: heard.set())
@@ -40,12 +41,12 @@ async def hears_notifications(url: str, *, timeout: float = 2.0) -> bool:
                 # The server's queue is full, and will not stay so; or it is a standby, where nobody listens before it is
                 # promoted. Then what counts is whose the connections are.
                 return await _have_backends_of_their_own(listener, sender)
-            await asyncio.wait_for(heard.wait(), timeout)
+            await asyncio.wait_for(heard.wait(), 2.0)
         finally:
             await sender.close()
         return True
-    except TimeoutError:
-        return False
+    except (TimeoutError, asyncpg.ProtocolViolationError):
+        return False  # the second: it takes no settings, whatever it does with sessions
     except (asyncpg.PostgresError, asyncpg.InterfaceError) as error:
         if is_gone(error):
             raise  # a database that comes up or goes down is no pooler

@@ -27,7 +27,7 @@ ALIVE = f"""
 ((d.seen_at > now() - make_interval(secs => $1) or (d.wake_up = '{RESTS}' and d.backend is not null))
  and (d.backend is null or {LISTENS}))
 """
-"""Of a row `d`; $1: `silence` of the heartbeat."""
+"""A condition on a row `d`; $1: `silence` of the heartbeat."""
 
 GONE = 0
 """Instead of the backend of a daemon whose claims another one has ended. Should it run after all, it writes its own again."""

@@ -61,7 +61,7 @@ async def refuse_standby(connection: AnyConnection) -> None:
 
 
 async def is_standby(url: str) -> bool:
-    """Whether the URL leads to a standby now, asked over a connection of its own: after a failover it may lead elsewhere."""
+    """Whether the URL leads to a standby now; opens its own connection, since a failover may change that."""
     connection = await connect(url, pooled=True)
     try:
         return bool(await connection.fetchval(IS_STANDBY))

@@ -1,4 +1,4 @@
-"""What the doctor makes of roles, rights and logins: who may be memoryd, and who may do more than an end user should.
+"""The doctor's checks of roles, rights and logins: who may act as memoryd, and who may do more than an end user should.
 
 Promise: pure functions from facts to findings; every finding that is not ok says what to do about it.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from daemon.db.administrator import Lacking
+from daemon.db.administrator import MissingRights
 from daemon.db.names import Lookalike
 from daemon.health.check import BELOW, Check, Facts, quoted
 
@@ -42,7 +42,7 @@ def check_roles(server: Facts) -> list[Check]:
     return checks
 
 
-def check_administrator(server: Facts, lacking: Lacking) -> Check:
+def check_administrator(server: Facts, lacking: MissingRights) -> Check:
     """Rights that only an administrator gives: the same block as `memoryd migrate` names."""
     if not lacking:
         return Check("administrator", "ok", "This role lacks nothing that an administrator gives.")

@@ -1,4 +1,4 @@
-"""One finding of the doctor: what was looked at, what was found, and what to do about it."""
+"""One check of the doctor: its name, its finding, and its advice."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Facts: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at, what was found, and what to do about it."""
+    """The name of a check, its finding, and its advice."""
 
     name: str
     verdict: Verdict
@@ -32,6 +32,6 @@ def quoted(name: str) -> str:
 
 
 def split_advice(text: str) -> tuple[str, str | None]:
-    """A failure's message in two: what is wrong, and its last sentence, which says what to do."""
+    """Splits a failure's message into the fault and its last sentence, the advice."""
     wrong, dot, advice = text.rpartition(". ")
     return (wrong + ".", advice) if dot else (text, None)

@@ -1,4 +1,4 @@
-"""What the doctor makes of what it finds of server and database; of rights see `access_checks.py`.
+"""The doctor's checks of server and database; for rights see `access_checks.py`.
 
 Promise: pure functions from facts to findings; every finding that is not ok says what to do about it. `problem` means that
 memoryd does not work, or that something is not done until a person does something; `warning`, that it works less well than it
@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 
 from daemon.db.catalog import OF_TABLES
-from daemon.db.foreign import Overload, Pasted, advise_on_overloads, say_overloads
+from daemon.db.foreign import ForeignObject, Overload, advise_on_overloads, describe_overloads
 from daemon.db.lag import LAG_SECONDS
 from daemon.db.migrator import OLDEST_POSTGRES
 from daemon.db.models import Model, Models, is_like
@@ -205,10 +205,10 @@ def check_overloads(found: Sequence[Overload]) -> Check:
     """Whether functions of others have names of memoryd's public ones."""
     if not found:
         return Check("overloads", "ok", "Every function of a name of memoryd's is memoryd's.")
-    return Check("overloads", "problem", say_overloads(found), advise_on_overloads(found))
+    return Check("overloads", "problem", describe_overloads(found), advise_on_overloads(found))
 
 
-def check_pasted(found: Sequence[Pasted]) -> Check:
+def check_pasted(found: Sequence[ForeignObject]) -> Check:
     """Whether policies or triggers of a design stand on memoryd's tables."""
     if not found:
         return Check("pasted", "ok", "No policy or trigger of a design has an effect on memoryd's tables.")
@@ -219,7 +219,7 @@ def check_pasted(found: Sequence[Pasted]) -> Check:
 
 
 def _how_to_migrate(server: Facts) -> str:
-    """What has to be done before `memoryd migrate` can help."""
+    """The steps before `memoryd migrate` can help."""
     if check_postgres(server).verdict != "ok":
         return "Have a newer Postgres first, as said above. Then run: memoryd migrate"
     if server["vector"] is None and server["vector_available"] is None:
@@ -323,7 +323,7 @@ def check_size(size: Size, free_bytes: int | None) -> Check:
 
 
 def check_objects(changed: Sequence[str]) -> Check:
-    """What somebody changed since the last upgrade: tables, columns, functions, triggers, policies, rights."""
+    """Changes since the last upgrade: of tables, columns, functions, triggers, policies, rights."""
     if not changed:
         return Check(
             "objects", "ok", "Tables, functions, triggers, policies and rights are as memoryd made them."

@@ -1,4 +1,4 @@
-"""The doctor: everything around memoryd that can be wrong, looked at one by one.
+"""The doctor: examines one by one the faults that memoryd's surroundings may have.
 
 Promise: it changes nothing, and one thing that is wrong does not keep it from looking at the others.
 """
@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator, Callable
 
 import asyncpg
 
-from daemon.db.administrator import read_lacking
+from daemon.db.administrator import read_missing_rights
 from daemon.db.catalog import changed_since
-from daemon.db.foreign import read_obstacles, read_overloads, read_pasted, say_obstacles
+from daemon.db.foreign import describe_obstacles, read_obstacles, read_overloads, read_pasted
 from daemon.db.functions import read_applied
 from daemon.db.migration_files import load_files, load_migrations, tables_of
 from daemon.db.migrator import read_ledger
@@ -25,15 +25,13 @@ from daemon.db.pooler import hears_notifications
 from daemon.db.standby import READ as READ_STANDBY
 from daemon.db.standby import Standby
 from daemon.health import access_checks, checks
-from daemon.health.backup_check import check_backups
 from daemon.health.check import Check, Facts, split_advice
-from daemon.health.replica_check import check_replica
 from daemon.health.standby_check import as_shown, check_standby
 from daemon.health.status import Status, read_status
-from daemon.health.trail_check import check_ledgers, check_trail
+from daemon.plugins import Examination, load_plugins
 from daemon.settings import Settings
 from handlers.dream.dreamer import OVERDUE_HOURS, WINDOW_HOURS
-from handlers.dream.lease import DUE, When
+from handlers.dream.lease import DUE, DreamTimes
 from providers.build import LOCAL
 from providers.ports import Embedder, LanguageModel, Rejected, Unavailable
 
@@ -141,7 +139,7 @@ select json_build_object(
 
 
 # Overdue for a day by now: no daemon has begun the dream, or none has come to its end.
-MISSED = When(A_CENTURY, A_CENTURY, WINDOW_HOURS * 3600, (OVERDUE_HOURS + 24) * 3600)
+MISSED = DreamTimes(A_CENTURY, A_CENTURY, WINDOW_HOURS * 3600, (OVERDUE_HOURS + 24) * 3600)
 
 
 async def examine(
@@ -163,7 +161,7 @@ async def examine(
         standby = None if server["standby"] is None else Standby(**server["standby"])
         if standby is not None:
             yield check_standby(standby)
-        lacking = await read_lacking(connection)
+        lacking = await read_missing_rights(connection)
         server = {**server, "lacks": lacking.statements, "vector_mine": not lacking.has("create extension")}
         yield checks.check_vector(server)
         for check in access_checks.check_roles(server):
@@ -182,7 +180,6 @@ async def examine(
         for check in await _ask_embedder(settings, models, build_embedder):
             yield check
         yield await _ask_language_model(build_language_model)
-        yield await check_ledgers(settings)
         if standby is None:
             # At a standby nobody can listen, and no daemon works.
             yield checks.check_wake_up(settings, heard=await hears_notifications(url))
@@ -191,12 +188,16 @@ async def examine(
         yield checks.check_notifications(server)
         yield checks.check_durability(server)
         yield checks.check_log(server)
-        yield check_backups(settings)
         yield checks.check_clock(await _clock_difference(connection))
         if memory is not None and status is not None:
-            async for check in _check_work(connection, settings, status, memory):
+            async for check in _check_work(connection, status, memory):
                 yield as_shown(check, standby)
             yield checks.check_size(status.size, free_bytes)
+        examination = Examination(settings=settings, connection=None if memory is None else connection)
+        async with postgres_names(connection):
+            of_plugins = [check for plugin in load_plugins() async for check in plugin.checks(examination)]
+        for check in of_plugins:
+            yield as_shown(check, standby)
     finally:
         await connection.close()
 
@@ -221,10 +222,8 @@ async def _check_schema_rights(
         yield checks.check_pasted(await read_pasted(connection))
 
 
-async def _check_work(
-    connection: asyncpg.Connection, settings: Settings, status: Status, memory: Facts
-) -> AsyncIterator[Check]:
-    """What daemons do, and have left undone."""
+async def _check_work(connection: asyncpg.Connection, status: Status, memory: Facts) -> AsyncIterator[Check]:
+    """The checks of the daemons' work."""
     yield checks.check_embeddings(memory)
     yield checks.check_daemons(status)
     yield checks.check_parts(status)
@@ -232,10 +231,7 @@ async def _check_work(
     yield checks.check_commands(memory)
     async with postgres_names(connection):
         overdue = await connection.fetchval(DUE, *MISSED.arguments)
-        replica, trail = await check_replica(connection, settings), await check_trail(connection, settings)
     yield checks.check_dreams(overdue=overdue)
-    yield replica
-    yield trail
 
 
 async def _read_schema(
@@ -244,7 +240,7 @@ async def _read_schema(
     """What only a whole schema tells to its owner; and what is wrong with it."""
     if not server["has_schema"]:
         found = await read_obstacles(connection, load_files())
-        return None, None, say_obstacles(found) if found else None
+        return None, None, describe_obstacles(found) if found else None
     if not server["owner"]["mine"]:
         return None, None, None
     async with postgres_names(connection):

@@ -100,7 +100,7 @@ select json_build_object(
 
 
 class Reader(Protocol):
-    """What is needed of a database, or of a connection to one."""
+    """The needed interface of a database, or of a connection."""
 
     async def fetchval(self, sql: str, *args: object) -> Any:
         """The first value of the first row."""

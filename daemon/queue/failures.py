@@ -46,7 +46,7 @@ _PERMANENT = (
 
 
 class Fault(Enum):
-    """What is at fault when an attempt fails. For all but JOB the jobs wait, and no attempt is counted."""
+    """The cause of a failed attempt. Except for JOB, the jobs wait, and no attempt is counted."""
 
     PROVIDER = "provider"
     LOCK_CONTENTION = "lock contention"
@@ -55,7 +55,7 @@ class Fault(Enum):
 
 
 def fault_of(error: Exception) -> Fault:
-    """What is at fault for this error, when the connection to the database was not lost."""
+    """The cause of this error, if the connection to the database was not lost."""
     if isinstance(error, Unavailable):
         return Fault.PROVIDER
     if isinstance(error, RowsLocked) or is_locked_out(error):

@@ -260,11 +260,9 @@ async def complete(connection: AnyConnection, jobs: Sequence[Job], *, return_lan
     return [j for j in jobs if j.id in ours]
 
 
-async def snooze(
-    database: Database, jobs: Sequence[Job], *, seconds: float = 0.0, error: str | None = None
-) -> None:
-    """Hands jobs back without counting the attempt: they can be claimed again after `seconds`. `error` as in `hand_back`."""
-    await hand_back(database, jobs, counted=False, seconds=seconds, error=error)
+async def snooze(database: Database, jobs: Sequence[Job], *, seconds: float = 0.0) -> None:
+    """Hands jobs back without counting the attempt: they can be claimed again after `seconds`."""
+    await hand_back(database, jobs, counted=False, seconds=seconds)
 
 
 async def hand_back(

@@ -1,4 +1,4 @@
-"""What a worker must know of the topic that it works on."""
+"""The properties of a topic that its worker needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The worker of one topic: claims batches and has them run, until it is told to stop.
+"""The worker of one topic: claims batches and runs them, until it is told to stop.
 
 Promise: it goes on after the loss of the database; a daemon that stops hands its claims back at once; a worker that lost its
 claim writes nothing. What becomes of jobs that fail: see `batch.py`.

@@ -6,20 +6,20 @@ docs/settings.md and .env.example are written from this package by `python -m do
 from daemon.settings.env_file import (
     DATABASES,
     NAMED_BY,
-    fault_in_any_folder,
     foreign_env_file,
     heed_variables_of_file,
     no_folder_believed,
 )
 from daemon.settings.load import (
     PREFIX,
-    SECTIONS,
     Settings,
     SettingsError,
+    all_settings,
     allowed_values,
     load_settings,
     outdated_settings,
     removed_settings,
+    sections,
     unknown_settings,
 )
 from daemon.settings.values import LANGUAGES, roles_in, split_list
@@ -29,11 +29,10 @@ __all__ = [
     "LANGUAGES",
     "NAMED_BY",
     "PREFIX",
-    "SECTIONS",
     "Settings",
     "SettingsError",
+    "all_settings",
     "allowed_values",
-    "fault_in_any_folder",
     "foreign_env_file",
     "heed_variables_of_file",
     "load_settings",
@@ -41,6 +40,7 @@ __all__ = [
     "outdated_settings",
     "removed_settings",
     "roles_in",
+    "sections",
     "split_list",
     "unknown_settings",
 ]

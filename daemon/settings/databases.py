@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from providers.regular_files import open_regular
+
 NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")
 NAMES_ARE = "a name is 1 to 63 of a to z, 0 to 9, _, . and -, and begins with a letter or a digit"
 MAX_BYTES = 5_000_000
@@ -47,7 +49,7 @@ def read_databases(given: str) -> tuple[NamedDatabase, ...]:
         return parse_databases(given.split(), where="MEMORYD_DATABASE_URLS")
     where = f"The file {file} of MEMORYD_DATABASE_URLS"
     try:
-        with file.open("rb") as opened:
+        with open_regular(file) as opened:
             content = opened.read(MAX_BYTES + 1)
     except OSError as error:
         raise ValueError(f"{where} cannot be read: {error.strerror}.") from None

@@ -15,14 +15,16 @@ from urllib.parse import parse_qs, urlsplit
 
 from dotenv import dotenv_values
 
-from daemon.settings.databases import listed_in
-from daemon.settings.traces import ENDPOINTS, HEADERS
+from providers.regular_files import open_regular
 
 OF_FOLDER, ENCODING = ".env", "utf-8-sig"
 NAMED_BY = "MEMORYD_ENV_FILE"
 URLS = frozenset({"DATABASE_URL", "MEMORYD_DATABASE_URL", "MEMORYD_DATABASE_URLS"})
 DATABASES = URLS | {"MEMORYD_DATA_DIR"}
 """The variables that name a database."""
+ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+HEADERS = frozenset({"OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"})
+"""Of OpenTelemetry: addresses of a collector, and what may hold a key of its."""
 _QUOTED = re.compile(r"\$\{([^}:]*)")
 _SERVICE = re.compile(r"[?&]service=")
 """It may have a password, which stands in ~/.pg_service.conf, and goes to the URL's own host."""
@@ -83,34 +85,6 @@ def no_folder_believed() -> Iterator[None]:
             os.environ[NAMED_BY] = before
 
 
-def fault_in_any_folder() -> str | None:
-    """What is wrong, in a sentence, for a command that another program starts in anybody's folder; None where nothing is."""
-    given: dict[str, str] = {}
-    named = env_file() if os.environ.get(NAMED_BY) else None
-    if named is not None and not named.is_absolute():
-        return _whole(NAMED_BY, str(named))
-    if named is not None:
-        try:
-            given = variables_of_file()
-        except (OSError, UnicodeDecodeError) as error:
-            return unreadable(named, error)
-    given |= {name.upper(): value for name, value in os.environ.items() if value}
-    if not DATABASES & given.keys():
-        return (
-            "No database is named, and this command takes none from the folder that it is started in. Where the command is "
-            f"configured, set DATABASE_URL, or MEMORYD_DATA_DIR to a whole path, or {NAMED_BY} to a file that does."
-        )
-    if (
-        (listed := given.get("MEMORYD_DATABASE_URLS"))
-        and (path := listed_in(listed))
-        and not path.is_absolute()
-    ):
-        return _whole("MEMORYD_DATABASE_URLS", listed)
-    if not URLS & given.keys() and not Path(given["MEMORYD_DATA_DIR"]).expanduser().is_absolute():
-        return _whole("MEMORYD_DATA_DIR", given["MEMORYD_DATA_DIR"])
-    return None
-
-
 def unreadable(path: Path | None, error: OSError | UnicodeDecodeError) -> str:
     """Why the file was not read, in a sentence."""
     if isinstance(error, UnicodeDecodeError):
@@ -118,17 +92,15 @@ def unreadable(path: Path | None, error: OSError | UnicodeDecodeError) -> str:
     return f"The file {path} cannot be read: {error.strerror}."
 
 
-def _whole(name: str, value: str) -> str:
-    return f"{name} is {value[:200]!r}: give the whole path, since this command may be started in any folder."
-
-
 def variables_of_file() -> dict[str, str]:
     """What the file sets that counts, by the names in upper case. Raises OSError and UnicodeDecodeError."""
     path = env_file()
     if path is None:
         return {}
-    if os.environ.get(NAMED_BY):
-        path.open("rb").close()
+    # The working directory may have a `.env` that leads to a device, which never ends.
+    named = os.environ.get(NAMED_BY)
+    if named != os.devnull and (named or (path.exists() and not path.is_dir())):
+        open_regular(path).close()
     read = {name.upper(): value for name, value in dotenv_values(path, encoding=ENCODING).items() if value}
     without = outranked()
     return {name: value for name, value in read.items() if name not in without}

@@ -1,6 +1,6 @@
 """The settings of one process, from the environment or the file beside it (env_file.py).
 
-Promise: a wrong value stops the program with one sentence that names the variable, the value and what is allowed.
+Promise: a wrong value stops the program with one sentence that names the variable, the value and the allowed values.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 from difflib import get_close_matches
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError, create_model
 from pydantic_settings import (
     BaseSettings,
     DotEnvSettingsSource,
@@ -18,6 +18,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
+from daemon.plugins import PluginError, load_plugins
 from daemon.settings.env_file import (
     ENCODING,
     OF_FOLDER,
@@ -27,20 +28,10 @@ from daemon.settings.env_file import (
     unreadable,
     variables_of_file,
 )
-from daemon.settings.process import Database, Executor, Http, Log, Mcp, Queue
-from daemon.settings.remembering import (
-    Backups,
-    Documents,
-    Limits,
-    Models,
-    Replica,
-    SecretFields,
-    Supabase,
-    Upkeep,
-)
+from daemon.settings.process import Database, Log, Queue
+from daemon.settings.remembering import Limits, Models, Upkeep
 from daemon.settings.removed import REMOVED
 from daemon.settings.secret_files import FILE
-from daemon.settings.trail import Ledgers, Trail
 
 PREFIX = "MEMORYD_"
 NO_SETTINGS = frozenset(
@@ -58,12 +49,11 @@ class SettingsError(Exception):
     """A setting has a value that is not allowed; the message is for the person who set it."""
 
 
-# The fields of the last base come first.
-class Settings(
-    Log, Http, Mcp, Backups, Upkeep, Ledgers, Supabase, Limits, Executor, Trail, SecretFields, Replica, Documents, Models,
-    Queue, Database, BaseSettings,
-):  # fmt: skip
-    """The settings of one process. Units are in the names."""
+Section = TypeVar("Section", bound=BaseModel)
+
+
+class Settings(Log, Upkeep, Limits, Models, Queue, Database, BaseSettings):
+    """The settings of the core, of one process; `all_settings` adds those of the plugins. Units are in the names."""
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX,
@@ -74,6 +64,12 @@ class Settings(
         frozen=True,
         populate_by_name=True,
     )
+
+    def section(self, kind: type[Section]) -> Section:
+        """The same settings, as the plugin sees them whose section this is."""
+        if not isinstance(self, kind):
+            raise TypeError(f"{kind.__name__} is a section of a plugin that is not loaded")
+        return self
 
     @classmethod
     def settings_customise_sources(
@@ -91,11 +87,22 @@ class Settings(
         return tuple(one for one in given if not isinstance(one, DotEnvSettingsSource) or one.env_vars)
 
 
-SECTIONS = (
-    Database, Queue, Models, Documents, Replica, SecretFields, Trail, Executor, Limits, Supabase, Ledgers, Upkeep, Backups, Mcp,
-    Http, Log,
-)  # fmt: skip
-"""In the order of the documents."""
+def sections() -> tuple[type[BaseModel], ...]:
+    """In the order of the documents. Raises PluginError."""
+    of_plugins = (section for plugin in load_plugins() for section in plugin.settings)
+    return (Database, Queue, Models, *of_plugins, Limits, Upkeep, Log)
+
+
+@cache
+def all_settings() -> type[Settings]:
+    """The settings of the core and of all plugins. Raises PluginError."""
+    of_plugins = tuple(section for plugin in load_plugins() for section in plugin.settings)
+    for section in of_plugins:
+        if taken := section.model_fields.keys() & Settings.model_fields.keys():
+            raise PluginError(f"A plugin brings the setting {min(taken)}, which memoryd has: uninstall it.")
+    bases: tuple[Any, ...] = (*of_plugins, Settings)
+    made: type[Settings] = create_model("Settings", __base__=bases)
+    return made
 
 
 def load_settings(**overrides: object) -> Settings:
@@ -108,7 +115,7 @@ def load_settings(**overrides: object) -> Settings:
         if (fault := astray(variables_of_file())) is not None:
             raise SettingsError(fault)
         given = {k: v for k, v in overrides.items() if v is not None}
-        return Settings(**{"_env_file": file, **_secret_files(), **given})  # type: ignore[arg-type]
+        return all_settings()(**{"_env_file": file, **_secret_files(), **given})  # type: ignore[arg-type]
     except ValidationError as error:
         raise SettingsError("\n".join(_sentence(dict(e)) for e in error.errors())) from None
     except (OSError, UnicodeDecodeError) as error:
@@ -130,7 +137,7 @@ def _secret_files() -> dict[str, str]:
 
 def unknown_settings() -> dict[str, str | None]:
     """Variables named like settings that are none, most likely misspelt; each with the setting of the nearest name."""
-    known = {PREFIX + name.upper() for name in Settings.model_fields}
+    known = {PREFIX + name.upper() for name in all_settings().model_fields}
     known |= {f"{PREFIX}{name}_FILE" for name in OF_FILES}
     unknown = sorted(
         name
@@ -145,11 +152,11 @@ def unknown_settings() -> dict[str, str | None]:
 def outdated_settings() -> dict[str, str]:
     """Variables with a value that was allowed once, each with what to do."""
     given = {name.upper(): value for name, value in (variables_of_file() | dict(os.environ)).items()}
-    if (given.get("MEMORYD_FACTS") or "").strip().lower() != "rules":
-        return {}
+    outdated = (one for section in sections() for one in getattr(section, "outdated", {}).items())
     return {
-        "MEMORYD_FACTS": "facts by rules are gone: take the line out, and set MEMORYD_LANGUAGE_MODEL for facts by a model "
-        "(docs/facts.md)"
+        variable: hint
+        for variable, (value, hint) in outdated
+        if (given.get(variable) or "").strip().lower() == value
     }
 
 
@@ -173,19 +180,19 @@ def _sentence(error: dict[str, object]) -> str:
         if any(word in name.lower() for word in ("key", "url", "jwt", "token"))
         else repr(str(error.get("input"))[:200])
     )
-    field = Settings.model_fields.get(name)
+    field = all_settings().model_fields.get(name)
     about = f" {field.description}" if field is not None and field.description else ""
     return f"{variable} is {shown}; it must be {allowed_values(name) or error['msg']}.{about}"
 
 
 @cache
 def _schemas() -> dict[str, dict[str, Any]]:
-    schemas: dict[str, dict[str, Any]] = Settings.model_json_schema(by_alias=False)["properties"]
+    schemas: dict[str, dict[str, Any]] = all_settings().model_json_schema(by_alias=False)["properties"]
     return schemas
 
 
 def allowed_values(name: str) -> str | None:
-    """What the setting of this field name may be, in words; None where any text is allowed."""
+    """The allowed values of this field in words; None if any text is allowed."""
     schema = _schemas().get(name, {})
     schema = next((one for one in schema.get("anyOf", ()) if one["type"] != "null"), schema)
     if values := schema.get("enum"):

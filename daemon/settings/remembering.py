@@ -1,19 +1,15 @@
-"""What memoryd does with what it is told: models, documents, the replica, secrets, limits, expiry, dreams."""
+"""Settings of memory: models, limits, expiry, dreams."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
-from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, Field, SecretStr
+from pydantic import AfterValidator, AliasChoices, BaseModel, Field, SecretStr
 
 from daemon.settings.values import (
     A_CENTURY,
-    agent_name,
     http_url,
     known_languages,
-    not_by_rules,
-    secret_names,
 )
 
 
@@ -66,20 +62,6 @@ class Models(BaseModel):
         30.0, description="Time limit of one call to a provider."
     )
 
-    facts: Annotated[Literal["model", "off"] | None, BeforeValidator(not_by_rules)] = Field(
-        None,
-        description="model: the language model reads what users say and remembers facts of it. off: nothing is read in "
-        "messages, neither facts nor names. Empty: model where there is a MEMORYD_LANGUAGE_MODEL, else names alone. "
-        "docs/facts.md",
-    )
-
-    @property
-    def read_in_messages(self) -> Literal["model", "names", "off"]:
-        """What is read in messages: facts and names, names alone, or nothing."""
-        if self.facts == "off":
-            return "off"
-        return "names" if self.language_model is None else "model"
-
     @property
     def embedder_chosen(self) -> bool:
         """Whether somebody chose the embedder, and it is not only the default."""
@@ -89,56 +71,6 @@ class Models(BaseModel):
     def embedder_instructed(self) -> bool:
         """Whether somebody chose what stands before the texts."""
         return self.query_instruction is not None or self.document_instruction is not None
-
-
-class Documents(BaseModel):
-    heading: ClassVar = "Documents"
-
-    drop_folder: Path | None = Field(
-        None,
-        description="Drop folder: files that a person puts there become documents, and are moved to taken/ in it. A path, or "
-        "gdrive: and the id of a folder in Google Drive. Empty: none. docs/documents.md",
-    )
-    drop_keep_days: Annotated[float, Field(gt=0, le=36500)] | None = Field(
-        None,
-        description="Days after which a file in taken/ or rejected/ of the drop folder is deleted. Empty: never, since "
-        "what was dropped may be the only copy. Not in Google Drive.",
-    )
-
-
-class Replica(BaseModel):
-    heading: ClassVar = "Replica"
-
-    replica: Path | None = Field(
-        None,
-        description="Folder with the documents and what is remembered as files, which people read and change: a path, or "
-        "gdrive: and the id of a folder in Google Drive. Empty: none. docs/replica.md",
-    )
-    gdrive_key_file: Path | None = Field(
-        None,
-        description="Key (JSON) of the service account for the replica, or the drop folder, in Google Drive.",
-    )
-    gdrive_poll_seconds: Annotated[float, Field(ge=1, le=86_400)] = Field(
-        10.0, description="Pause between two questions to Google Drive for changes."
-    )
-    gdrive_url: Annotated[str, AfterValidator(http_url)] | None = Field(
-        None, description="Address of a server that speaks Drive v3. Empty: Google's own."
-    )
-
-
-class SecretFields(BaseModel):
-    heading: ClassVar = "Secret fields"
-
-    secret_fields: Annotated[str, AfterValidator(secret_names)] = Field(
-        "",
-        description="Names of metadata fields, separated by commas, whose values must be encrypted, as in "
-        "api_key,access_token. A row with another value is refused. Empty: none. docs/secrets.md",
-    )
-    secrets_key_file: Path | None = Field(
-        None,
-        description="File with the private keys that decrypt them, which nobody else may read. Only the commands of "
-        "memoryd secrets read it, never the daemon: keep it on another machine.",
-    )
 
 
 class Limits(BaseModel):
@@ -162,51 +94,14 @@ class Limits(BaseModel):
     )
 
 
-class Supabase(BaseModel):
-    heading: ClassVar = "Supabase"
-
-    app_agent_id: Annotated[str, AfterValidator(agent_name)] = Field(
-        "app", description="agent_id of users' memories that are stored without one. docs/supabase.md"
-    )
-    metadata_schemas: Literal["off", "warn", "refuse"] = Field(
-        "warn",
-        description="What happens to a memory whose metadata are not as those of its memory_type. docs/supabase.md",
-    )
-    broadcast: Literal["private", "public", "off"] = Field(
-        "private",
-        description="Who may hear memory_updated on Supabase's topic agent-memory: signed-in users, everybody, or nobody. "
-        "docs/supabase.md",
-    )
-    admin_roles: str = Field(
-        "",
-        description="Roles of the database that are granted memoryd_admin, separated by commas: support, who reads every row "
-        "on record. docs/supabase.md",
-    )
-    erase_with_account: bool = Field(
-        True, description="Whether the memory of an account that is deleted from auth.users is erased."
-    )
-
-
-class Backups(BaseModel):
-    heading: ClassVar = "Backups"
-
-    backup_dir: Path | None = Field(
-        None,
-        description="Folder where the daemon writes a backup of the database at times. Empty: none. docs/backup.md",
-    )
-    backup_hours: Annotated[float, Field(gt=0, le=8760)] = Field(
-        24.0, description="How old the newest backup is when the next one is made."
-    )
-    backups_kept: Annotated[int, Field(ge=1, le=10_000)] = Field(
-        7, description="How many backups the folder keeps. Older ones are deleted."
-    )
-
-
 class Upkeep(BaseModel):
     heading: ClassVar = "Dreams, clean-up and audit trail"
 
     dream_idle_hours: Annotated[float, Field(gt=0, le=A_CENTURY)] = Field(
         6.0, description="Hours in which nobody asked or wrote anything before a dream begins. docs/dreams.md"
+    )
+    command_timeout_hours: Annotated[float, Field(gt=0, le=A_CENTURY)] = Field(
+        24.0, description="A command that runs for longer than this has failed."
     )
     query_log_days: Annotated[float, Field(gt=0, le=36_500)] = Field(
         30.0, description="How long rows of memory_queries and memory_requests are kept."

@@ -1,4 +1,4 @@
-"""What the values of settings may be, where a type alone does not say it."""
+"""Checks of settings that a type alone does not express."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from ipaddress import ip_address
 
 from pydantic_core import PydanticCustomError
 
-FIELD = re.compile(r"[a-z][a-z0-9_-]{0,62}")
-"""The name of a secret field."""
 URL = re.compile(
     r"https?://(?:[^\s/?#@\[\]]*@)?(?:\[[0-9a-f:.%]+\]|[^\s/?#@:\[\]]+)(?::([0-9]{0,5}))?(?:[/?][^\s#]*)?",
     re.IGNORECASE,
 )
+FOLDER_OF_DATABASE = "folder of a database"
+"""Marks a setting for a folder: each of several databases has one of its name in it."""
 A_CENTURY = 876_000
 """In hours. Longer times would not fit into Postgres' timestamps."""
 
@@ -24,52 +24,12 @@ LANGUAGES = (
 )  # fmt: skip
 """Those that Postgres can stem (Estonian from 18 on). 'simple' is every other one: its words are not stemmed."""
 
-LEDGERS = ("rfc3161", "ipfs", "evm")
-GONE_LEDGERS = {"witness": "memoryd asks no witnesses any more; time stamps (rfc3161) stand in their place"}
-"""Those of earlier versions: what they kept stays listed, and they are left out with this reason."""
-
-OWN_FIELDS = frozenset(
-    (
-        "about", "anchor_id", "authors", "category", "cc", "cid", "columns", "confidence", "count", "date", "encoding",
-        "encrypted", "exit_code", "from", "front_matter", "last_said", "ledger", "message_ids", "model", "project", "reference",
-        "rows", "rule", "session_id", "sheets", "slot", "speaker", "title", "to", "value",
-    )
-)  # fmt: skip
-"""Fields of metadata that memoryd itself writes: they cannot be secret."""
-
 
 def known_languages(text: str) -> str:
     """Passes names of languages, separated by commas."""
     unknown = [name for name in split_list(text) if name not in LANGUAGES]
     if unknown:
         raise PydanticCustomError("languages", f"names separated by commas, of these: {', '.join(LANGUAGES)}")
-    return text
-
-
-def not_by_rules(text: object) -> object:
-    """Passes what MEMORYD_FACTS may be. 'rules' was allowed once, and is as if nothing was said: see outdated_settings()."""
-    return None if isinstance(text, str) and text.strip().lower() == "rules" else text
-
-
-def known_ledgers(text: str) -> str:
-    """Passes names of ledgers, separated by commas."""
-    if any(name not in LEDGERS and name not in GONE_LEDGERS for name in split_list(text)):
-        raise PydanticCustomError("ledgers", f"names separated by commas, of these: {', '.join(LEDGERS)}")
-    return text
-
-
-def secret_names(text: str) -> str:
-    """Passes names of fields of metadata, separated by commas."""
-    for name in split_list(text):
-        if not FIELD.fullmatch(name):
-            raise PydanticCustomError(
-                "secret_fields",
-                "names separated by commas, of letters a to z, digits, _ and -, beginning with a letter",
-            )
-        if name in OWN_FIELDS:
-            raise PydanticCustomError(
-                "secret_fields", "names of your own: memoryd itself writes and reads that field"
-            )
     return text
 
 
@@ -96,13 +56,6 @@ def http_address(text: str) -> str:
         "http_address",
         "a port of 127.0.0.1, such as 9470, or an IP address and a port, such as 0.0.0.0:9470 or [::1]:9470",
     )
-
-
-def agent_name(text: str) -> str:
-    """Passes the name of an agent."""
-    if not 1 <= len(text) <= 200 or not text.isprintable() or not text.strip() or text == "_shared":
-        raise PydanticCustomError("agent", "the name of an agent, of 1 to 200 characters, and not _shared")
-    return text
 
 
 def split_list(text: str) -> list[str]:

@@ -17,11 +17,11 @@ from uuid import UUID, uuid4
 from structlog.typing import FilteringBoundLogger
 
 from handlers.dream import lease, writer
-from handlers.dream.lease import MIN_MEMORIES, When
+from handlers.dream.lease import MIN_MEMORIES, DreamTimes
 from handlers.dream.model import Cause, Wording
 from handlers.dream.reader import read_known, read_memories, read_stale
 from handlers.dream.report import DreamReport, Start
-from handlers.dream.writer import Drawn
+from handlers.dream.writer import NewInsight
 from handlers.shared.embedding import Embedding, calibration_of
 from handlers.shared.ports import Store
 from handlers.shared.thinking import Thinker
@@ -57,7 +57,9 @@ class Dreamer:
         self._embedding = embedding
         self.thinker = thinker
         self._log = logger
-        self._when = When(idle_hours * 3600, every_hours * 3600, WINDOW_HOURS * 3600, overdue_hours * 3600)
+        self._when = DreamTimes(
+            idle_hours * 3600, every_hours * 3600, WINDOW_HOURS * 3600, overdue_hours * 3600
+        )
 
     async def due(self) -> bool:
         """Whether the fleet is idle or a dream overdue, and there is something to dream about."""
@@ -164,7 +166,7 @@ class _Chunk:
         self._known = known
         self._wording = wording
         self._read_at = read_at
-        self._drawn: list[Drawn] = []
+        self._drawn: list[NewInsight] = []
         self._causes: list[Cause] = []
         self._confirmed: list[UUID] = []
 
@@ -186,7 +188,7 @@ class _Chunk:
         for n, insight in enumerate(worded.insights):
             if n > 0 or insight_id is None:
                 insight_id = self._known.find(insight) or uuid4()
-            self._drawn.append(Drawn(insight_id, insight, worded.by, sources_hash))
+            self._drawn.append(NewInsight(insight_id, insight, worded.by, sources_hash))
         self._causes += worded.causes
         return True
 
@@ -210,7 +212,7 @@ class _Chunk:
 
 
 def _hash(found: Cluster) -> bytes:
-    """Of the memories of a cluster, and of what they say."""
+    """A hash of the memories of a cluster and of their texts."""
     digest = sha256()
     for memory in found.memories:
         digest.update(memory.id.bytes + sha256(f"{memory.kind} {memory.content}".encode()).digest())

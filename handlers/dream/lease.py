@@ -120,7 +120,7 @@ where id = $1 and status = 'running'
 
 
 @dataclass(frozen=True, slots=True)
-class When:
+class DreamTimes:
     """When a dream is due: the fleet is quiet for so long and the last dream so long ago, or the last dream is overdue; and in
     the window are memories."""
 
@@ -131,7 +131,7 @@ class When:
 
     @property
     def arguments(self) -> tuple[float, float, float, int, float]:
-        """Of the statements that ask whether a dream is due."""
+        """The arguments of the statements that decide whether a dream is due."""
         return (
             self.idle_seconds,
             self.every_seconds,
@@ -141,7 +141,7 @@ class When:
         )
 
 
-async def is_due(store: Store, when: When) -> bool:
+async def is_due(store: Store, when: DreamTimes) -> bool:
     """Whether a dream is due, and there is something to dream about."""
     return bool(await store.fetchval(DUE, *when.arguments))
 
@@ -155,7 +155,7 @@ async def end_dead(store: Store) -> bool:
         return bool(await connection.fetch(f"{END_DEAD} returning id"))
 
 
-async def begin(store: Store, start: Start, when: When) -> UUID | None:
+async def begin(store: Store, start: Start, when: DreamTimes) -> UUID | None:
     """The id of a dream that is ours now; None when another dream is running, or an idle one is not due."""
     async with store.transaction() as connection:
         await connection.execute(LOCK)

@@ -11,12 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
+from handlers.dream.prompt import MAX_MEMORIES, insight_prompt
 from handlers.shared.thinking import Silent, Thinker
 from memory.clustering import Cluster
 from memory.insights import Insight
-
-MAX_MEMORIES = 30
-"""Memories of one cluster that a language model is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +27,7 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
-class Worded:
+class ClusterInsights:
     """The insights of one cluster, and causes among its memories. `by`: the model that wrote them; None: a rule."""
 
     insights: Sequence[Insight]
@@ -49,20 +47,20 @@ class Wording:
         """The model that writes; None: rules do."""
         return None if self.thinker is None else self.thinker.name
 
-    async def word(self, cluster: Cluster, draft: Insight) -> Worded:
+    async def word(self, cluster: Cluster, draft: Insight) -> ClusterInsights:
         """The model's words for the rule's insight, and its recommendation, if it has one."""
         if self.thinker is None:
-            return Worded([draft])
+            return ClusterInsights([draft])
         shown = cluster.memories[-MAX_MEMORIES:]
         try:
-            written = await self.thinker.insight([m.content for m in shown], draft.text)
+            written = await self.thinker.ask(insight_prompt([m.content for m in shown], draft.text))
         except Silent as silent:
             self.by_rule[silent.reason] += 1
-            return Worded([draft])
+            return ClusterInsights([draft])
         insights = [replace(draft, text=written.text)]
         if written.recommendation:
             insights.append(replace(draft, category="recommendation", text=written.recommendation))
         causes = [
             Cause(shown[effect].id, shown[cause].id, strength) for cause, effect, strength in written.causal
         ]
-        return Worded(insights, causes, self.thinker.name)
+        return ClusterInsights(insights, causes, self.thinker.name)

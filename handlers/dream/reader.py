@@ -1,4 +1,4 @@
-"""What a dream reads: the memories of its window in pages, and the insights of the last month.
+"""Reads for a dream: the memories of its window in pages, and the insights of the last month.
 
 Promise: nothing of a user who has turned memory off, and nothing that has expired.
 """
@@ -56,8 +56,8 @@ limit $1
 
 
 @dataclass(frozen=True, slots=True)
-class Stale:
-    """An insight that must be drawn again, and what is left of the memories that it was drawn from.
+class StaleInsight:
+    """An insight that must be drawn again, and the remaining memories that it was drawn from.
 
     None for a recommendation: a model writes it beside an insight, when that is drawn.
     """
@@ -105,12 +105,12 @@ async def read_known(reader: Reader) -> KnownInsights:
     )
 
 
-async def read_stale(reader: Reader, limit: int) -> list[Stale]:
+async def read_stale(reader: Reader, limit: int) -> list[StaleInsight]:
     """Insights to draw again, the oldest first. Of their memories only those of the insight's own user count."""
     rows = await reader.fetch(READ_STALE, limit)
     sources = list({source for r in rows for source in r["source_memories"]})
     memories = {r["id"]: _dreamable(r) for r in await reader.fetch(READ_SOURCES, sources)} if sources else {}
-    found: list[Stale] = []
+    found: list[StaleInsight] = []
     for row in rows:
         left = [
             memories[one]
@@ -120,7 +120,7 @@ async def read_stale(reader: Reader, limit: int) -> list[Stale]:
         left.sort(key=lambda memory: (memory.created_at, memory.id.int))
         redrawable = left and row["category"] != "recommendation"
         found.append(
-            Stale(row["id"], Cluster(row["user_id"], tuple(left), frozenset()) if redrawable else None)
+            StaleInsight(row["id"], Cluster(row["user_id"], tuple(left), frozenset()) if redrawable else None)
         )
     return found
 

@@ -1,4 +1,4 @@
-"""What a dream is begun by, and what it saw and wrote."""
+"""The cause of a dream, and its figures."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Literal
 from uuid import UUID
 
 Start = Literal["idle", "manual"]
-"""Why a dream is begun. An idle one may turn out to be overdue: the fleet was never idle for so long."""
+"""Causes of a dream. An idle dream may turn out to be overdue: the fleet was never idle for that long."""
 
 
 @dataclass(frozen=True, slots=True)
 class DreamReport:
-    """What a dream saw and wrote."""
+    """The figures of a dream."""
 
     dream_id: UUID
     status: Literal["completed", "interrupted"]

@@ -1,4 +1,4 @@
-"""What a dream writes: insights with their embeddings, the causes that a model named, verdicts; and what it forgets.
+"""The writes of a dream: insights with their embeddings, causes that a model named, verdicts, and the rows that it forgets.
 
 Promise: the same cluster seen again updates its insight; the insights of a chunk and their causes are written together. Nothing
 that a person wrote into an insight is changed, and no insight that a person wrote into is deleted.
@@ -138,7 +138,7 @@ select count(*) from pruned
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class NewInsight:
     """An insight to write. `by`: the model that wrote it; None: a rule."""
 
     id: UUID
@@ -150,7 +150,7 @@ class Drawn:
 async def write_insights(
     store: Store,
     dream_id: UUID,
-    drawn: Sequence[Drawn],
+    drawn: Sequence[NewInsight],
     *,
     causes: Sequence[Cause],
     embeddings: Mapping[int, Vector],

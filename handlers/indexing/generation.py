@@ -35,21 +35,23 @@ class LeaseLost(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Filled:
-    """What a batch did. `last`: how far it read; None at the end."""
+class FillResult:
+    """The result of a batch. `last`: the last key that it read; None at the end."""
 
     last: Key | None
     written: int
 
 
-async def fill_batch(store: Store, embedding: Embedding, *, after: Key, maximum: int, token: int) -> Filled:
+async def fill_batch(
+    store: Store, embedding: Embedding, *, after: Key, maximum: int, token: int
+) -> FillResult:
     """Embeds and writes the next passages that lack an embedding, about `maximum`. Raises Unavailable or LeaseLost.
 
     A text that the embedder rejects is left out: it is found by its words.
     """
     rows = await store.fetch(LACKING, *after, maximum, MAX_CHARACTERS)
     if not rows:
-        return Filled(None, 0)
+        return FillResult(None, 0)
     last = rows[-1]
     found: list[tuple[Any, int, str]] = []
     cut_otherwise: list[Any] = []
@@ -82,7 +84,7 @@ async def fill_batch(store: Store, embedding: Embedding, *, after: Key, maximum:
             await connection.execute(
                 INDEX_AGAIN, source, [row["id"] for row in mine], [row["scope"] for row in mine]
             )
-    return Filled((last["scope"], last["id"], last["source"], max(last["passages"])), written)
+    return FillResult((last["scope"], last["id"], last["source"], max(last["passages"])), written)
 
 
 async def _embedded(embedding: Embedding, texts: Sequence[str]) -> dict[str, OneVector]:

@@ -1,4 +1,4 @@
-"""Indexing rows: the text of each in passages, their embeddings, and what is written into memoryd.entries."""
+"""Indexes rows: the passages of each text, their embeddings, and the entries in memoryd.entries."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class RowToIndex:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WriteResult:
     """Rows of which entries were written, and those that another transaction has locked."""
 
     rows: Sequence[tuple[UUID, int]]
@@ -75,7 +75,7 @@ async def write_rows(
     vectors: Mapping[str, OneVector | Vector],
     embedder: str | None,
     only: Collection[UUID] | None = None,
-) -> Written:
+) -> WriteResult:
     """Writes the entries of the rows `only` (None: all). A passage without a vector is found by its words.
 
     `embedder`: whose vectors these are. If the database is of another one by now, they are not written, and the rows are
@@ -86,7 +86,7 @@ async def write_rows(
     """
     mine = [r for r in rows if only is None or r.id in only]
     if not mine:
-        return Written([], [])
+        return WriteResult([], [])
     parts: list[Any] = [(r.id, passage, vectors.get(passage)) for r in mine for passage in r.passages]
     written = await connection.fetch(
         WRITE,
@@ -98,7 +98,7 @@ async def write_rows(
         [v if v is None or isinstance(v, Vector) else Vector(v) for _, _, v in parts],
         embedder,
     )
-    return Written(
+    return WriteResult(
         [(r["id"], r["scope"]) for r in written if not r["locked_elsewhere"]],
         [r["id"] for r in written if r["locked_elsewhere"]],
     )

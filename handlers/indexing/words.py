@@ -21,7 +21,7 @@ LEARN = "select memoryd.learn_words($1, $2, $3)"
 
 
 async def unknown_words(reader: Reader, texts: Iterable[str]) -> Sequence[str]:
-    """Those words of the texts that the lexicon does not have: mostly none."""
+    """The words of the texts that the lexicon lacks: mostly none."""
     words = {word for text in texts for word in WORD.findall(text.lower())}
     return [r[0] for r in await reader.fetch(UNKNOWN, sorted(words))] if words else []
 

@@ -43,7 +43,7 @@ where vector_dims(e.embedding) <> vector_dims(excluded.embedding)
 
 
 async def calibration_of(reader: Reader) -> Calibration:
-    """What a cosine of two embeddings that recall uses says."""
+    """The calibration of the embeddings that recall uses."""
     (found,) = await reader.fetch("select background, unit, spread from memoryd.calibration()")
     return Calibration(found["background"], found["unit"], found["spread"])
 
@@ -56,7 +56,7 @@ def embedding_of(memory: str) -> str:
 
 
 class Embedding:
-    """What the handlers use in place of an embedder."""
+    """Wraps an embedder for the handlers."""
 
     def __init__(self, embedder: Embedder, reader: Reader) -> None:
         self._embedder = embedder

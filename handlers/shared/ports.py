@@ -1,4 +1,4 @@
-"""What a handler is: the interface between the queue and what is done for an event.
+"""The interface between the queue and the handlers of events.
 
 A handler's work has two halves. `prepare` is the slow half: it reads, computes and calls providers, with no transaction open.
 It returns the commit half, which runs in the transaction that completes the jobs: it writes the effects of those jobs whose
@@ -58,7 +58,7 @@ be claimed only later, it returns in how many seconds.
 
 
 class Handler(Protocol):
-    """What happens on the events of one topic."""
+    """Handles the events of one topic."""
 
     async def prepare(self, jobs: Sequence[Job]) -> Commit:
         """The slow half, for a whole batch. An exception fails the batch, which is then split to find the job at fault."""

@@ -24,7 +24,7 @@ NEAR = "select memoryd.near_words($1, $2)"
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question ready to be asked: arguments of memoryd.search()."""
+    """The arguments of memoryd.search() for a question."""
 
     text: str
     embedding: Vector | None

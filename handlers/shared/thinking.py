@@ -1,29 +1,18 @@
 """Asking the language model: within a budget an hour, with one retry, and without ever being needed.
 
-Promise: `insight`, `situate` and `facts` answer, or raise `Silent`, upon which the caller keeps what its rule wrote. All
-daemons share one budget, which a restart does not renew: it is kept in memoryd.settings (model_calls). No transaction is
-open in a call.
+Promise: `ask` answers, or raises `Silent`, upon which the caller keeps what its rule wrote. All daemons share one budget,
+which a restart does not renew: it is kept in memoryd.settings (model_calls). No transaction is open in a call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeVar
+from typing import Literal
 
 from structlog.typing import FilteringBoundLogger
 
 from handlers.shared.ports import Reader
-from providers.ports import (
-    LanguageModel,
-    Operations,
-    Rejected,
-    Situations,
-    Stretch,
-    Unavailable,
-    Useless,
-    WrittenInsight,
-)
+from providers.ports import Answer, LanguageModel, Prompt, Rejected, Unavailable, Useless
 
 # A call is counted before it is made. No row: the budget is spent.
 TAKE = """
@@ -75,20 +64,10 @@ class Silent(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What the model may be asked in an hour, by all daemons together; None: no limit."""
+    """The limits of the model for an hour, for all daemons together; None: no limit."""
 
     calls: int | None
     tokens: int | None
-
-
-class _Costly(Protocol):
-    @property
-    def tokens(self) -> int:
-        """What the reply cost."""
-        ...
-
-
-Answer = TypeVar("Answer", bound=_Costly)
 
 
 class Thinker:
@@ -104,20 +83,8 @@ class Thinker:
         self._log = logger
         self._told_of: object = None
 
-    async def insight(self, memories: Sequence[str], draft: str) -> WrittenInsight:
-        """See `LanguageModel.insight`. Raises `Silent`."""
-        return await self._ask(lambda: self._model.insight(memories, draft))
-
-    async def situate(self, document: str, chunks: Sequence[str]) -> Situations:
-        """See `LanguageModel.situate`. Raises `Silent`."""
-        return await self._ask(lambda: self._model.situate(document, chunks))
-
-    async def facts(self, stretch: Stretch) -> Operations:
-        """See `LanguageModel.facts`. Raises `Silent`."""
-        return await self._ask(lambda: self._model.facts(stretch))
-
     async def rest(self) -> float:
-        """Seconds until it may be asked again; 0.0: now."""
+        """Seconds until the next call is allowed; 0.0: now."""
         if (wait := self._model.retry_in()) > 0:
             return wait
         [spent] = await self._store.fetch(SPENT) or [None]
@@ -129,11 +96,12 @@ class Thinker:
             return 0.0
         return max(1.0, float(spent["again_in"]))
 
-    async def _ask(self, ask: Callable[[], Awaitable[Answer]]) -> Answer:
+    async def ask(self, prompt: Prompt[Answer]) -> Answer:
+        """The answer, see `LanguageModel.ask`. Raises `Silent`."""
         for _ in range(TRIES):
             hour = await self._take()
             try:
-                answer = await ask()
+                answer, tokens = await self._model.ask(prompt)
             except Unavailable as error:
                 if not error.asked:
                     await self._store.execute(UNCOUNT, hour)
@@ -143,7 +111,7 @@ class Thinker:
                 continue
             except Rejected:
                 raise Silent("refused") from None
-            await self._store.execute(SPEND, hour, answer.tokens)
+            await self._store.execute(SPEND, hour, tokens)
             return answer
         raise Silent("useless reply")
 

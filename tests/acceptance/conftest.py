@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
-from daemon.embedded.server import EmbeddedPostgres
+from plugins.embedded.server import EmbeddedPostgres
 from tests.support.access.acting import ANN, BOB
 from tests.support.access.users import whole_user
 from tests.support.database.schemas import connected

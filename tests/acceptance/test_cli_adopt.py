@@ -12,9 +12,9 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
-from daemon.adopt.adoption import Adoption
 from daemon.db import migrator
 from daemon.db.plan import MigrationError
+from plugins.move_in.adopt.adoption import Adoption
 from tests.support.database.owners import as_role
 from tests.support.database.schemas import EMBEDDER, connected
 from tests.support.database.servers import Server

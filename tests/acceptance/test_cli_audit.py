@@ -37,7 +37,7 @@ async def found(memoryd: Commands, *options: str) -> dict[str, Any]:
 async def test_nothing_is_wrong_with_an_empty_database(memoryd: Commands) -> None:
     done = await memoryd("audit")
     assert (done.code, done.err) == (0, "")
-    assert "Looked at 0 memories" in done.out
+    assert "Examined 0 current memories" in done.out
 
 
 async def test_a_dry_run_says_what_a_repair_does_and_changes_nothing(
@@ -226,7 +226,7 @@ async def test_what_is_not_there_has_no_lineage(memoryd: Commands) -> None:
     done = await memoryd("audit", "derived", "memory", str(UUID(int=1)))
     assert (done.code, done.sentences) == (
         1,
-        [f"There is no memory {UUID(int=1)}, and nothing that came from it."],
+        [f"There is no memory {UUID(int=1)}, and nothing was derived from it."],
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import os
 import resource
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -14,7 +15,7 @@ import asyncpg
 import psutil
 import pytest
 
-from daemon.embedded.server import EmbeddedPostgres
+from plugins.embedded.server import EmbeddedPostgres
 from tests.support.access.acting import ANN, BOB, acting_as
 from tests.support.access.users import kept_of
 from tests.support.content.finished import all_done
@@ -307,6 +308,14 @@ async def test_a_part_that_another_process_writes_is_left_alone(
     assert (done.code, "cannot be written" in done.err) == (1, True), done.err
     assert other.read_text() == "somebody's"
     part.unlink()
+    # Nor is what other programs use: as root, a backup to /dev/null would be the end of it.
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "leads to the pipe").symlink_to("pipe")
+    for name in ("pipe", "leads to the pipe"):
+        done = await memoryd("backup", str(tmp_path / name))
+        assert (done.code, "not a regular file" in done.err) == (1, True), done.err
+    assert (tmp_path / "pipe").is_fifo()
+    assert (tmp_path / "leads to the pipe").is_fifo()
     part.write_text("of a backup that was killed")
     part.chmod(0o644)
     with part.open() as writing:
@@ -325,6 +334,14 @@ async def test_a_daemon_keeps_the_newest_backups(daemons: Daemons, tmp_path: Pat
     for name in ("20200101T000000Z.backup", "20200102T000000Z.backup", "20200103T000000Z.backup.part"):
         (folder / f"memoryd-{name}").write_bytes(b"old")
     (folder / "notes.txt").write_text("mine")
+    # Of another account's making: names of the future would count as the newest, for ever.
+    (folder / "memoryd-20990101T000000Z.backup").write_bytes(b"planted")
+    (folder / "memoryd-20990102T000000Z.backup").write_bytes(b"planted")
+    (folder / "memoryd-20209999T999999Z.backup").write_bytes(b"planted")
+    (folder / "memoryd-20200104T000000Z.backup").mkdir()
+    (folder / "memoryd-20200104T000000Z.backup.part").mkdir()
+    (folder / "memoryd-20200105T000000Z.backup.part").symlink_to("notes.txt")
+    os.mkfifo(folder / "memoryd-20200106T000000Z.backup.part")
     # A tick of an hour comes on the hour; one of seconds comes at once, and finds the newest too old.
     daemon = await daemons.start(backup_dir=folder, backup_hours=0.0002, backups_kept=2)
     written = await daemon.event("backup_written")
@@ -333,7 +350,14 @@ async def test_a_daemon_keeps_the_newest_backups(daemons: Daemons, tmp_path: Pat
     names = names_in(folder)
     assert written["file"] in names
     assert "memoryd-20200101T000000Z.backup" not in names
-    assert [name[-7:] for name in names] == [".backup", ".backup", "tes.txt"]
+    real = [
+        n
+        for n in names
+        if n.endswith(".backup") and (folder / n).is_file() and (folder / n).read_bytes() != b"planted"
+    ]
+    assert len(real) == 2
+    assert "memoryd-20200103T000000Z.backup.part" not in names
+    assert (folder / "notes.txt").read_text() == "mine"
 
 
 async def test_a_daemon_says_why_there_is_no_backup(daemons: Daemons, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import asyncpg
 import psutil
 import pytest
 
-from daemon.embedded.server import EmbeddedPostgres
+from plugins.embedded.server import EmbeddedPostgres
 from tests.support.folders import server_folder
 from tests.support.processes.commands import Commands
 from tests.support.processes.daemons import DaemonProcess

@@ -18,9 +18,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from daemon.cli.app import COMMANDS as PANELS
-from daemon.cli.app import REMOVED, app
+from daemon.cli.app import PANELS, REMOVED, app
 from daemon.ids import id_of
+from daemon.plugins import PANEL
 from tests.support.processes.commands import Commands
 
 COMMANDS = {
@@ -77,7 +77,7 @@ async def test_the_help_groups_commands_by_who_needs_them(tmp_path: Path) -> Non
     listed = [line.split()[1] for line in shown.out.splitlines() if re.match(r"│ [a-z]", line)]
     assert [line.split("─")[1].strip() for line in shown.out.splitlines() if line.startswith("╭")] == [
         "Options",
-        *PANELS,
+        *(panel for panel in PANELS if panel != PANEL),
     ]
     assert sorted(listed) == sorted(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
 

@@ -14,9 +14,9 @@ import asyncpg
 import psutil
 import pytest
 
-from daemon.elsewhere import reading
-from daemon.elsewhere.items import System
-from daemon.elsewhere.records import ExportError
+from plugins.move_in.importers import reading
+from plugins.move_in.importers.items import System
+from plugins.move_in.importers.records import ExportError
 from tests.support.processes.commands import Commands
 
 COLUMNS = "created_at_epoch integer, project text, memory_session_id text"
@@ -95,7 +95,7 @@ async def taken(system: System, source: Path) -> list[str]:
     ids=["view", "computed column", "virtual table"],
 )
 async def test_of_sqlite_only_tables_are_read(make: Callable[[Path], Path], tmp_path: Path) -> None:
-    assert sorted(await taken(System.CLAUDE_MEM, make(tmp_path / "a.db"))) == ["LeftOut", "Message"]
+    assert sorted(await taken(System.CLAUDE_MEM, make(tmp_path / "a.db"))) == ["Message", "Omission"]
 
 
 async def test_an_sqlite_file_that_is_cut_off_is_no_empty_one(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ async def _halted_child_of(pid: int) -> psutil.Process:
     """The one that reads, stopped, so that it answers nothing any more."""
     while True:
         for child in psutil.Process(pid).children():
-            if "daemon.elsewhere.child" in child.cmdline():
+            if "plugins.move_in.importers.child" in child.cmdline():
                 child.suspend()
                 return child
         await asyncio.sleep(0.02)

@@ -7,7 +7,7 @@ from typing import Any
 
 import asyncpg
 
-from daemon.trail.keys import make_key
+from plugins.trail.keys import make_key
 from tests.support.processes.commands import Commands
 from tests.support.processes.daemons import Daemons
 from tests.support.services.ipfs_server import IpfsServer
@@ -60,7 +60,7 @@ async def test_an_incident_is_kept_by_a_ledger_and_missed_when_it_has_lost_it(
 async def test_a_wrong_setting_stops_the_start_and_the_doctor_says_what_is_missing(memoryd: Commands) -> None:
     wrong: dict[str, Any] = {"ledgers": "ipfs", "ipfs_url": "SECRET"}
     refused = await memoryd("run", **wrong)
-    says = "MEMORYD_IPFS_URL is no address: it must begin with http:// or https://"
+    says = "MEMORYD_IPFS_URL is not an address: it must begin with http:// or https://"
     assert (refused.code, refused.sentences[-1]) == (1, says)
     assert "SECRET" not in refused.err
     for given, verdict, found in (

@@ -10,7 +10,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from providers.secret_keys import MAX_BYTES, SecretKeys, add_key, read_keys
+from plugins.secrets.keys import MAX_BYTES, SecretKeys, add_key, read_keys
 from tests.support.access.acting import ANN, BOB
 from tests.support.processes.commands import Commands
 from tests.support.processes.daemons import Daemons

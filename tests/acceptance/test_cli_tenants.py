@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from daemon.db.migration_files import load_files
-from daemon.tenants.add import MARK
-from daemon.tenants.look import AT_ONCE
+from plugins.tenants.add import MARK
+from plugins.tenants.look import AT_ONCE
 from tests.support.database.many import served
 from tests.support.database.schemas import connected
 from tests.support.processes.commands import Commands
@@ -135,7 +135,7 @@ async def test_a_database_that_a_killed_add_left_is_taken_and_another_one_is_not
     await tenants.add("left")
     before = tenants.file.read_text()
     done = await tenants("add", tenants.name("other"))
-    assert (done.code, "is there already" in done.err) == (1, True), done.err
+    assert (done.code, "exists already" in done.err) == (1, True), done.err
     assert tenants.file.read_text() == before
     async with connected(named(first, tenants.name("other"))) as opened:
         assert await opened.fetchval("select to_regnamespace('memoryd') is null")

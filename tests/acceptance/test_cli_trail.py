@@ -28,7 +28,7 @@ async def test_from_a_captured_outcome_to_a_proof_verified_without_a_database(
     made = await memoryd("anchors", "new-key", str(key))
     assert made.code == 0
     assert key.stat().st_mode & 0o777 == 0o600
-    assert (await memoryd("anchors", "new-key", str(key))).sentences[0].startswith(f"{key} is there already.")
+    assert (await memoryd("anchors", "new-key", str(key))).sentences[0].startswith(f"{key} exists already.")
     daemon = await daemons.start(trail_key=f"file:{key}", trail_checkpoint_minutes=1 / 60)
     await connection.execute(OUTCOMES)
     await until(connection, SIGNED, 2)
@@ -125,7 +125,7 @@ async def test_a_key_that_others_can_read_is_refused_and_the_doctor_says_what_is
     assert f"The key {key} can be read by other accounts. Run: chmod 600 {key}" in refused.sentences[-1]
     (tmp_path / "bad").write_text("-----BEGIN PRIVATE KEY-----\nnonsense")
     (tmp_path / "bad").chmod(0o600)
-    for file, says in (("bad", "is no private key"), ("none", "cannot be read")):
+    for file, says in (("bad", "is not a private key"), ("none", "cannot be read")):
         found = (await memoryd("doctor", "--json", trail_key=f"file:{tmp_path / file}")).json
         [trail] = [one for one in found if one["name"] == "trail"]
         assert (trail["verdict"], says in trail["found"]) == ("problem", True)

@@ -18,8 +18,8 @@ from typer.main import get_command
 
 from daemon.cli.app import REMOVED, app
 from daemon.db.migrator import migrate
-from daemon.settings import PREFIX, Settings
-from daemon.settings.values import LEDGERS
+from daemon.settings import PREFIX, all_settings
+from plugins.trail.settings import LEDGERS
 from tests.support.processes.commands import Commands
 from tests.support.processes.daemons import DaemonProcess
 from tests.support.repository import ROOT
@@ -72,8 +72,8 @@ async def test_the_examples_of_the_other_documents_run_as_written(connection: as
     examples = {
         d.name: sql_blocks(str(d.relative_to(ROOT)))
         for d in (ROOT / "docs").rglob("*.md")
-        # Those about other designs have tests/acceptance/test_design_pages.py.
-        if d.name != "operations.md" and d.parent.name != "from"
+        # Those about other designs have tests/acceptance/test_design_pages.py, those of adding.md test_added_source.py.
+        if d.name not in {"adding.md", "operations.md"} and d.parent.name != "from"
     }
     assert any(examples.values())
     # Undone at the end: a login that an example makes belongs to the whole server.
@@ -185,7 +185,13 @@ def places_of(document: Path) -> set[str]:
 
 def test_links_of_the_documents_lead_to_existing_files() -> None:
     followed = 0
-    for document in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
+    pages = [
+        *ROOT.glob("*.md"),
+        *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / "clients").glob("*/README.md"),
+        ROOT / "examples/README.md",
+    ]
+    for document in pages:
         for link, place in re.findall(r"\]\(([^)#:]*)(#[^)]+)?\)", document.read_text("utf-8")):
             followed += 1
             target = document.parent / link if link else document
@@ -195,10 +201,21 @@ def test_links_of_the_documents_lead_to_existing_files() -> None:
     assert followed > 10
 
 
+def test_names_that_the_page_of_the_architecture_looks_up_stand_in_their_files() -> None:
+    page = ROOT / "docs/architecture.md"
+    rows = re.findall(r"^\|.*\| `(.+)` \| \[.*\]\((.+)\) \|$", page.read_text("utf-8"), re.MULTILINE)
+    assert len(rows) > 10
+    assert [
+        name
+        for name, file in rows
+        if not re.search(rf"\b{re.escape(name)}\b", (page.parent / file).read_text("utf-8"))
+    ] == []
+
+
 def logged_events() -> dict[str, str]:
     """Every event that the program logs, with a place where it does."""
     found: dict[str, str] = {}
-    for package in ("daemon", "handlers", "memory", "providers"):
+    for package in ("daemon", "handlers", "memory", "plugins", "providers"):
         for path in (ROOT / package).rglob("*.py"):
             for call in ast.walk(ast.parse(path.read_text("utf-8"))):
                 if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.args):
@@ -229,12 +246,12 @@ def test_log_events_and_their_descriptions_correspond() -> None:
 
 
 def test_every_setting_is_described() -> None:
-    settings = sorted(PREFIX + name.upper() for name in Settings.model_fields)
+    settings = sorted(PREFIX + name.upper() for name in all_settings().model_fields)
     rows = re.findall(r"^\| `(MEMORYD_\w+)`", (ROOT / "docs/settings.md").read_text("utf-8"), re.MULTILINE)
     assert sorted(set(rows)) == settings
     lines = re.findall(r"^# (MEMORYD_\w+)=", (ROOT / ".env.example").read_text("utf-8"), re.MULTILINE)
     assert sorted(lines) == settings
-    assert all(field.description for field in Settings.model_fields.values())
+    assert all(field.description for field in all_settings().model_fields.values())
 
 
 NAMED = """
@@ -283,7 +300,7 @@ def names_of_ours(document: Path) -> Iterator[str]:
 async def test_what_the_pages_about_other_designs_name_exists(connection: asyncpg.Connection) -> None:
     """Each name is a table, a column, a function with these arguments, a setting, an event of the log, a command or a value."""
     ours = {row[0] for row in await connection.fetch(NAMED)} | NOT_OURS | set(logged_events()) | set(LEDGERS)
-    ours |= {PREFIX + name.upper() for name in Settings.model_fields}
+    ours |= {PREFIX + name.upper() for name in all_settings().model_fields}
     arguments: dict[str, set[str]] = {
         r["name"]: set(r["arguments"]) for r in await connection.fetch(ARGUMENTS)
     }

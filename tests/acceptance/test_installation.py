@@ -28,7 +28,6 @@ from tests.support.rows import remember
 from tests.support.waiting import IDLE, until
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-ROOMS = ("daemon/mcp", "daemon/metrics", "daemon/tracing", "providers/ledgers", "providers/parsing")
 KEY = "5" * 64
 
 
@@ -118,20 +117,18 @@ def test_no_package_of_an_extra_comes_without_it() -> None:
     assert (extras - {"memoryd"}) & brought_by(PROJECT["dependencies"]) == {"httpx2"}
 
 
-async def test_it_remembers_and_recalls_without_the_optional_rooms(
+async def test_the_core_remembers_and_recalls_without_any_plugin(
     installation: Installation, empty_url: str, tmp_path: Path
 ) -> None:
     bare = Installation(tmp_path / "memoryd", installation.packages)
-    rooms = {str(installation.memoryd / room) for room in ROOMS}
-    shutil.copytree(
-        installation.memoryd,
-        bare.memoryd,
-        ignore=lambda folder, names: [name for name in names if f"{folder}/{name}" in rooms],
-    )
+    shutil.copytree(installation.memoryd, bare.memoryd, ignore=shutil.ignore_patterns("plugins"))
     cwd = tmp_path / "empty"
     cwd.mkdir()
     code, said = await bare("--help", url=empty_url, cwd=cwd)
-    assert (code, "anchors" in said) == (0, True)
+    assert (code, "recall" in said, "anchors" in said) == (0, True, False)
+    code, said = await bare("run", url="", cwd=cwd)
+    assert code == 1
+    assert "needs a plugin that is not installed here" in said
     code, said = await bare("migrate", url=empty_url, cwd=cwd)
     assert code == 0, said
     daemon = DaemonProcess(await bare.start("run", url=empty_url, cwd=cwd))
@@ -139,7 +136,16 @@ async def test_it_remembers_and_recalls_without_the_optional_rooms(
         await daemon.event("daemon_started")
         async with connected(empty_url) as connection:
             await remember(connection, "the espresso machine is called Bertha")
+            await connection.execute(
+                "insert into agent_commands (agent_id, message) values ('alice', 'clean the espresso machine')"
+            )
+            await until(connection, "select count(*) = 1 from agent_commands where status = 'ready'")
+            claimed = await connection.fetchrow("select id, context from claim_command('alice')")
+            assert claimed is not None
+            await connection.fetchval("select complete_command($1, 'descaled it', 0)", claimed["id"])
             await until(connection, IDLE)
+            outcomes = await connection.fetch("select content from agent_memory where kind = 'outcome'")
+            assert "descaled it" in outcomes[0]["content"]
         code, said = await bare("recall", "the name of the espresso machine", url=empty_url, cwd=cwd)
         assert (code, "Bertha" in said) == (0, True)
     finally:

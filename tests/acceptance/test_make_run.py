@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.embedded.server import EmbeddedPostgres
+from plugins.embedded.server import EmbeddedPostgres
 from tests.support.folders import quiet_port
 from tests.support.processes.daemons import DaemonProcess
 from tests.support.repository import ROOT

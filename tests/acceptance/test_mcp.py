@@ -18,9 +18,9 @@ from memoryd_client import id_of
 
 from daemon.db.pool import Database
 from daemon.logs import get_logger
-from daemon.mcp.calls import Calls, Failed
-from daemon.mcp.identity import Identity, WrongLoginError, check_identity
-from daemon.mcp.tools import tools_of
+from plugins.mcp.calls import CallFailedError, Calls
+from plugins.mcp.identity import Identity, WrongLoginError, check_identity
+from plugins.mcp.tools import tools_of
 from tests.support.database.schemas import connected
 from tests.support.processes.commands import Commands
 from tests.support.rows import remember
@@ -218,7 +218,7 @@ async def test_a_call_ends_at_its_time_limit(db: asyncpg.Connection, url: str) -
         tool = tools_of(calls.identity)["remember"]
         async with db.transaction():
             await db.execute("lock table agent_memory in access exclusive mode")
-            with pytest.raises(Failed, match=r"did not answer within 0.1 seconds"):
+            with pytest.raises(CallFailedError, match=r"did not answer within 0.1 seconds"):
                 await calls.tool(tool, {"text": "too late"})
     finally:
         await database.close()

@@ -90,6 +90,9 @@ async def test_only_who_has_the_token_gets_in_and_only_from_this_machine(address
         '{"jsonrpc": "2.0", "id": 1, "method": "ping"',
         "[" * 100_000,
         "9" * 5000,
+        "[" + "{}," * 100_000 + "1]",
+        '{"jsonrpc": "2.0", "id": 1, "method": 5, "params": {"x": [' + "1," * 100_000 + "1]}}",
+        '{"jsonrpc": "2.0", "id": 1}',
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])

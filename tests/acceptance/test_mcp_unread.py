@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from tests.support.processes.forks import Process
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 SECONDS = 60.0
+ODD_IDS: list[object] = [math.nan, -math.inf, 1.5, True, None, [1], {}]
 """A limit for an answer that never comes."""
 
 
@@ -87,6 +89,9 @@ async def test_a_line_that_cannot_be_read_is_answered_and_the_next_call_works(sp
         (call(10) | {"jsonrpc": "1.0"}, 10, -32600, "no message of JSON-RPC"),
         ({"id": 4, "result": 1}, None, -32600, "no message of JSON-RPC"),
         (b'{"id": ' + b"9" * 10_000 + b', "method": "\\ud83d"}', None, -32700, "out of range"),
+        # The SDK takes what has no usable id for a notification, and would answer nothing.
+        *((call(odd), None, -32600, "needs an id") for odd in ODD_IDS),
+        (b'{"jsonrpc": "2.0", "id": 1, "id": NaN, "method": "ping"}', None, -32600, "needs an id"),
     ]
     for line, number, code, says in cases:
         told = await spoken.told(line)

@@ -64,10 +64,3 @@ def test_they_take_the_same_options(call: Callable[..., object], file: str, inte
     )
     assert found is not None
     assert options == set(re.findall(r"^  (\w+)\?:", found[1], re.MULTILINE))
-
-
-def test_the_five_lines_are_those_of_the_chatbot_s_document() -> None:
-    written = (ROOT / "clients/typescript/README.md").read_text("utf-8")
-    lines = re.search(r"in five lines\n.*?(```ts\n.*?```)", written, re.DOTALL)
-    assert lines is not None
-    assert lines[1] in (ROOT / "docs/chatbot.md").read_text("utf-8")

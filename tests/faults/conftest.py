@@ -12,7 +12,7 @@ import asyncpg
 import pytest
 
 from daemon.db.migrator import migrate
-from daemon.embedded.server import EmbeddedPostgres
+from plugins.embedded.server import EmbeddedPostgres
 from tests.conftest import RUN, make_templates
 from tests.support.database.many import Many, many_databases
 from tests.support.database.owners import make_owner

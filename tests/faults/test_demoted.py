@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from daemon.db.standby import StandbyError
-from daemon.embedded.cluster import CLUSTER
-from daemon.embedded.server import EmbeddedPostgres
+from plugins.embedded.cluster import CLUSTER
+from plugins.embedded.server import EmbeddedPostgres
 from tests.faults.conftest import OwnPostgres
 from tests.support.database.many import Many, serve, served
 from tests.support.database.schemas import apply, connected

@@ -12,7 +12,7 @@ import pytest
 
 from daemon.db.pool import Database
 from handlers.dream.model import Cause
-from handlers.dream.writer import Drawn, write_insights
+from handlers.dream.writer import NewInsight, write_insights
 from handlers.lexicon import LexiconHandler
 from handlers.shared.ports import Job
 from memory.insights import Insight
@@ -153,7 +153,7 @@ async def test_a_dream_that_writes_causes_and_a_deletion_wait_for_each_other_in_
     dream = await connection.fetchval(
         "insert into dream_sessions (started_by, status) values ('idle', 'completed') returning id"
     )
-    drawn = Drawn(rows.insight, insight, None, b"")
+    drawn = NewInsight(rows.insight, insight, None, b"")
 
     async def write() -> None:
         causes = [Cause(rows.one, rows.other, 0.8)]

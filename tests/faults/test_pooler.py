@@ -97,6 +97,17 @@ async def test_everything_works_through_a_transaction_pooler(
         await daemons.kill_all()
 
 
+async def test_a_pooler_of_sessions_that_takes_no_settings_is_worked_with(
+    database_url: str, tmp_path: Path
+) -> None:
+    async with TransactionPooler(database_url, connections=4, session=True) as pooler:
+        assert not await hears_notifications(pooler.url)
+        done = await memoryd("recall", "--agent", "alice", "the valve", url=pooler.url, folder=tmp_path)
+        assert (done.code, done.out) == (0, "Nothing is remembered about this.\n"), done.err
+    async with TransactionPooler(database_url, connections=4, session=True, strict=False) as pooler:
+        assert await hears_notifications(pooler.url)
+
+
 async def test_pages_work_through_a_transaction_pooler(
     database_url: str, connection: asyncpg.Connection, tmp_path: Path
 ) -> None:

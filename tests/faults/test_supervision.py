@@ -12,8 +12,8 @@ import asyncpg
 import psutil
 import pytest
 
-from daemon.embedded.causes import EmbeddedPostgresError
-from daemon.embedded.server import EmbeddedPostgres
+from plugins.embedded.causes import EmbeddedPostgresError
+from plugins.embedded.server import EmbeddedPostgres
 from tests.support.content.index import INDEXED_MEMORIES
 from tests.support.processes.commands import Commands
 from tests.support.processes.daemons import DaemonProcess

@@ -12,9 +12,9 @@ import pytest
 
 from daemon.db.pool import Database
 from daemon.logs import get_logger
-from daemon.parts import build_dreamer
 from daemon.schedule import Schedule, Tick
 from daemon.settings import load_settings
+from daemon.thinking import build_dreamer
 from handlers.dream.dreamer import Dreamer
 from handlers.shared.embedding import Embedding
 from providers.local_embedder import LocalEmbedder

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from daemon.embedded.causes import EmbeddedPostgresError
-from daemon.embedded.server import EmbeddedPostgres
+from plugins.embedded.causes import EmbeddedPostgresError
+from plugins.embedded.server import EmbeddedPostgres
 from tests.support.folders import server_folder
 from tests.support.processes.commands import Commands
 
@@ -175,3 +175,28 @@ async def test_a_settings_file_of_another_user_is_not_read(tmp_path: Path, linke
     # The data folder is a database, too: where the environment names it, the file names no other.
     assert "mallory" not in (await memoryd("url")).out
     assert "mallory" in (await memoryd("url", data_dir="")).out
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+async def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path: Path, kind: str) -> None:
+    """A checkout may have a `.env` that leads to a device, another account a pipe in the place of a key or a backup."""
+    odd = tmp_path / "odd"
+    if kind == "pipe":
+        os.mkfifo(odd, 0o600)
+    else:
+        odd.symlink_to("/dev/zero")
+    checkout = tmp_path / "checkout"
+    checkout.mkdir()
+    (checkout / ".env").symlink_to(odd)
+    nowhere = "postgresql://127.0.0.1:1/none"
+    here = Commands(nowhere, tmp_path)
+    for ended in (
+        await here("restore", str(odd)),
+        await here("backup", "--verify", str(odd)),
+        await here("mcp", "--agent", "a", "--http", mcp_token=f"file:{odd}"),
+        await here("status", env_file=odd),
+        await Commands(None, tmp_path)("status", database_urls=odd),
+        await Commands(nowhere, checkout)("status"),
+    ):
+        assert ended.code in (1, 2)
+        assert "ot a regular file" in ended.err

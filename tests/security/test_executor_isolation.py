@@ -14,7 +14,7 @@ import asyncpg
 import psutil
 import pytest
 
-from daemon.embedded.server import EmbeddedPostgres
+from plugins.embedded.server import EmbeddedPostgres
 from tests.support.processes.commands import Commands
 from tests.support.processes.daemons import DaemonProcess, Daemons
 from tests.support.repository import ROOT
@@ -53,8 +53,8 @@ print("home", os.environ["HOME"], os.environ["USER"])
 # As a program of the same user would find it, whatever user that is; forgetting root makes a process unreadable of itself.
 SAME_USER = """
 import asyncio, ctypes, os, sys
-from daemon.executor.confinement import confine, seal
-from daemon.executor.program import Output, run_program
+from plugins.executor.confinement import confine, seal
+from plugins.executor.program import Output, run_program
 def run(user):
     confinement = confine(user=user, folder=None, also=frozenset(), environment={"PATH": os.environ["PATH"]}, forbidden={})
     output = Output(10_000)

@@ -7,7 +7,8 @@ import re
 import asyncpg
 import pytest
 
-from memory.text import NO_MARKER, one_line, unframed
+from memory.text import one_line
+from plugins.executor.unframed import NO_MARKER, unframed
 from tests.support.access.acting import ANN, acting_as
 from tests.support.content.context_block import BLOCK, FRAME
 from tests.support.processes.daemons import Daemons
@@ -72,7 +73,7 @@ DISGUISED = (
 PROSE = (
     "the c-o-n-t-e-x-t is spelt, --- and so on",
     "Vitamins A B C D E, --- in context",
-    "\U0001f1e9\U0001f1ea \U0001f1eb\U0001f1f7 caf\u00e9 -- see the context",
+    "\U0001f1e9\U0001f1ea \U0001f1eb\U0001f1f7 café -- see the context",
     "a > b || c, and the context of i++ / j",
     "| end | context | start of context |",
     "## The context of a command",

@@ -10,8 +10,8 @@ import asyncpg
 import pytest
 
 from daemon.db.migrator import migrate
-from daemon.embedded.server import EmbeddedPostgres
 from daemon.queue import queue
+from plugins.embedded.server import EmbeddedPostgres
 from tests.support.content.index import UNINDEXED
 from tests.support.content.sources import one_of_each
 from tests.support.database.schemas import EMBEDDER

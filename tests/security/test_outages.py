@@ -10,8 +10,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from daemon.db.pool import Database
-from daemon.parts import MAX_ATTEMPTS
 from daemon.queue.failures import BACKOFF_MAX_SECONDS, backoff
+from daemon.topics import MAX_ATTEMPTS
 from handlers.shared.ports import AnyConnection, Job
 from tests.support.processes.daemons import Daemons
 from tests.support.processes.workers import Doing, enqueue, worker_on, working

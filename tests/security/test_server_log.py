@@ -7,7 +7,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from daemon.embedded.server import LOG_BYTES, EmbeddedPostgres
+from plugins.embedded.server import LOG_BYTES, EmbeddedPostgres
 
 SECRET = "hiv-positive"
 

@@ -14,7 +14,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from daemon import asgi
-from daemon.web import forms
+from plugins.web import forms
 from tests.support.services import http
 
 HEAD = b"%s HTTP/1.1\r\nHost: localhost\r\n"

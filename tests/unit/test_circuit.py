@@ -8,19 +8,11 @@ from random import Random
 
 import numpy as np
 import pytest
+from pydantic import BaseModel
 from structlog.testing import capture_logs
 
 from providers.circuit import Circuit, CircuitEmbedder, CircuitLanguageModel
-from providers.ports import (
-    Instructions,
-    Operations,
-    Rejected,
-    Situations,
-    Stretch,
-    Unavailable,
-    Vectors,
-    WrittenInsight,
-)
+from providers.ports import Answer, Instructions, Prompt, Rejected, Unavailable, Vectors
 
 Change = tuple[str, str, float, str]
 
@@ -53,17 +45,9 @@ class Provider:
         await self._answer()
         return np.tile(np.array([1, 0], dtype=np.float32), (len(texts), 1))
 
-    async def insight(self, memories: Sequence[str], draft: str) -> WrittenInsight:
+    async def ask(self, prompt: Prompt[Answer]) -> tuple[Answer, int]:
         await self._answer()
-        return WrittenInsight(text=draft, recommendation=None, causal=())
-
-    async def situate(self, document: str, chunks: Sequence[str]) -> Situations:
-        await self._answer()
-        return Situations(tuple(document for _ in chunks))
-
-    async def facts(self, stretch: Stretch) -> Operations:
-        await self._answer()
-        return Operations(invalid=tuple(one.id for one in stretch.messages))
+        return prompt.read(prompt.data), 0
 
     async def close(self) -> None:
         self.closed = True
@@ -323,14 +307,15 @@ async def test_a_circuit_guards_a_language_model_too(
         provider.name, clock=clock, rng=Random(7), on_change=lambda *change: changes.append(change)
     )
     model = CircuitLanguageModel(provider, circuit)
+    prompt = Prompt("any", "Count.", "data", {"a": 1}, BaseModel, len)
     provider.fails()
     for _ in range(2):
         with pytest.raises(Unavailable):
-            await model.insight(["a"], "draft")
+            await model.ask(prompt)
     assert provider.calls == 1
 
     clock.now += model.retry_in()
-    assert (await model.insight(["a"], "draft")).text == "draft"
+    assert await model.ask(prompt) == (1, 0)
     assert [state for state, *_ in changes] == ["open", "closed"]
     await model.close()
     assert provider.closed

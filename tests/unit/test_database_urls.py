@@ -8,14 +8,14 @@ import pytest
 from typer.testing import CliRunner
 
 from daemon.cli.app import app
-from daemon.elsewhere.items import System
-from daemon.elsewhere.records import ExportError
-from daemon.elsewhere.sources import files_in
-from daemon.hooks import libpq
-from daemon.hooks.driver import Connection as Driver
 from daemon.settings import SettingsError, load_settings
 from daemon.settings.databases import address_of, parse_databases, readable
-from daemon.tenants.urls import TenantError, on_database
+from plugins.hooks import libpq
+from plugins.hooks.driver import Connection as Driver
+from plugins.move_in.importers.items import System
+from plugins.move_in.importers.records import ExportError
+from plugins.move_in.importers.sources import files_in
+from plugins.tenants.urls import TenantError, on_database
 
 GOOD = (
     "postgresql://u:p@db.example:5432/app", "postgres://db/app", "postgresql:///app?host=/run/pg&port=5433",
@@ -55,7 +55,7 @@ def test_nothing_of_a_wrong_url_is_shown(wrong: str, tmp_path: Path, monkeypatch
         lambda: on_database(url, "acme"), lambda: next(files_in(System.LETTA, url)), lambda: Driver(url),
         lambda: libpq.Connection(url, path=str(libpq.library("postgresql://localhost"))),
     ):  # fmt: skip
-        with pytest.raises((ValueError, TenantError, ExportError, libpq.Away)) as refused:
+        with pytest.raises((ValueError, TenantError, ExportError, libpq.Unreachable)) as refused:
             refuse()
         said.append(str(refused.value))
     monkeypatch.chdir(tmp_path)

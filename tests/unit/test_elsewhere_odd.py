@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from daemon.elsewhere.child import _frames, item_of
-from daemon.elsewhere.items import System
-from daemon.elsewhere.sources import items_of
-from daemon.elsewhere.spool import TABLES, Spool
 from daemon.ids import id_of
+from plugins.move_in.importers.child import _frames, item_of
+from plugins.move_in.importers.items import System
+from plugins.move_in.importers.sources import items_of
+from plugins.move_in.importers.spool import TABLES, Spool
 from tests.support.repository import ROOT
 
 DATA = ROOT / "tests/data/elsewhere"

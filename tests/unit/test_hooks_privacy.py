@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.hooks.privacy import Rules, cleaned
+from plugins.hooks.privacy import Rules, cleaned
 from tests.support.content.credentials import FORMS, LETTERS, MIXED, ORDINARY, written
 
 KEY = "aB3dEfGh" * 6

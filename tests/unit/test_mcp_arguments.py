@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from daemon.mcp.arguments import Recall, read
-from daemon.mcp.faults import Refused
+from plugins.mcp.arguments import Recall, read
+from plugins.mcp.faults import CallRefusedError
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from daemon.mcp.faults import Refused
     ],
 )
 def test_what_cannot_be_is_refused_in_a_short_sentence(given: dict[str, object]) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(CallRefusedError) as refused:
         read(Recall, given)
     said = str(refused.value)
     assert said.startswith("Nothing was done.")

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from plugins.documents.parsing.headings import first_heading
+from plugins.documents.parsing.reading import read_file
+from plugins.documents.parsing.texts import Output, json_value, one_line, size, title_of
 from providers.confined.frames import GarbageError, head_of, lengths
 from providers.decoding import clean, decode
-from providers.parsing.headings import first_heading
-from providers.parsing.reading import read_file
-from providers.parsing.texts import Output, json_value, one_line, size, title_of
 from providers.ports import Unreadable
 
 

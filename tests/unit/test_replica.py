@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.replica.decision import Action, Row, ask_first, decide
-from memory.replica.document_file import Front, Text, read, write
-from memory.replica.index import index
-from memory.replica.match import match
-from memory.replica.paths import (
+from plugins.replica.rules.decision import Action, RowState, ask_first, decide
+from plugins.replica.rules.document_file import FrontMatter, Text, read, write
+from plugins.replica.rules.index import index
+from plugins.replica.rules.match import match
+from plugins.replica.rules.paths import (
     MAX_BYTES,
     conflict_path,
     home_for,
@@ -28,38 +28,38 @@ from memory.replica.paths import (
 
 A, B, C = b"a", b"b", b"c"
 ID, OTHER, USER = UUID(int=1), UUID(int=2), UUID("00000000-0000-0000-0000-0000000000aa")
-FRONT = Front(ID, "mail", None, datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC))
+FRONT = FrontMatter(ID, "mail", None, datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC))
 
 
 @pytest.mark.parametrize(
     ("row", "base", "theirs", "ours", "action"),
     [
-        (Row.THERE, A, A, A, Action.NOTHING),
-        (Row.THERE, None, A, A, Action.NOTE),
-        (Row.THERE, A, B, B, Action.NOTE),
-        (Row.THERE, A, A, B, Action.WRITE),
-        (Row.THERE, A, B, A, Action.TAKE),
-        (Row.THERE, A, B, C, Action.TAKE_BOTH),
-        (Row.THERE, None, B, C, Action.TAKE_BOTH),
-        (Row.THERE, A, None, A, Action.BURY),
-        (Row.THERE, A, None, B, Action.WRITE),
-        (Row.THERE, None, None, A, Action.WRITE),
-        (Row.DELETED, A, A, A, Action.REMOVE),
-        (Row.DELETED, A, B, A, Action.TAKE),
-        (Row.DELETED, A, B, C, Action.TAKE_BOTH),
-        (Row.DELETED, A, None, A, Action.FORGET),
-        (Row.GONE, A, B, None, Action.REMOVE),
-        (Row.GONE, A, None, None, Action.FORGET),
+        (RowState.THERE, A, A, A, Action.NOTHING),
+        (RowState.THERE, None, A, A, Action.NOTE),
+        (RowState.THERE, A, B, B, Action.NOTE),
+        (RowState.THERE, A, A, B, Action.WRITE),
+        (RowState.THERE, A, B, A, Action.TAKE),
+        (RowState.THERE, A, B, C, Action.TAKE_BOTH),
+        (RowState.THERE, None, B, C, Action.TAKE_BOTH),
+        (RowState.THERE, A, None, A, Action.BURY),
+        (RowState.THERE, A, None, B, Action.WRITE),
+        (RowState.THERE, None, None, A, Action.WRITE),
+        (RowState.DELETED, A, A, A, Action.REMOVE),
+        (RowState.DELETED, A, B, A, Action.TAKE),
+        (RowState.DELETED, A, B, C, Action.TAKE_BOTH),
+        (RowState.DELETED, A, None, A, Action.FORGET),
+        (RowState.GONE, A, B, None, Action.REMOVE),
+        (RowState.GONE, A, None, None, Action.FORGET),
     ],
 )
 def test_what_is_done(
-    row: Row, base: bytes | None, theirs: bytes | None, ours: bytes | None, action: Action
+    row: RowState, base: bytes | None, theirs: bytes | None, ours: bytes | None, action: Action
 ) -> None:
     assert decide(row, base=base, theirs=theirs, ours=ours) is action
 
 
 def test_no_text_that_one_side_changed_is_overwritten() -> None:
-    for row, base, theirs, ours in itertools.product(Row, (None, A, B, C), (None, A, B, C), (A, B, C)):
+    for row, base, theirs, ours in itertools.product(RowState, (None, A, B, C), (None, A, B, C), (A, B, C)):
         action = decide(row, base=base, theirs=theirs, ours=ours)
         if action is Action.WRITE:
             assert theirs in (None, base), (row, base, theirs, ours)
@@ -67,7 +67,7 @@ def test_no_text_that_one_side_changed_is_overwritten() -> None:
             assert ours in (base, theirs), (row, base, theirs, ours)
         if action is Action.BURY:
             assert ours == base
-        if action is Action.REMOVE and row is not Row.GONE:
+        if action is Action.REMOVE and row is not RowState.GONE:
             assert theirs == base
 
 

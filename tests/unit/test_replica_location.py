@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from daemon.replica.location import drive_id_of, open_location
-from daemon.settings import Settings
+from daemon.settings import all_settings
+from plugins.replica.location import drive_id_of, open_location
 
 ID = "1AbC_d-E2fGhIjKlMnOpQrStUvWxYz012"
 
@@ -50,4 +50,4 @@ def test_a_missing_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(builtins, "__import__", without_google)
     with pytest.raises(ValueError, match=r"\[gdrive\]"):
-        open_location(Settings(replica=Path(f"gdrive:{ID}"), _env_file=None))  # type: ignore[call-arg]
+        open_location(all_settings()(replica=Path(f"gdrive:{ID}"), _env_file=None))  # type: ignore[call-arg]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.replica.collections import (
+from plugins.replica.rules.collections import (
     Entry,
     Key,
     Source,
@@ -21,10 +21,10 @@ from memory.replica.collections import (
     said_by,
     section_of,
 )
-from memory.replica.document_file import one_line, plain
-from memory.replica.merge import Elsewhere, Noted, Other, Plan, merge
-from memory.replica.paths import key
-from memory.replica.sections import Section, marked, read_sections, write_sections
+from plugins.replica.rules.document_file import one_line, plain
+from plugins.replica.rules.merge import LostText, NotedEntry, OtherEntry, Plan, merge
+from plugins.replica.rules.paths import key
+from plugins.replica.rules.sections import Section, marked, read_sections, write_sections
 
 COLLECTION, ID, OTHER, USER = (
     UUID(int=9),
@@ -177,9 +177,9 @@ def row(body: str, id_: UUID = ID) -> Entry:
     return Entry(id_, words(body), NOW, b"version")
 
 
-def noted(base: str | None, now: str | None, *, erased: bool = False) -> Noted:
+def noted(base: str | None, now: str | None, *, erased: bool = False) -> NotedEntry:
     """An entry that is known."""
-    return Noted(
+    return NotedEntry(
         None if base is None else words(base).digest(), "team", erased, None if now is None else row(now)
     )
 
@@ -191,9 +191,9 @@ def section(body: str, id_: UUID | None = ID) -> Section:
 
 def decided(
     sections: list[Section],
-    known: dict[UUID, Noted],
-    conflicts: dict[UUID, Other] | None = None,
-    elsewhere: dict[UUID, Elsewhere] | None = None,
+    known: dict[UUID, NotedEntry],
+    conflicts: dict[UUID, LostText] | None = None,
+    elsewhere: dict[UUID, OtherEntry] | None = None,
 ) -> Plan:
     """What is decided."""
     return merge(CORE, sections, known, conflicts or {}, elsewhere=elsewhere or {})
@@ -249,13 +249,13 @@ def test_a_section_without_text_waits() -> None:
 
 
 def test_an_entry_that_an_agent_moved_away_leaves_its_old_file_unless_a_person_wrote_into_it() -> None:
-    moved = {ID: Elsewhere(COLLECTION, is_written=False, label="team", left=words("A").digest())}
+    moved = {ID: OtherEntry(COLLECTION, is_written=False, label="team", left=words("A").digest())}
     assert decided([section("A")], {}, elsewhere=moved).layout == []
     assert [one.words.body for one in decided([section("B")], {}, elsewhere=moved).additions] == ["B"]
 
 
 def test_who_deletes_one_of_two_texts_keeps_the_other() -> None:
-    other = Other(OTHER, ID, words("Agent's"), NOW, words("Agent's").digest(), ended=False)
+    other = LostText(OTHER, ID, words("Agent's"), NOW, words("Agent's").digest(), ended=False)
     beside = conflict_section(OTHER, words("Agent's"), NOW, CORE)
     both = decided([section("Mine"), beside], {ID: noted("Mine", "Mine")}, {OTHER: other})
     assert (both.edits, both.removed, both.ended_conflicts) == ([], {}, [])

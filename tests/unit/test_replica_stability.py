@@ -12,10 +12,10 @@ from typing import Any, cast
 import pytest
 
 from daemon.open_files import is_local
-from daemon.replica import changed_files
-from daemon.replica.changed_files import ChangedFiles
-from daemon.replica.folder import Entry, Folder, Listing
-from daemon.replica.local_folder import LocalFolder
+from plugins.replica import changed_files
+from plugins.replica.changed_files import ChangedFiles
+from plugins.replica.folder import Entry, Folder, Listing
+from plugins.replica.local_folder import LocalFolder
 
 BEGAN = 1_800_000_000.0
 

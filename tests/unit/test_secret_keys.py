@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from providers.secret_keys import (
+from plugins.secrets.keys import (
     NotDecrypted,
     SecretKeys,
     add_key,
@@ -114,7 +114,7 @@ def test_two_who_make_a_key_at_once_lose_none(tmp_path: Path) -> None:
     file = tmp_path / "keys"
     # Programs of their own: a fork of this one, which has threads, may wait for ever.
     make = (
-        "import pathlib, sys; from providers.secret_keys import add_key\n"
+        "import pathlib, sys; from plugins.secrets.keys import add_key\n"
         "for _ in range(3): print(add_key(pathlib.Path(sys.argv[1])).newest.id)"
     )
     at_once = [

@@ -9,14 +9,16 @@ import pytest
 
 from daemon.settings import (
     PREFIX,
-    Settings,
     SettingsError,
+    all_settings,
     load_settings,
     removed_settings,
     split_list,
     unknown_settings,
 )
 from daemon.settings.removed import REMOVED
+from plugins.executor.settings import Executor
+from plugins.operate.settings import Http
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +49,7 @@ def test_a_port_alone_is_one_of_this_machine_only(
     monkeypatch: pytest.MonkeyPatch, given: str, taken: str
 ) -> None:
     monkeypatch.setenv("MEMORYD_HTTP", given)
-    assert load_settings().http == taken
+    assert load_settings().section(Http).http == taken
 
 
 @pytest.mark.parametrize(
@@ -145,7 +147,7 @@ def test_a_long_value_makes_no_long_sentence(monkeypatch: pytest.MonkeyPatch, va
 
 
 def test_every_number_has_bounds() -> None:
-    for name, schema in Settings.model_json_schema(by_alias=False)["properties"].items():
+    for name, schema in all_settings().model_json_schema(by_alias=False)["properties"].items():
         for one in schema.get("anyOf", [schema]):
             if one.get("type") in ("integer", "number"):
                 assert "maximum" in one, name
@@ -176,7 +178,7 @@ def test_all_wrong_values_are_reported_at_once(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("MEMORYD_LOG_LEVEL", "loud")
     monkeypatch.setenv("memoryd_executor_parallel", "none")
     assert [sentence.partition(" ")[0] for sentence in told()] == [
-        "MEMORYD_POOL_SIZE", "MEMORYD_EXECUTOR_PARALLEL", "MEMORYD_LOG_LEVEL",
+        "MEMORYD_POOL_SIZE", "MEMORYD_LOG_LEVEL", "MEMORYD_EXECUTOR_PARALLEL",
     ]  # fmt: skip
 
 
@@ -221,7 +223,7 @@ def test_the_common_variable_is_used_where_ours_is_not_set(
 
 def test_an_empty_value_means_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
     by_default = load_settings()
-    for name in Settings.model_fields:
+    for name in all_settings().model_fields:
         monkeypatch.setenv(PREFIX + name.upper(), "")
     monkeypatch.setenv("DATABASE_URL", "")
     assert load_settings() == by_default
@@ -238,7 +240,7 @@ def test_the_file_is_read_and_the_environment_wins(monkeypatch: pytest.MonkeyPat
     settings = load_settings()
     assert settings.database_url is not None
     assert settings.database_url.get_secret_value() == "postgresql://file/db"
-    assert (settings.pool_size, settings.executor_command, settings.log_level) == (
+    assert (settings.pool_size, settings.section(Executor).executor_command, settings.log_level) == (
         7,
         'sh -c "cat # é"',
         "info",
@@ -303,4 +305,4 @@ def test_settings_that_are_gone_are_named_with_what_holds_now(
 
 
 def test_no_setting_is_gone_and_there() -> None:
-    assert not REMOVED.keys() & {name.upper() for name in Settings.model_fields}
+    assert not REMOVED.keys() & {name.upper() for name in all_settings().model_fields}

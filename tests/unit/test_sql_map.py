@@ -30,7 +30,15 @@ def test_every_function_is_called() -> None:
     """From the daemon, a client, a trigger, a view, a policy; or users call it, as the documents say."""
     code = [
         path.read_text("utf-8")
-        for package in ("daemon", "handlers", "memory", "providers", "clients", "migrations/schema")
+        for package in (
+            "daemon",
+            "handlers",
+            "memory",
+            "plugins",
+            "providers",
+            "clients",
+            "migrations/schema",
+        )
         for path in (ROOT / package).rglob("*.*")
         if path.suffix in {".py", ".sql", ".ts"} and "node_modules" not in path.parts
     ]

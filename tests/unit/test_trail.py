@@ -12,20 +12,20 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from memory.trail import canonical
-from memory.trail.audit import Leaf, check_tiles, compare
-from memory.trail.cid import cid_of
-from memory.trail.merkle import (
+from memory.significance import category_of
+from plugins.trail.rules import canonical
+from plugins.trail.rules.audit import Leaf, check_tiles, compare
+from plugins.trail.rules.cid import cid_of
+from plugins.trail.rules.merkle import (
     inclusion,
     leaf_hash,
     root_at,
     root_from_inclusion,
     root_of,
 )
-from memory.trail.note import BadNote, Checkpoint, Note, Verifier, sign, verifier_of
-from memory.trail.proof import Proof, check, leaf_of
-from memory.trail.significance import category_of
-from memory.trail.tiles import TileMissing, edge_of, grow, nodes_of, tiles_for, tiles_of_root
+from plugins.trail.rules.note import BadNote, Checkpoint, Note, Verifier, sign, verifier_of
+from plugins.trail.rules.proof import Proof, check, leaf_of
+from plugins.trail.rules.tiles import TileMissing, edge_of, grow, nodes_of, tiles_for, tiles_of_root
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
 ORIGIN = "memoryd/00000000-0000-0000-0000-000000000001"

@@ -11,8 +11,8 @@ from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from daemon.settings import Settings, SettingsError, load_settings
-from daemon.trail.keys import make_key, signing_key
-from daemon.trail.log import Pace
+from plugins.trail.keys import make_key, signing_key
+from plugins.trail.log import Pace
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +67,7 @@ def test_what_is_no_key_is_refused_without_quoting_it(
     )
     for text in ("secret words", other, "-----BEGIN PRIVATE KEY-----\nsecret\n-----END PRIVATE KEY-----\n"):
         monkeypatch.setenv("MEMORYD_TRAIL_KEY", text)
-        with pytest.raises(ValueError, match="MEMORYD_TRAIL_KEY is no private key") as raised:
+        with pytest.raises(ValueError, match="MEMORYD_TRAIL_KEY is not a private key") as raised:
             signing_key(own())
         assert "secret" not in str(raised.value)
     monkeypatch.delenv("MEMORYD_TRAIL_KEY")

@@ -52,7 +52,7 @@ async def _to_the_end(found: AsyncGenerator[set[tuple[Change, str]], None], seen
 FEW = 'echo $0 > /proc/sys/user/max_inotify_$1 && exec "$2" -c "$3" "$4"'
 WATCH = """
 import asyncio, pathlib, sys
-from daemon.replica.local_folder import LocalFolder
+from plugins.replica.local_folder import LocalFolder
 
 async def main():
     root = pathlib.Path(sys.argv[1])

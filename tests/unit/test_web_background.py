@@ -10,7 +10,7 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from daemon.web.background import Background
+from plugins.web.background import Background
 
 
 def background() -> Background[int]:
@@ -33,7 +33,7 @@ async def test_one_runs_at_a_time_and_the_last_result_stays_until_the_next() -> 
     work, gate = background(), asyncio.Event()
 
     async def wait() -> int:
-        work.tell(7)
+        work.report(7)
         await gate.wait()
         return 1
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from daemon.web.sign_in import Guard
+from plugins.web.sign_in import Guard
 
 
 class Clock:

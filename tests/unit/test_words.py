@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cache
 
-from daemon.settings import Settings
+from daemon.settings import all_settings
 from tests.support.repository import ROOT
 
 GLOSSARY = (ROOT / "docs" / "glossary.md").read_text("utf-8")
@@ -16,6 +16,7 @@ ROOMS = (
     "daemon",
     "handlers",
     "memory",
+    "plugins",
     "providers",
     "migrations",
     "clients/python/src",
@@ -38,23 +39,23 @@ MAY_STAND: Mapping[str, tuple[set[str], tuple[str, ...]]] = {
         },
         # The block; and typer's word for a call.
         (
-            "clients/python/src/memoryd_client/", "clients/typescript/src/", "daemon/cli/demo/", "daemon/cli/memories/",
+            "clients/python/src/memoryd_client/", "clients/typescript/src/", "plugins/embedded/demo/", "daemon/cli/memories/",
             "daemon/cli/operations/dead.py",
-            "daemon/cli/trail/anchors.py", "daemon/cli/user_data/secrets.py", "daemon/hooks/memory.py", "daemon/mcp/tools.py",
+            "plugins/trail/cli/anchors.py", "plugins/secrets/cli.py", "plugins/hooks/memory.py", "plugins/mcp/tools.py",
             "handlers/context.py",
             "migrations/functions/context/", "migrations/functions/documents/", "migrations/functions/memories/quotes.sql",
             "migrations/functions/search/options.sql", "migrations/functions/tables/", "migrations/schema/",
         ),
     ),
-    "place": (set(), ("memory/facts/", "daemon/replica/", "memory/replica/", "migrations/functions/replica/")),
+    "place": (set(), ("memory/facts/", "plugins/replica/", "migrations/functions/replica/")),
     "note": (
         {"note_knowledge", "check_note", "NoteOptions"},
         (
             # The kind of a memory, as a type; and a call of knowledge.
             "clients/python/src/memoryd_client/knowledge.py", "clients/python/src/memoryd_client/sync.py",
             "clients/typescript/src/knowledge.ts", "clients/typescript/src/options.ts", "clients/typescript/src/tools.ts",
-            "daemon/cli/demo/", "daemon/cli/memories/know.py", "memory/seeds.py", "daemon/trail/",
-            "memory/trail/", "providers/ledgers/", "migrations/schema/0010_anchors.sql", "daemon/replica/", "memory/replica/",
+            "plugins/embedded/demo/", "daemon/cli/memories/know.py", "memory/seeds.py", "plugins/trail/",
+            "migrations/schema/0010_anchors.sql", "plugins/replica/",
             "migrations/functions/replica/", "migrations/functions/tables/triggers.sql",
         ),
     ),
@@ -72,7 +73,7 @@ def identifiers() -> dict[str, set[str]]:
                 text, read = path.read_text("utf-8"), _of_python if path.suffix == ".py" else _of_others
                 for name in read(text):
                     found[name].add(path.relative_to(ROOT).as_posix())
-    for name in Settings.model_fields:
+    for name in all_settings().model_fields:
         found[name].add("a setting")
     return found
 

@@ -8,8 +8,8 @@ from urllib.parse import urljoin, urlsplit
 
 import pytest
 
-from daemon.web import lists
-from daemon.web.render import number
+from plugins.web import lists
+from plugins.web.render import number
 from tests.support.database.schemas import connected
 from tests.support.database.servers import Server
 from tests.support.services.web_pages import Reader, text_of
@@ -27,7 +27,7 @@ NEXT = re.compile(r'rel="next" href="([^"]+)"')
 
 
 async def test_a_page_ends_after_so_many_rows_and_says_so(pages: Reader, server: Server, url: str) -> None:
-    path, looked_at = "/memories?kind=goal", lists.LOOKED_AT
+    path, looked_at = "/memories?kind=goal", lists.SCANNED
     async with connected(server.admin_url_of(urlsplit(url).path[1:])) as admin:
         # So many rows at once: only a superuser turns off triggers and foreign keys for a session alone.
         await admin.execute("set session_replication_role = replica")

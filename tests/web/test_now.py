@@ -9,7 +9,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from daemon.web.pages.now_doctor import PAUSE_SECONDS
+from plugins.web.pages.now_doctor import PAUSE_SECONDS
 from tests.support.services.web_pages import Reader, served, text_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

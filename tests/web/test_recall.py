@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import asyncpg
 import pytest
 
-from daemon.web.found import PARENTS
+from plugins.web.found import PARENTS
 from tests.support.content.index import index_rows
 from tests.support.content.knowledge import know
 from tests.support.content.sources import one_of_each

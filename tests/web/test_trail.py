@@ -10,7 +10,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from daemon.logs import get_logger
-from daemon.trail.log import Pace, Trail
+from plugins.trail.log import Pace, Trail
 from tests.support.processes.workers import open_database
 from tests.support.rows import remember
 from tests.support.services.web_pages import Reader, served, text_of

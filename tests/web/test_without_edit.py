@@ -8,7 +8,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from daemon.web.app import PAGES
+from plugins.web.app import PAGES
 from tests.support.content.hostile import id_of
 from tests.support.services.every_page import address, addresses
 from tests.support.services.web_pages import served, text_of

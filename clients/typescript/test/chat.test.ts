@@ -1,40 +1,16 @@
 // The calls of chatMemory() and executor(), by the real supabase-js, over HTTP, on a real database.
 
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
 import * as client from "memoryd-client";
-import { chatMemory, executor, idOf, type PromptMessage } from "memoryd-client";
+import { chatMemory, executor, idOf } from "memoryd-client";
 
 import { given, service, signedIn, signedOut } from "./support.js";
 
 test("a name has the id that it has in Python", async () => {
   for (const [name, times, id] of given.names) assert.equal(await idOf(name.repeat(times)), id, name);
   for (const [name, times] of given.refused) await assert.rejects(idOf(name.repeat(times)), client.Refused, name);
-});
-
-test("the five lines of the README remember", async () => {
-  const readme = readFileSync(new URL("../README.md", import.meta.url), "utf8");
-  const [, example] = /in five lines\n.*?```ts\n(.*?)```/s.exec(readme)!;
-  const lines = example!.split("\n").filter((line) => line.trim() !== "");
-  assert.equal(lines.length, 5);
-  const supabase = service();
-  await chatMemory(supabase, { user: "mia" }).addUserMessage("telegram:41", "My sister Dora plays the tuba");
-  const asked: PromptMessage[][] = [];
-  const askYourModel = async (messages: PromptMessage[]) => {
-    asked.push(messages);
-    return "The tuba.";
-  };
-  const code = lines.filter((line) => !line.startsWith("import")).join("\n");
-  const run = new Function("chatMemory", "supabase", "askYourModel", `return (async () => {${code}})();`);
-  await run(chatMemory, supabase, askYourModel);
-  const [first, last] = asked[0]!;
-  assert.equal(first?.role, "system");
-  assert.match(first.content, /Dora plays the tuba/);
-  assert.deepEqual(last, { role: "user", content: "Which instrument does Dora play?" });
-  const said = await chatMemory(supabase, { user: "mia" }).loadContext("telegram:42");
-  assert.deepEqual(said.map((one) => one.role), ["user", "assistant"]);
 });
 
 test("a conversation keeps its order, and is its user's alone", async () => {

@@ -26,7 +26,7 @@ EXPLAIN = "select * from memoryd.explain_lines($1, $2, $5, false, $3, memoryd.co
 PATTERNS = "select patterns from memoryd.patterns_of($1, $2, $3)"
 EXPLAINED = ("step", "source", "id", "score", "trust", "shown", "detail")
 LEFT_OUT = 10
-"""Of what is left out, the lines that a person is shown."""
+"""Lines of the left-out rows that are shown."""
 MESSAGE_LENGTH = 32_768
 """Characters of a message that are embedded, as in the daemon."""
 

@@ -8,7 +8,7 @@ from uuid import UUID
 import typer
 
 from daemon.cli.common import with_database
-from daemon.cli.memories.know import JSON, ORG, of_org
+from daemon.cli.memories.know import JSON, ORG, know, of_org
 from daemon.cli.output import as_json, say, table
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ order by d.ordinality
 RATES = "select by, value, decisions, open, scored, succeeded, rate from decision_rates()"
 
 
+@know.command()
 def decisions(
     agent: str | None = typer.Option(None, help="Only decisions of this agent."),
     tag: str | None = typer.Option(None, help="Only decisions with this tag."),

@@ -1,4 +1,4 @@
-"""memoryd dream: dreams now, in this process, and shows what it wrote."""
+"""memoryd dream: dreams now, in this process, and shows the insights."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def dream(
 async def _dream(settings: Settings, database: Database) -> tuple[DreamReport, list[Any]]:
     from daemon.db.migrator import check_schema
     from daemon.logs import get_logger
-    from daemon.parts import build_dreamer, build_thinker
+    from daemon.thinking import build_dreamer, build_thinker
     from handlers.shared.embedding import Embedding
 
     async with database.transaction() as connection:

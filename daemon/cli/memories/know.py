@@ -66,8 +66,8 @@ JSON = typer.Option(False, "--json", help="Print JSON.")
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What became of a note of a file."""
+class NoteResult:
+    """The result of a note of a file."""
 
     path: Path
     number: int
@@ -88,7 +88,7 @@ async def of_org(database: Database, org: UUID | None) -> AsyncIterator[AnyConne
 async def note(
     connection: AnyConnection, values: Mapping[str, Any], *, strengthen: bool
 ) -> Mapping[str, Any]:
-    """Notes one thing; what came of it."""
+    """Stores one note; returns its result."""
     shaped = {k: json_.dumps(v) if k in {"decision_context", "outcome"} else v for k, v in values.items()}
     [told] = await connection.fetch(NOTE, *(shaped.get(key) for key in KEYS), strengthen)
     return dict(told)
@@ -221,7 +221,7 @@ def seed(
             if not path.exists():
                 raise Failure(f"{path} does not exist. Name files or folders.")
 
-    async def take(_settings: Settings, database: Database) -> list[Told]:
+    async def take(_settings: Settings, database: Database) -> list[NoteResult]:
         return await _take(database, paths, {"category": category, "created_by": by}, org, quiet=json)
 
     told = with_database(take)
@@ -232,11 +232,11 @@ def seed(
 
 async def _take(
     database: Database, paths: Sequence[Path], usual: Mapping[str, Any], org: UUID | None, *, quiet: bool
-) -> list[Told]:
-    from daemon.ingest.files import LocalFiles, walk
+) -> list[NoteResult]:
+    from daemon.local_files import LocalFiles, walk
     from providers.ports import Unreadable
 
-    told: list[Told] = []
+    told: list[NoteResult] = []
     found: list[tuple[Path, Seed]] = []
     for path in walk(paths):
         if path.suffix.lower() not in READERS:
@@ -246,7 +246,7 @@ async def _take(
             found.extend((path, each) for each in list(READERS[path.suffix.lower()](text)))
         except (Unreadable, NotASeed, UnicodeDecodeError) as error:
             reason = "it is not in UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
-            told.append(Told(path, 0, "refused", reason))
+            told.append(NoteResult(path, 0, "refused", reason))
     with progress(quiet=quiet) as shown:
         bar = shown.add_task("notes", total=len(found))
         for path, each in found:
@@ -257,18 +257,18 @@ async def _take(
 
 async def _note(
     database: Database, path: Path, each: Seed, usual: Mapping[str, Any], org: UUID | None
-) -> Told:
+) -> NoteResult:
     import asyncpg
 
     try:
         async with of_org(database, org) as connection:
             came = await note(connection, {**usual, **each.values}, strengthen=False)
     except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, asyncpg.NoDataFoundError) as error:
-        return Told(path, each.number, "refused", str(error.args[0]))
-    return Told(path, each.number, came["what"], came["reason"])
+        return NoteResult(path, each.number, "refused", str(error.args[0]))
+    return NoteResult(path, each.number, came["what"], came["reason"])
 
 
-def _report(told: Sequence[Told], *, json: bool) -> None:
+def _report(told: Sequence[NoteResult], *, json: bool) -> None:
     counts = Counter(each.what for each in told)
     refused = [each for each in told if each.what == "refused"]
     if json:

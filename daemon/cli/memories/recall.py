@@ -1,4 +1,4 @@
-"""memoryd recall: searches what is remembered."""
+"""memoryd recall: searches memories."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ SCORE_PARTS = ("relevance", "weight", "recency", "association")
 @with_options("recall")
 def recall(
     query: str = typer.Argument(help="What to look for, in any words."),
-    agent: str | None = typer.Option(None, help="Only what this agent can see: its own and what is shared."),
-    user: UUID | None = id_option(says="Only what is this user's."),
+    agent: str | None = typer.Option(
+        None, help="Only memories that this agent can see: its own and shared ones."
+    ),
+    user: UUID | None = id_option(says="Only memories of this user."),
     count: int = typer.Option(10, "--count", "-n", min=1, help="How many, the best first."),
     source: list[str] | None = typer.Option(
-        None,
-        help="memory, conversation, document, knowledge, insight; give it more than once for several.",
+        None, help="memory, conversation, document, knowledge, insight; give it more than once for several."
     ),
     explain: bool = typer.Option(
         False,

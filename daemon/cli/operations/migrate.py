@@ -51,8 +51,8 @@ def _migrate(settings: Settings, *, dry_run: bool, repair: bool) -> None:
         typer.echo("The schema is up to date.")
 
 
-def tell_upgrade(upgrade: Upgrade, *, embedder: str, logger: FilteringBoundLogger) -> None:
-    """Logs what was applied."""
+def log_upgrade(upgrade: Upgrade, *, embedder: str, logger: FilteringBoundLogger) -> None:
+    """Logs the applied changes."""
     for migration in upgrade.schema:
         logger.info("migration_applied", migration=str(migration))
     if upgrade.tokens:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
-from daemon.cli.common import settings_or_exit
+from daemon.cli.common import own_server, settings_or_exit
 from daemon.cli.failure import Failure, sentences
 from daemon.db.command_line import without_password
 from daemon.settings.databases import readable
@@ -34,14 +34,11 @@ def psql(
 
 
 def _program_and_url(settings: Settings) -> tuple[Path, str]:
-    from daemon.embedded.server import EmbeddedPostgres
-
-    server = EmbeddedPostgres(settings.data_dir, port=settings.postgres_port)
     if settings.database_url is not None:
+        url = readable(settings.database_url.get_secret_value(), "DATABASE_URL")
         installed = shutil.which("psql")
-        return Path(installed) if installed else server.psql_path, readable(
-            settings.database_url.get_secret_value(), "DATABASE_URL"
-        )
+        return Path(installed) if installed else own_server(settings).psql_path, url
+    server = own_server(settings)
     if not server.is_running():
         raise Failure("memoryd's own Postgres is not running. In another terminal: make run (or memoryd run)")
     return server.psql_path, server.socket_url

@@ -19,7 +19,7 @@ from daemon.cli.progress import progress
 if TYPE_CHECKING:
     from daemon.db.models import Model, Models
     from daemon.db.pool import Database
-    from daemon.reembed import Changed
+    from daemon.reembed import ModelChange
     from daemon.settings import Settings
 
 LINE_SECONDS = 10.0
@@ -70,7 +70,7 @@ def _change(name: str, dimensions: int | None) -> None:
         except ValueError:
             raise Misuse(f"There is no model {name!r}: name one of {ALLOWED_EMBEDDERS}") from None
 
-    async def change(settings: Settings, database: Database) -> tuple[Changed, Model]:
+    async def change(settings: Settings, database: Database) -> tuple[ModelChange, Model]:
         from daemon import reembed as work
 
         given = settings.model_copy(update={"embedder": name, "embedding_dimensions": dimensions})
@@ -85,7 +85,7 @@ def _change(name: str, dimensions: int | None) -> None:
                     "Whether they are right, memoryd doctor says with the settings of the daemon."
                 )
             with _progress() as show:
-                return await work.reembed(database, embedder, work.Told(show, remark)), model
+                return await work.reembed(database, embedder, work.Progress(show, remark)), model
         except asyncio.CancelledError:
             remark(
                 f"Ended before it was done. To go on: memoryd reembed {model.embedder} --dimensions {model.dimensions}. "

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from daemon.cli.common import (
-    check_facts,
     postgres,
     settings_or_exit,
 )
 from daemon.cli.failure import Failure, Misuse, sentences, show_sentence
-from daemon.cli.operations.serve import serve_many, serve_one
+from daemon.cli.operations.serve import serve_one
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -34,6 +33,7 @@ def run(
     ),
 ) -> None:
     """Run the daemon until SIGTERM or Ctrl-C. Without DATABASE_URL it brings its own Postgres."""
+    from daemon.plugins import required_service
     from daemon.refusal import PartFailed, StoppedAtOnce, capture_warnings, crash, refuse
 
     style: str | None = None
@@ -48,10 +48,10 @@ def run(
         with sentences(tell):
             _load_libraries(settings)
             _check_programs(settings)
-            _seal(settings)
         if settings.database_urls is not None:
             with sentences(tell):
                 _check_once(once)
+                serve_many = required_service("serve_many", what="MEMORYD_DATABASE_URLS")
                 _until_stopped(serve_many(settings, migrate=migrate))
             return
         with sentences(tell), postgres(settings) as (url, server):
@@ -75,7 +75,7 @@ def _check_once(once: bool) -> None:
 
 
 def _until_stopped(main: Coroutine[Any, Any, None]) -> None:
-    """As asyncio.run, but after a second signal nothing waits for the tasks to end."""
+    """As asyncio.run, but a second signal ends the process without waiting for its tasks."""
     from daemon.refusal import StoppedAtOnce
 
     with ExitStack() as stack:
@@ -101,32 +101,14 @@ def _load_libraries(settings: Settings) -> None:
 
 
 def _check_programs(settings: Settings) -> None:
-    """What the settings name must exist, before a server is started for it. Raises ValueError."""
-    from daemon.executor.program import words_of
-    from daemon.replica.location import drive_id_of, open_drive, open_location
+    """Checks that the programs of the settings exist, before a server is started. Raises ValueError."""
+    from daemon.plugins import load_plugins
     from providers.build import check_names
 
     check_names(settings.embedder, settings.language_model)
-    check_facts(settings)
-    open_location(settings)
-    if (
-        settings.drop_folder is not None
-        and drive_id_of(settings.drop_folder, name="MEMORYD_DROP_FOLDER") is not None
-    ):
-        open_drive(settings)
-    if settings.executor_command:
-        from daemon.parts import confinement_of
-
-        words_of(settings.executor_command)
-        confinement_of(settings)
-
-
-def _seal(settings: Settings) -> None:
-    """Closes the daemon to the programs that it is going to run. Before the URL of its own server is known to it."""
-    from daemon.executor.confinement import is_root, seal
-
-    if settings.executor_command:
-        seal(privileges=settings.executor_user is not None and is_root(settings.executor_user))
+    # Before the URL of a server of our own is known to this process.
+    for plugin in load_plugins():
+        plugin.prepare(settings)
 
 
 def _welcome(url: str) -> str:

@@ -22,10 +22,10 @@ def status(
 ) -> None:
     """Show daemons, queue, memories, the last dream, what waits and sizes. Exit code 1: no daemon is alive."""
     settings = settings_or_exit(quiet=True)
-    for_each_database(settings, lambda one: _tell(one, json=json), heading=not json)
+    for_each_database(settings, lambda one: _report(one, json=json), heading=not json)
 
 
-def _tell(settings: Settings, *, json: bool) -> None:
+def _report(settings: Settings, *, json: bool) -> None:
     found = with_database(_read, settings)
     if json:
         as_json(found if settings.database is None else {"name": settings.database, "status": found})
@@ -51,7 +51,7 @@ def _show(found: Status) -> None:
         f"Database {found.database} at {server}, Postgres {found.postgres}, schema version {found.schema_version}"
     )
     if found.standby is not None:
-        say(f"This is {found.standby}. What stands below is what it shows.")
+        say(f"This is {found.standby}. The figures below are its copy.")
     if found.schema_trouble is not None:
         say(found.schema_trouble)
     say()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from daemon.cli.common import settings_or_exit
-from daemon.cli.failure import Failure, sentences
+from daemon.cli.common import own_server, settings_or_exit
+from daemon.cli.failure import sentences
 from daemon.cli.output import remark, say
 
 
@@ -22,13 +22,7 @@ def url(
         say(settings.database_url.get_secret_value())
         return
     with sentences():
-        from daemon.cli.embedded import missing
-        from daemon.embedded.server import EmbeddedPostgres
-
-        folder = settings.data_dir.expanduser().resolve()
-        if not (folder / "pg").exists():
-            raise Failure(missing(folder))
-        server = EmbeddedPostgres(settings.data_dir, port=settings.postgres_port)
+        server = own_server(settings, existing=True)
         say(server.tcp_url if tcp else server.socket_url)
         if not server.is_running():
             remark("It is not running now. Start it: make run (or memoryd run)")

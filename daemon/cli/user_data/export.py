@@ -64,7 +64,7 @@ def export(
 
 @contextmanager
 def _file(output: Path | None) -> Iterator[BinaryIO]:
-    """Where to write: it takes the name of the file that was asked for when it is whole."""
+    """The file to write, which takes its final name when it is complete."""
     if output is None:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()

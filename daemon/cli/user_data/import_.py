@@ -20,13 +20,16 @@ from daemon.cli.common import ended_by_ctrl_c, id_option, with_database
 from daemon.cli.failure import Failure, Misuse, sentences
 from daemon.cli.output import as_json, remark, say, table
 from daemon.cli.user_data.export import FORMAT, TABLES, VERSION
-from daemon.elsewhere.items import System, batches
+from daemon.db.json_rows import batches
+from daemon.plugins import required_service, service
 
 if TYPE_CHECKING:
     from daemon.db.pool import Database
     from daemon.settings import Settings
     from handlers.shared.ports import AnyConnection
 
+SYSTEMS: Sequence[str] = tuple(service("import_systems") or ())
+"""Systems whose exports a plugin reads."""
 BATCH_ROWS = 500
 SECONDS = 600.0
 
@@ -64,7 +67,7 @@ def import_(
         help="A file that `memoryd export` wrote; - is stdin. With --from: a file or a folder."
     ),
     system: str | None = typer.Option(
-        None, "--from", metavar="SYSTEM", help=f"Whose export it is: {', '.join(System)}."
+        None, "--from", metavar="SYSTEM", help=f"Whose export it is: {', '.join(SYSTEMS)}."
     ),
     user: UUID | None = id_option(says="The user whose memory it becomes; else the user of the export."),
     agent: str | None = typer.Option(None, help="With --from: the agent whose memories they become."),
@@ -108,11 +111,10 @@ def import_(
 def _from_elsewhere(
     system: str, source: str, *, user: UUID | None, agent: str | None, dry_run: bool, json: bool
 ) -> None:
-    from daemon.cli.user_data.import_elsewhere import import_elsewhere
-
-    if system not in list(System):
-        raise Misuse(f"--from is one of {', '.join(System)}.")
-    import_elsewhere(System(system), source, user=user, agent=agent, dry_run=dry_run, json=json)
+    if system not in SYSTEMS:
+        raise Misuse(f"--from is one of {', '.join(SYSTEMS)}.")
+    import_from = required_service("import_from", what="--from")
+    import_from(system, source, user=user, agent=agent, dry_run=dry_run, json=json)
 
 
 async def _import(
@@ -177,7 +179,7 @@ async def _split(connection: AnyConnection, text: str, name: str) -> Export:
 
 @contextmanager
 def _refusals(where: str) -> Iterator[None]:
-    """What Postgres refuses, in one sentence that quotes no row."""
+    """A sentence for a refusal of Postgres that quotes no row."""
     import asyncpg
 
     try:

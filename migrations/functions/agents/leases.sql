@@ -1,5 +1,5 @@
 -- Leases of commands that executors outside of the daemon run. A lease that expires gives its command to the
--- next executor: daemons look for such (TAKE_OVER in daemon/executor/commands.py). The claim's started_at
+-- next executor: daemons look for such (TAKE_OVER in plugins/executor/commands.py). The claim's started_at
 -- tells it from the claims before and after it.
 
 -- Refuses what is no length of a lease.

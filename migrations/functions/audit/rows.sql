@@ -1,5 +1,6 @@
--- For `memoryd audit` (daemon/audit): what of memoryd's own tables an audit asks. To an end user they tell of
--- their own rows alone, and look at nothing else: of the two halves Postgres runs only the one of the caller.
+-- For `memoryd audit` (plugins/audit): what of memoryd's own tables an audit asks. To an end user they tell
+-- of their own rows alone, and look at nothing else: of the two halves Postgres runs only the one of the
+-- caller.
 
 -- The memories that a retrieval ever brought, with when the last one did that a dream has counted.
 create or replace function memoryd.retrieved_memories()

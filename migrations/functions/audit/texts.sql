@@ -1,4 +1,4 @@
--- What `memoryd audit` (daemon/audit) judges in the text of a memory. All are computed from their arguments
+-- What `memoryd audit` (plugins/audit) judges in the text of a memory. All are computed from their arguments
 -- alone, and prefer to find too little: a finding that is wrong costs more than one that is missing.
 
 -- Whether two memories with the same keywords say the same: neither has a number, a name, a denial or a word

@@ -78,8 +78,8 @@ end
 $$;
 
 -- Queues stretches of conversations to be read: of those that have paused, or have 20 messages since they
--- were read, or are long and old (see handlers/facts.py). One at a time of each user, and p_room at most in
--- the queue: what was said last comes first. p_user: only what this user said. While more than half of the
+-- were read, or are long and old (see plugins/facts/facts.py). One at a time of each user, and p_room at most
+-- in the queue: what was said last comes first. p_user: only what this user said. While more than half of the
 -- room is taken, nothing is looked for: all that waits is read for it. Returns how many users wait, or, where
 -- it did not look, how many are queued.
 create or replace function memoryd.queue_stretches(

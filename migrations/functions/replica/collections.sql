@@ -1,5 +1,5 @@
 -- The files of what is remembered: what each had last. The functions take the id of the daemon that keeps the
--- replica (daemon/replica/entries/), and refuse one that has lost it to another.
+-- replica (plugins/replica/entries/), and refuse one that has lost it to another.
 
 -- Puts entries into collections, and forgets the notes that said that they changed. p_stale: collections
 -- whose file has to be compared again.

@@ -1,5 +1,5 @@
--- The replica of documents in a folder: what the daemon that keeps it (daemon/replica/) reads and writes. The
--- functions that write take the daemon's id, and refuse one that has lost the replica to another daemon.
+-- The replica of documents in a folder: what the daemon that keeps it (plugins/replica/) reads and writes.
+-- The functions that write take the daemon's id, and refuse one that has lost the replica to another daemon.
 
 -- Wakes the daemon that keeps the replica.
 create or replace function memoryd.wake_replica() returns trigger

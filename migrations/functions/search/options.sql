@@ -216,9 +216,12 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    perform memoryd.check_options(
-        'context', 'build_context',
-        jsonb_build_object('exclude_session', new.session_id) || (new.metadata -> 'context_options'));
+    perform memoryd.check_options('context', 'build_context', case
+        -- Joined to an object, what is none would be an array.
+        when jsonb_typeof(new.metadata -> 'context_options') = 'object'
+            then jsonb_build_object('exclude_session', new.session_id) || (new.metadata -> 'context_options')
+        else new.metadata -> 'context_options'
+    end);
     return new;
 end
 $$;

@@ -202,8 +202,10 @@ begin
 end
 $$;
 
--- The candidates with the parts of the relevance of each: see the head of this file. A row is as good as its
--- best passage. more: a second pass for rows that stand alone, with the words of the best three.
+-- The candidates with the parts of the relevance of each: see the head of this file, and `weights` for their
+-- factors beside that of the words, 1. A row is as good as its best passage. more: a second pass for rows
+-- that stand alone, with the words of the best three. replaced: of a message whose facts others replaced: it
+-- stands below what is true now. least_near: 0 where all candidates are known, so that each may have a place.
 create or replace function memoryd.rank_passages(
     p_request memoryd.search_request, p_question memoryd.question, p_tids tid[])
 returns setof memoryd.search_result
@@ -216,16 +218,19 @@ declare
     speakers constant text[] := (p_question).speakers;
     asked_role constant text := (p_question).role;
     asks_for_time constant boolean := coalesce(cardinality((p_question).tops), 0) <= 3;
-    -- Where all candidates are known and compared, also what is little nearer than by chance has its place.
+    weights record;
     least_near constant double precision := case when p_request.ids is null then 0.2 else 0 end;
 begin
+    select 0.5::float8 as dense, 0.3::float8 as more, -2.5::float8 as prior, 0.5::float8 as named,
+           0.8::float8 as timed, 0.23::float8 as session, 0.5::float8 as replaced, 0.7::float8 as asked,
+           0.05::float8 as margin, 0.4::float8 as fits into weights;
     return query
     with scored as materialized (
         select f.* from memoryd.fit_passages(p_request, p_question, p_tids) f
     ), parts as materialized (
         select h.*
         from (select s.*, coalesce(s.lexical / nullif(max(s.lexical) over w, 0), 0) as part,
-                     coalesce(0.5 * s.near / nullif(max(s.near) over w, 0), 0) as dense_part,
+                     coalesce(weights.dense * s.near / nullif(max(s.near) over w, 0), 0) as dense_part,
                      max(s.fit) over w as best_fit, max(s.timed_fit) over w as best_timed_fit,
                      least(0.36::double precision, 0.03 + 0.06 * ln(greatest(
                          1, all_rows * count(*) over w / count(*) over ()))) as by_chance
@@ -238,24 +243,22 @@ begin
     ), passages as (
         select p.id, p.source, p.session_id, p.created_at, p.similarity, p.weight, p.rare, p.lexical,
                p.kin, p.by_chance, p.timed_fit, p.best_fit, p.best_timed_fit, p.dense_part,
-               p.part + coalesce(0.3 * m.more / nullif(max(m.more) over (partition by p.kin), 0), 0)
-                   as lexical_part,
-               -2.5::float8 / (5 + p.row_length) * case when p.asks and p.near > 0.7 then 4
+               p.part + coalesce(weights.more * m.more / nullif(max(m.more) over w, 0), 0) as lexical_part,
+               weights.prior / (5 + p.row_length) * case when p.asks and p.near > weights.asked then 4
                    when p.asks or p.row_length <= 1 then 2 else 1 end as prior_part,
-               case when p.speaker = any(speakers) or p.role = asked_role then 0.5 else 0 end as named_part,
-               0.8 * p.time_fit as timed_part
-        from parts p cross join words w
+               case when p.speaker = any(speakers) or p.role = asked_role then weights.named else 0 end
+                   as named_part, weights.timed * p.time_fit as timed_part
+        from parts p cross join words a
         cross join lateral (
-            select case when p.session_id is null then -(p.weights <#> w.words) end
-                   / (0.5 + 0.5 * greatest(1, p.length) / average) as more) m
+            select case when p.session_id is null then -(p.weights <#> a.words) end
+                   / (0.5 + 0.5 * greatest(1, p.length) / average) as more) m window w as (partition by p.kin)
     ), best as (
-        select distinct on (p.id, p.source)
-               p.*, bool_or(p.rare) over (partition by p.id, p.source) as has_rare,
+        select distinct on (p.id, p.source) p.*, bool_or(p.rare) over w as has_rare,
                lexical_part + dense_part + prior_part + named_part + timed_part as total
-        from passages p
+        from passages p window w as (partition by p.id, p.source)
         order by p.id, p.source, p.lexical_part + p.dense_part desc
     ), sessions as (
-        select b.*, 0.23 * (max(b.total) over w - b.total) as more_of
+        select b.*, weights.session * (max(b.total) over w - b.total) as more_of
         from best b window w as (partition by coalesce(b.session_id, b.id))
     ), spans as ( -- least: sums may be below zero
         select s.*, s.total + s.more_of as sum, max(s.total + s.more_of) over w as highest,
@@ -263,20 +266,19 @@ begin
         from sessions s window w as (partition by s.kin)
     )
     select r.source, r.id, null, null::float8, r.similarity, null::jsonb, r.created_at, r.lexical_part,
-           r.dense_part, r.prior_part, r.named_part::float8, r.timed_part, r.more_of,
+           r.dense_part, r.prior_part, r.named_part, r.timed_part, r.more_of,
            least(1, r.best_fit * (0.5 + 0.5 * r.standing)),
-           r.weight * (1 - 0.5 * coalesce(t.part, 0)), 0::float8, 0::float8,
+           r.weight * (1 - weights.replaced * coalesce(t.part, 0)), 0::float8, 0::float8,
            case when r.has_rare then 2 when r.lexical > 0 then 1 else 0 end,
            case when r.best_timed_fit + r.better < 0
                     then concat_ws(' ', 'nothing', 'that ' || r.kin, 'fits the question')
-                when r.standing + r.timed_fit + r.better < 0.4 then 'others fit much better'
+                when r.standing + r.timed_fit + r.better < weights.fits then 'others fit much better'
                 when r.nth > 60 then 'others are more relevant' end
     from (select *, coalesce((sum - lowest) / nullif(highest - lowest, 0), 1) as standing,
-                 0.05 * highest - by_chance as better,
+                 weights.margin * highest - by_chance as better,
                  case when kin is not null then row_number() over (partition by kin order by sum desc, id) end
                      as nth
           from spans) r
-    -- A message whose facts others have replaced since is still found, but below what is true now.
     left join (
         select f.message_id as id, avg((m.superseded_by is not null)::integer)::double precision as part
         from memoryd.fact_sources f join public.agent_memory m on m.id = f.memory_id

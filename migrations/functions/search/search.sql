@@ -203,9 +203,10 @@ end
 $$;
 
 -- The best rows for a request, with their contents: what memoryd.find() has found, and what is linked to the
--- best memories of it. A link adds a fifth of its strength where keywords alone decide; else what is missing
--- to that: so it brings a memory in, and changes nothing among those that answer the question themselves.
--- by_kind: a link to what happened brings what is known, however little it fits.
+-- best memories of it. A link adds its strength times link_weight where keywords alone decide; else what is
+-- missing to that: so it brings a memory in, and changes nothing among those that answer the question.
+-- by_kind: a link to what happened brings what is known, however little it fits. sought: more rows than asked
+-- for, since some of them fall behind linked ones.
 create or replace function memoryd.best_rows(p_request memoryd.search_request)
 returns setof memoryd.search_result
 language plpgsql stable
@@ -218,13 +219,13 @@ as $$
 declare
     caller constant memoryd.caller := memoryd.current_caller();
     by_words_alone constant boolean := p_request.embedding is null and not memoryd.embeds_here();
+    link_weight constant double precision := 0.2;
     asked_keywords constant text[] :=
         case when by_words_alone then public.extract_keywords(p_request.query) end;
     only_fitting constant boolean := coalesce(p_request.relevant_only or p_request.by_kind, false);
     sought memoryd.search_request := p_request;
 begin
     perform memoryd.tell_by_words() where by_words_alone;
-    -- Some of what is found falls behind what is linked.
     sought.count := greatest(100, 2 * p_request.count);
     return query
     with found as materialized (select * from memoryd.find(sought)), ranked as materialized (
@@ -252,12 +253,12 @@ begin
         select array_agg(l.id) as ids from links l
         where l.id not in (select r.id from ranked r where r.source = 'memory')
     ), scored as (
-        select r.*, coalesce(case when by_words_alone then 0.2 * l.strength
-                    else greatest(0, 0.2 * l.strength - r.relevance * r.weight) end, 0) as association
+        select r.*, coalesce(case when by_words_alone then link_weight * l.strength
+                    else greatest(0, link_weight * l.strength - r.relevance * r.weight) end, 0) as association
         from ranked r left join links l on l.id = r.id and r.source = 'memory'
         union all
         select m.source, m.id, m.similarity, m.created_at, 0, 0, 0, 0, 0, 0, m.relevance, m.weight, 0,
-               case when l.strength < 0.5 then 'linked too loosely' end, 0.2 * l.strength
+               case when l.strength < 0.5 then 'linked too loosely' end, link_weight * l.strength
         from linked g cross join lateral memoryd.linked_rows(
             p_request, g.ids, asked_keywords,
             caller.privileged and p_request.about is null and p_request.agent is not null) m

@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from daemon.cli.app import app
-from daemon.hooks.projects import project_of, root_of
+from plugins.hooks.projects import project_of, root_of
 from tests.support.repository import ROOT
 
 URL = "postgresql://me:hunter2@127.0.0.1:1/memory"
@@ -99,13 +99,13 @@ def test_settings_of_a_project_hold_nothing_of_this_machine(home: Path, host: st
     ("settings", "why"),
     [
         ('{\n  // mine\n  "hooks": {}\n}', "has comments"),
-        ('{"hooks": ', "is no JSON"),
+        ('{"hooks": ', "is not JSON"),
         ("[1]", "has another form"),
         ('{"hooks": {}, "model": "x", "hooks": {"Stop": []}}', "stands twice"),
-        ('{"model": "\\ud800"}', "is no JSON"),
-        ("[" * 100_000, "is no JSON"),
+        ('{"model": "\\ud800"}', "is not JSON"),
+        ("[" * 100_000, "is not JSON"),
         ('{"hooks": {"Stop": 7}}', "has another form"),
-        (b"\xff\xfe\x00", "is no text"),
+        (b"\xff\xfe\x00", "is not a text"),
         (None, "cannot be written"),
     ],
 )
@@ -247,7 +247,7 @@ def test_settings_of_a_project_are_changed_through_no_link(home: Path, host: str
         refused = hooks(command, host, "--project")
         assert (refused.exit_code, refused.stdout) == (1, "")
         assert (
-            "it is no file" in refused.stderr.replace("\n", " ")
+            "it is not a file" in refused.stderr.replace("\n", " ")
             if kind == "pipe"
             else "is a link" in refused.stderr
         )
@@ -294,4 +294,4 @@ def test_the_first_database_stays_until_another_is_named(home: Path, monkeypatch
     monkeypatch.setenv("DATABASE_URL", "postgresql://me@127.0.0.2:1/other")
     shown = hooks("install", "claude-code", "--user")
     assert "127.0.0.2/other" in shown.stdout
-    assert "each event would be told twice" in shown.stderr.replace("\n", " ")
+    assert "each event would be stored twice" in shown.stderr.replace("\n", " ")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -11,8 +10,6 @@ from uuid import UUID
 import asyncpg
 import pytest
 from memoryd_client import Memory, sync
-
-from tests.support.repository import ROOT
 
 if TYPE_CHECKING:
     from memoryd_client.anthropic import MemorydMemoryTool
@@ -182,11 +179,3 @@ async def test_a_command_that_is_none(tool: MemorydMemoryTool) -> None:
     assert tool.to_dict() == {"type": "memory_20250818", "name": "memory"}
     with pytest.raises(NotImplementedError):
         call(tool, "format", "/memories")
-
-
-async def test_the_example_of_the_document_runs_as_written(client_url: str) -> None:
-    document = (ROOT / "clients/python/README.md").read_text("utf-8")
-    [example] = [e for e in re.findall(r"```py\n(.*?)```", document, re.DOTALL) if "MemorydMemoryTool" in e]
-    done: dict[str, Any] = {"url": client_url}
-    await asyncio.to_thread(exec, example, done)
-    assert done["shown"].endswith("     1\tNo peanuts\n     2\tNo cashews\n     3\t")

@@ -110,7 +110,7 @@ WRONG: dict[str, tuple[str, dict[str, Any], str]] = {
         {"text": f"The vault is at {SECRET}", "category": "insight"},
         "(?i)password|credential",
     ),
-    "tier": ("note", {"text": "x", "category": "insight", "tier": "secret"}, "tier is none that there is"),
+    "tier": ("note", {"text": "x", "category": "insight", "tier": "secret"}, "tier is not an allowed value"),
     "tags": ("note", {"text": "x", "category": "insight", "tags": "secret"}, "tags is no list"),
     "ids": ("note", {"text": "x", "category": "insight", "related_ids": ["secret"]}, "An id is no UUID"),
     "context": ("note", {"text": "x", "category": "decision", "decision_context": {"secret": 1}}, "."),
@@ -158,7 +158,7 @@ async def test_nobody_replaces_or_sees_what_is_another_s(db: Database, agent: st
                 await memory.supersede(key, "mine")
     assert await eve.as_of(datetime.now(timezone.utc)) == []  # noqa: UP017
     assert await Memory(db, agent=agent).supersede(own.id, "The agent keeps goats") != own.id
-    with pytest.raises(Refused, match="asked of a user"):
+    with pytest.raises(Refused, match="as_of needs a user"):
         await Memory(db, agent=agent).as_of(datetime.now(timezone.utc))  # noqa: UP017
     with pytest.raises(Refused, match="time has no time zone"):
         await eve.as_of(datetime(2026, 1, 1))  # noqa: DTZ001

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -16,7 +15,6 @@ from memoryd_client import Memory, MemorydError, Refused, sync
 from memoryd_client.langgraph import MemorydStore
 
 from tests.support.processes.daemons import DaemonProcess
-from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -208,11 +206,3 @@ async def test_a_cancelled_call_leaves_the_others(store: MemorydStore) -> None:
         task.cancel()
     await asyncio.wait(tasks)
     assert {f"{n}" for n in range(1, 20, 2)} <= {i.key for i in store.search(HERE, limit=100)}
-
-
-async def test_the_example_of_the_document_runs_as_written(client_url: str) -> None:
-    document = (ROOT / "clients/python/README.md").read_text("utf-8")
-    [example] = [e for e in re.findall(r"```py\n(.*?)```", document, re.DOTALL) if "MemorydStore" in e]
-    done: dict[str, Any] = {"url": client_url}
-    await asyncio.to_thread(exec, example, done)
-    assert ([item.key for item in done["found"]], done["names"]) == (["diet"], [("users", "mia")])

@@ -171,7 +171,7 @@ WRONG: dict[str, tuple[str, dict[str, Any], str]] = {
     "kind": (
         "remember",
         {"text": "x", "kind": "secret"},
-        "kind is none that there is. Allowed: observation,",
+        "kind is not an allowed value. Allowed: observation,",
     ),
     "ttl": ("remember", {"text": "x", "ttl_hours": -1}, "ttl_hours is no whole number"),
     "ttl after the year 9999": (
@@ -189,7 +189,7 @@ WRONG: dict[str, tuple[str, dict[str, Any], str]] = {
     "NUL in metadata": ("remember", {"text": "x", "metadata": {"a": ["\0"]}}, "A string in metadata has the"),
     "2 MB of metadata": ("remember", {"text": "x", "metadata": {"a": "secret" * MB}}, "metadata has"),
     "query": ("recall", {"query": "sec\0ret"}, "query has the character NUL"),
-    "source": ("recall", {"query": "x", "sources": ["secret"]}, "sources is none that there is"),
+    "source": ("recall", {"query": "x", "sources": ["secret"]}, "sources is not an allowed value"),
     "sources": ("recall", {"query": "x", "sources": "memory"}, "sources is no list"),
     "speakers": ("recall", {"query": "x", "speakers": 5}, "speakers is no list"),
     "score": ("recall", {"query": "x", "min_score": 2}, "min_score is no number from 0 to 1"),

@@ -10,8 +10,8 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
-from daemon.audit.derived import Kind, Lineage, derived
-from daemon.audit.forget import NotForgottenError, forget
+from plugins.audit.derived import Kind, Lineage, derived
+from plugins.audit.forget import NotForgottenError, forget
 from tests.support.access.acting import ANN, BOB, acting_as
 from tests.support.content.fact_chat import add, reply
 from tests.support.database.schemas import connected

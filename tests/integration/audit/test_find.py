@@ -11,10 +11,10 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
-from daemon.audit import patterns
-from daemon.audit.find import OPTIONAL, RULES, chosen, find, looked_at
-from daemon.audit.repair import repair
-from daemon.audit.rule import Extent
+from plugins.audit import patterns
+from plugins.audit.find import OPTIONAL, RULES, chosen, count_memories, find
+from plugins.audit.repair import repair
+from plugins.audit.rule import Extent
 from tests.support.access.acting import ANN, BOB, acting_as
 from tests.support.rows import column, insert, remember, say
 from tests.support.waiting import BLOCKED, until
@@ -64,8 +64,12 @@ async def test_an_end_user_finds_and_repairs_their_own_alone(connection: asyncpg
     ]
     rules = (*RULES, *OPTIONAL)
     async with acting_as(connection, ANN):
-        assert await looked_at(connection, Extent()) == await looked_at(connection, Extent(user=ANN)) == 12
-        assert await looked_at(connection, Extent(user=BOB)) == 0
+        assert (
+            await count_memories(connection, Extent())
+            == await count_memories(connection, Extent(user=ANN))
+            == 12
+        )
+        assert await count_memories(connection, Extent(user=BOB)) == 0
         found = {rule.name: found async for rule, found in find(connection, rules, Extent(), limit=100)}
         assert {name: f.total for name, f in found.items()} == {
             "duplicates": 1, "near-duplicates": 1, "contradictions": 1, "stale": 1, "by-rules": 1, "never-recalled": 0,

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from daemon.db.pool import Database
 from daemon.logs import get_logger
-from daemon.schedule import Upkeep
+from daemon.upkeep import Upkeep
 from tests.support.rows import column
 
 OLD = """

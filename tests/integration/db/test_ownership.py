@@ -10,7 +10,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 
-from daemon.embedded.server import EmbeddedPostgres
+from plugins.embedded.server import EmbeddedPostgres
 from tests.support.access.acting import ANN, BOB, CAT, acting_as
 from tests.support.database.schemas import apply, connected, lives
 from tests.support.database.servers import Server

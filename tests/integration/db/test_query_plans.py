@@ -13,20 +13,21 @@ import asyncpg
 import pgvector.asyncpg
 import pytest
 
-from daemon import activity, schedule
+from daemon import activity, upkeep
 from daemon.db import depth, lag
 from daemon.db import lease as leases
-from daemon.executor import commands
-from daemon.metrics import reading
 from daemon.queue import queue
-from daemon.tracing import rows as trace_rows
-from daemon.trail import delivery, items, proving
-from daemon.trail import log as trail_log
-from daemon.web import lists
-from daemon.web.pages import conversations, documents, dreams, graph, knowledge, memories
-from handlers import associate, capture, context, facts, lexicon, names, request, situate
+from handlers import associate, capture, context, lexicon, request, situate
 from handlers.dream import lease, reader, writer
 from handlers.indexing import rows as index_rows
+from plugins.executor import commands
+from plugins.facts import facts, names
+from plugins.operate.metrics import reading
+from plugins.operate.tracing import rows as trace_rows
+from plugins.trail import delivery, items, proving
+from plugins.trail import log as trail_log
+from plugins.web import lists
+from plugins.web.pages import conversations, documents, dreams, graph, knowledge, memories
 from tests.support.access.acting import acting_as
 from tests.support.content.sources import TABLES
 from tests.support.database.big_tables import BIG, SEED
@@ -151,8 +152,8 @@ STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
     "situate read chunks": (situate.READ_CHUNKS, (IDS[0], 32)),
     "situate write": (situate.WRITE, (IDS, ["a"] * 16, ["b"] * 16)),
     "situate continue": (situate.CONTINUE, (IDS[0],)),
-    "fail overdue": (schedule.FAIL_OVERDUE, (24.0,)),
-    "expire answers": (schedule.EXPIRE_ANSWERS, (100,)),
+    "fail overdue": (upkeep.FAIL_OVERDUE, (24.0,)),
+    "expire answers": (upkeep.EXPIRE_ANSWERS, (100,)),
     "activity write": (activity.WRITE, (IDS[0], 1, 30.0, "[]")),
     "activity measure queue": (activity.MEASURE_QUEUE, (TOPICS,)),
     "activity drop": (activity.DROP_OLD, ()),
@@ -186,11 +187,11 @@ STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
     ),
     "page of links": (graph.LINKS, (IDS,)),
     "page of the graph's memories": (graph.MEMORIES, (IDS,)),
-    "page of messages": (conversations.MESSAGES.shown, (UUID(int=1), 0)),
+    "page of messages": (conversations.MESSAGES.rows_sql, (UUID(int=1), 0)),
     "page of messages before": (conversations.MESSAGES.earlier, (UUID(int=1), 50, 50)),
     "page of facts in messages": (conversations.FOUND_IN, (IDS[:1], ["x"])),
     "page of counted messages": (conversations.COUNTS, (IDS,)),
-    "page of chunks": (documents.CHUNKS.shown, (UUID(int=1), 0)),
+    "page of chunks": (documents.CHUNKS.rows_sql, (UUID(int=1), 0)),
     "page of counted chunks": (documents.COUNTS, (IDS,)),
     "page of what knowledge names": (knowledge.NAMED, (UUID(int=1), IDS)),
 }
@@ -210,7 +211,7 @@ async def test_the_newest_rows_of_a_page_are_found_by_their_time(
     busy: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Far fewer than there are: what looks through as many as a table has may as well read it whole.
-    monkeypatch.setattr(lists, "LOOKED_AT", 200)
+    monkeypatch.setattr(lists, "SCANNED", 200)
     # The seed has them all at one moment.
     await busy.execute(NO_TRIGGERS)
     for table, column, listed, always in (
@@ -226,9 +227,9 @@ async def test_the_newest_rows_of_a_page_are_found_by_their_time(
         filters = lists.Conditions()
         filters.where(always)
         for _ in range(2):
-            plan = json.loads(await busy.fetchval(f"explain (format json) {listed.found(filters)}"))
+            plan = json.loads(await busy.fetchval(f"explain (format json) {listed.page_sql(filters)}"))
             assert scans(plan) == set(), table
-            filters.look_for(f"length({listed.table.split()[-1]}.id::text) < 0")
+            filters.scan_for(f"length({listed.table.split()[-1]}.id::text) < 0")
 
 
 async def test_metrics_count_what_is_little_and_estimate_what_is_much(busy: asyncpg.Connection) -> None:

@@ -9,8 +9,8 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from daemon.web.lists import Conditions
-from daemon.web.pages import dreams, now, trail
+from plugins.web.lists import Conditions
+from plugins.web.pages import dreams, now, trail
 from tests.integration.db.test_query_plans import IDS, TOPICS, busy, scans, seeded
 from tests.support.database.big_tables import BIG
 
@@ -18,12 +18,12 @@ __all__ = ["busy", "seeded"]
 
 ONE, TIME = UUID(int=1), datetime.now(UTC)
 CONFIDENT = Conditions()
-CONFIDENT.look_for("i.confidence >= {}", 0.4)
+CONFIDENT.scan_for("i.confidence >= {}", 0.4)
 STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
     "dream": (dreams.ONE, (ONE, 48)),
     "insights of a dream": (dreams.ITS_INSIGHTS, (ONE, TIME, None)),
-    "insights, the newest": (dreams.INSIGHTS.found(CONFIDENT), (0.4,)),
-    "insights by ids": (dreams.INSIGHTS.shown, (IDS,)),
+    "insights, the newest": (dreams.INSIGHTS.page_sql(CONFIDENT), (0.4,)),
+    "insights by ids": (dreams.INSIGHTS.rows_sql, (IDS,)),
     "insight": (dreams.INSIGHT, (ONE,)),
     "sources of an insight": (dreams.SOURCES, (IDS,)),
     "leaves, the newest": (trail.LEAVES, (None,)),

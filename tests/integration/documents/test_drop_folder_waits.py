@@ -12,9 +12,10 @@ import asyncpg
 from structlog.testing import capture_logs
 
 from daemon.db.pool import Database
-from daemon.ingest.drop import DropFolder
 from daemon.logs import get_logger
-from providers.ports import Parsed, Parser, Unreadable
+from plugins.documents.drop import DropFolder
+from plugins.documents.ports import Parsed, Parser
+from providers.ports import Unreadable
 from tests.support.waiting import until
 
 

@@ -14,13 +14,14 @@ import pytest
 import structlog
 
 from daemon.db.pool import Database
-from daemon.ingest.drive_drop import DriveDrop
-from daemon.ingest.drive_files import DriveFiles
-from daemon.replica.drive.account import open_account
-from daemon.replica.drive.api import Api
-from daemon.replica.drive.client import Client
-from providers.parsing.parser import ChildParser
-from providers.ports import Parsed, Unreadable
+from plugins.documents.drive_drop import DriveDrop
+from plugins.documents.drive_files import DriveFiles
+from plugins.documents.parsing.parser import ChildParser
+from plugins.documents.ports import Parsed
+from plugins.replica.drive.account import open_account
+from plugins.replica.drive.api import Api
+from plugins.replica.drive.client import Client
+from providers.ports import Unreadable
 from tests.support.drive.faults import DROP, GARBAGE, HALF, LATE, Fault
 from tests.support.drive.files import DOCUMENT, OUTSIDE, ROOT, SHORTCUT, Drive
 from tests.support.drive.server import DriveServer

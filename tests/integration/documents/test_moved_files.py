@@ -7,9 +7,9 @@ from pathlib import Path
 import asyncpg
 
 from daemon.db.pool import Database
-from daemon.ingest.ingest import Ingest
-from daemon.ingest.store import Ownership
-from providers.parsing.parser import ChildParser
+from plugins.documents.ingest import Ingest
+from plugins.documents.parsing.parser import ChildParser
+from plugins.documents.store import Ownership
 from tests.support.rows import column
 
 

@@ -9,10 +9,10 @@ from typing import cast
 import asyncpg
 
 from daemon.db.pool import Database
-from daemon.ingest.files import File
-from daemon.ingest.ingest import Ingest
-from daemon.ingest.store import Ownership
-from providers.ports import Parser
+from daemon.local_files import File
+from plugins.documents.ingest import Ingest
+from plugins.documents.ports import Parser
+from plugins.documents.store import Ownership
 from tests.support.rows import column
 
 LONG = "gdrive:" + "x" * 10_010

@@ -20,10 +20,10 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from daemon.embedded import account as embedded_account
-from daemon.embedded.causes import EmbeddedPostgresError
-from daemon.embedded.programs import find_programs
-from daemon.embedded.server import EmbeddedPostgres
+from plugins.embedded import account as embedded_account
+from plugins.embedded.causes import EmbeddedPostgresError
+from plugins.embedded.programs import find_programs
+from plugins.embedded.server import EmbeddedPostgres
 from tests.support.database.schemas import connected
 from tests.support.folders import server_folder
 
@@ -33,7 +33,7 @@ LIGHT = {"shared_buffers": "16MB", "max_connections": "20"}
 START_ONE = """
 import sys
 from pathlib import Path
-from daemon.embedded.server import EmbeddedPostgres
+from plugins.embedded.server import EmbeddedPostgres
 print(EmbeddedPostgres(Path(sys.argv[1]), options={"shared_buffers": "16MB"}).start())
 """
 

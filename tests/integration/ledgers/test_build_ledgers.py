@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from daemon.settings import Settings, SettingsError, load_settings
-from daemon.trail.build import build_ledgers
+from plugins.trail.build import build_ledgers
 from tests.support.services.tsa_server import TsaServer
 
 URL = "http://127.0.0.1:1"
@@ -72,7 +72,7 @@ def test_what_lacks_its_packages_is_left_out(
     for name in [
         one
         for one in sys.modules
-        if one.startswith(("providers.ledgers.evm.", "providers.ledgers.timestamps"))
+        if one.startswith(("plugins.trail.ledgers.evm.", "plugins.trail.ledgers.timestamps"))
     ]:
         monkeypatch.delitem(sys.modules, name)
     ledgers, left_out = build_ledgers(settings(complete))

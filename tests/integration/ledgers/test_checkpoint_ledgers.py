@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from memory.trail.note import Checkpoint, sign
-from providers.ledgers.timestamps import TimestampAuthority, verify_timestamp
+from plugins.trail.ledgers.timestamps import TimestampAuthority, verify_timestamp
+from plugins.trail.rules.note import Checkpoint, sign
 from providers.ports import Rejected, Unavailable
 from tests.support.services.ledgers import KeptProgress, entrusted
 from tests.support.services.played_server import GARBAGE, Fault

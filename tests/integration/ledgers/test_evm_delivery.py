@@ -10,10 +10,10 @@ import pytest
 from daemon.db.pool import Database
 from daemon.logs import get_logger
 from daemon.settings import load_settings
-from daemon.trail.build import build_ledgers
-from daemon.trail.delivery import Delivery
-from daemon.trail.ledgers import ask_ledgers
-from daemon.trail.log import Pace, Trail
+from plugins.trail.answers import query_ledgers
+from plugins.trail.build import build_ledgers
+from plugins.trail.delivery import Delivery
+from plugins.trail.log import Pace, Trail
 from tests.integration.ledgers.conftest import KEY, Deployed
 from tests.integration.trail.test_delivery import DUE
 from tests.integration.trail.test_log import KEY as TRAIL_KEY
@@ -56,9 +56,9 @@ async def test_an_anchor_gets_its_transaction_and_a_fact_that_names_it(
         await connection.fetchval(fact) == f"A decision was anchored: CID {cid}, transaction {transaction}."
     )
 
-    assert (await ask_ledgers(settings, database))[1] == []
+    assert (await query_ledgers(settings, database))[1] == []
     await connection.execute('update memory_anchors set payload = \'{"content": "another"}\'')
-    [asked], [disputed] = await ask_ledgers(settings, database)
+    [asked], [disputed] = await query_ledgers(settings, database)
     assert (asked.answered, disputed.anchor, "no anchor with this hash" in disputed.says) == (
         2,
         str(anchor),

@@ -11,10 +11,11 @@ import pytest
 from eth_abi.abi import encode
 from web3 import Web3
 
-from providers.ledgers.evm.account import Account
-from providers.ledgers.evm.chain import Chain
-from providers.ledgers.evm.ledger import MAX_REVERTED, EvmLedger, content_of
-from providers.ports import Entrusted, Rejected, Unavailable
+from plugins.trail.ledgers.evm.account import Account
+from plugins.trail.ledgers.evm.chain import Chain
+from plugins.trail.ledgers.evm.ledger import MAX_REVERTED, EvmLedger, content_of
+from plugins.trail.ports import Entrusted
+from providers.ports import Rejected, Unavailable
 from tests.integration.ledgers.conftest import KEY, OTHER_KEY, Deployed
 from tests.support.services.evm_node import CHAIN_ID, EvmNode, RpcError
 from tests.support.services.ledgers import KeptProgress, Killed, entrusted

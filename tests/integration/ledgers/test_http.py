@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from providers.ledgers.http import Http
+from plugins.trail.ledgers.http import Http
 from providers.ports import Rejected, Unavailable
 from tests.support.services.played_server import (
     DROP,

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from providers.ledgers.ipfs import MAX_BLOCK_BYTES, Ipfs, Kubo, Pinata
-from providers.ports import Receipt, Rejected, Unavailable
+from plugins.trail.ledgers.ipfs import MAX_BLOCK_BYTES, Ipfs, Kubo, Pinata
+from plugins.trail.ports import Receipt
+from providers.ports import Rejected, Unavailable
 from tests.support.services.ipfs_server import JWT, IpfsServer
 from tests.support.services.ledgers import KeptProgress, Killed, cid_of, entrusted
 from tests.support.services.played_server import GARBAGE, Fault

@@ -202,6 +202,9 @@ async def test_a_command_says_options_for_its_context(
     for options, fault in (
         ('{"profil": 50}', "Did you mean profile?"),
         ("[]", "of type array"),
+        ("5", "of type number"),
+        ('"all"', "of type string"),
+        ("null", "of type null"),
         ('{"words": -1}', "words is -1"),
     ):
         said = await refused(

@@ -7,7 +7,9 @@ from datetime import timedelta
 import asyncpg
 import pytest
 
+from daemon.db import told_settings
 from daemon.db.pool import Database
+from daemon.settings import load_settings
 from providers.ports import Unavailable
 from tests.support.content.fact_chat import (
     WEDNESDAY,
@@ -42,6 +44,19 @@ async def test_nothing_is_read_where_there_is_no_model_or_facts_are_off(
     )
     await off.read(reply(add=[add("The user lives in Turin.", "m1")]))
     assert (await off.known(), provider.requests) == ([], [])
+    assert await connection.fetchval("select count(*) from memoryd.unread") == 0
+
+
+async def test_nothing_is_queued_where_the_plugin_is_not_there(
+    connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(told_settings, "load_plugins", lambda: ())
+    await told_settings.write_settings(connection, load_settings(language_model="openai/any"))
+    await connection.execute(
+        "insert into conversation_messages (session_id, user_id, role, content) "
+        "values (gen_random_uuid(), gen_random_uuid(), 'user', 'I live in Lyon with Dora')"
+    )
+    assert await connection.fetchval("select count(*) from memoryd.jobs where topic = 'names'") == 0
     assert await connection.fetchval("select count(*) from memoryd.unread") == 0
 
 

@@ -11,6 +11,7 @@ import asyncpg
 import pytest
 
 from daemon.db.pool import Database
+from handlers.dream.prompt import insight_prompt
 from handlers.shared.thinking import Silent
 from tests.support.content.dreams import failures, remember_all
 from tests.support.processes.dreamers import Log, dreamer, thinker
@@ -18,7 +19,7 @@ from tests.support.rows import column, one_row
 from tests.support.services.openai_server import DROP, GARBAGE, HANG, TRUNCATED, Fault, OpenAIServer
 from tests.support.waiting import until
 
-MEMORIES = ["deploy failed: disk full", "cleaned the disk", "deploy succeeded"]
+PROMPT = insight_prompt(["deploy failed: disk full", "cleaned the disk", "deploy succeeded"], "draft")
 GOOD = json.dumps({"insight": "Full disks stop deploys.", "recommendation": None, "causal": []})
 CALLS = "select (value ->> 'calls')::integer from memoryd.settings where key = 'model_calls'"
 SPENT = """
@@ -56,7 +57,7 @@ async def test_a_reply_of_no_use_is_asked_for_once_more(
     replies = iter(["I would rather talk about it.", GOOD])
     provider.chat = lambda _: next(replies)
     model = thinker(database, provider, log)
-    assert (await model.insight(MEMORIES, "draft")).text == "Full disks stop deploys."
+    assert (await model.ask(PROMPT)).text == "Full disks stop deploys."
     assert len(provider.requests) == 2
 
     for useless in (
@@ -67,7 +68,7 @@ async def test_a_reply_of_no_use_is_asked_for_once_more(
     ):
         provider.requests.clear()
         provider.chat = lambda _, reply=useless: reply  # type: ignore[misc]
-        assert (await refused(model.insight(MEMORIES, "draft"))).reason == "useless reply"
+        assert (await refused(model.ask(PROMPT))).reason == "useless reply"
         assert len(provider.requests) == 2
     # Each of these calls is counted, and what the replies cost.
     calls, tokens = await database.fetchrow(SPENT) or (0, 0)
@@ -83,7 +84,7 @@ async def test_a_server_that_fails_is_not_asked_again_at_once(
     # Long enough for a first request to leave on a busy machine: one that did not is no request.
     model = thinker(database, provider, log, timeout_seconds=3.0)
     for _ in range(3):
-        silent = await refused(model.insight(MEMORIES, "draft"))
+        silent = await refused(model.ask(PROMPT))
         assert silent.reason == "unavailable"
         assert silent.retry_in > 0
     assert len(provider.requests) == 1
@@ -94,8 +95,8 @@ async def test_a_server_that_fails_is_not_asked_again_at_once(
 async def test_a_limit_for_an_hour_is_kept(database: Database, provider: OpenAIServer, log: Log) -> None:
     provider.script(Fault.status(429, retry_after="3600"))
     model = thinker(database, provider, log)
-    await refused(model.insight(MEMORIES, "draft"))
-    assert (await refused(model.insight(MEMORIES, "draft"))).retry_in > 3000
+    await refused(model.ask(PROMPT))
+    assert (await refused(model.ask(PROMPT))).retry_in > 3000
     assert len(provider.requests) == 1
 
 
@@ -103,9 +104,9 @@ async def test_daemons_share_one_budget_and_the_log_says_once_that_it_is_spent(
     database: Database, provider: OpenAIServer, log: Log
 ) -> None:
     one, other = (thinker(database, provider, log, calls=3) for _ in range(2))
-    await one.insight(MEMORIES, "draft")
-    await other.insight(MEMORIES, "draft")
-    found = await asyncio.gather(*(one.insight(MEMORIES, "draft") for _ in range(4)), return_exceptions=True)
+    await one.ask(PROMPT)
+    await other.ask(PROMPT)
+    found = await asyncio.gather(*(one.ask(PROMPT) for _ in range(4)), return_exceptions=True)
     assert sum(isinstance(each, Silent) and each.reason == "budget spent" for each in found) == 3
     assert len(provider.requests) == 3
     [spent] = log.values("language_model_budget_spent")
@@ -116,15 +117,15 @@ async def test_daemons_share_one_budget_and_the_log_says_once_that_it_is_spent(
         "jsonb_build_object('hour', (value ->> 'hour')::timestamptz - interval '1 hour') "
         "where key = 'model_calls'"
     )
-    await one.insight(MEMORIES, "draft")
+    await one.ask(PROMPT)
 
 
 async def test_a_budget_in_tokens_ends_with_the_call_that_exceeds_it(
     database: Database, provider: OpenAIServer, log: Log
 ) -> None:
     model = thinker(database, provider, log, tokens=1)
-    await model.insight(MEMORIES, "draft")
-    assert (await refused(model.insight(MEMORIES, "draft"))).reason == "budget spent"
+    await model.ask(PROMPT)
+    assert (await refused(model.ask(PROMPT))).reason == "budget spent"
     assert len(provider.requests) == 1
 
 

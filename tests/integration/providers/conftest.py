@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from providers.parsing.parser import ChildParser
-from providers.ports import Parser
+from plugins.documents.parsing.parser import ChildParser
+from plugins.documents.ports import Parser
 
 
 @pytest.fixture(scope="module")

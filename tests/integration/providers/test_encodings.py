@@ -8,7 +8,8 @@ import base64
 
 import pytest
 
-from providers.ports import Parser, Unreadable
+from plugins.documents.ports import Parser
+from providers.ports import Unreadable
 
 RUSSIAN = "Протокол собрания от двенадцатого марта. Решили перенести склад в Тверь."
 JAPANESE = "議事録、倉庫を大阪へ移すことに決めた。"

@@ -11,8 +11,9 @@ from random import Random
 
 import pytest
 
-from providers.parsing.parser import ChildParser
-from providers.ports import Parsed, Parser, Unreadable
+from plugins.documents.parsing.parser import ChildParser
+from plugins.documents.ports import Parsed, Parser
+from providers.ports import Unreadable
 from tests.support.content.documents import claiming, docx, encrypted, pdf, pptx, xlsx, zipped
 
 EMAIL = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from providers.ports import Parser
+from plugins.documents.ports import Parser
 
 HEAD = "From: Ann <ann@example.org>\nTo: bob@example.org\nSubject: x\nMIME-Version: 1.0\n"
 INVOICE = "<p>Invoice 4711: 1,250 EUR are due on 14 March 2026.</p>"

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from providers.parsing.formats import shown
-from providers.ports import Parsed, Parser
+from plugins.documents.parsing.formats import shown
+from plugins.documents.ports import Parsed, Parser
 from tests.support.content.documents import docx, pptx, xlsx, zipped
 
 OFFICE = "http://schemas.openxmlformats.org/"

@@ -6,9 +6,10 @@ import json
 
 import pytest
 
+from plugins.documents.parsing.parser import ChildParser
+from plugins.documents.ports import Parsed, Parser
 from providers.confined.process import BOOT, command_of
-from providers.parsing.parser import ChildParser
-from providers.ports import Parsed, Parser, Unreadable
+from providers.ports import Unreadable
 from tests.support.content.documents import docx, pdf, pptx, xlsx
 
 
@@ -364,7 +365,7 @@ async def test_a_pptx_is_a_section_a_slide(parser: Parser) -> None:
 
 
 async def test_without_the_extra_documents_the_message_names_it() -> None:
-    command = command_of("providers.parsing.child")
+    command = command_of("plugins.documents.parsing.child")
     command[command.index(BOOT)] = f"import sys; sys.modules['pypdfium2'] = None; {BOOT}"
     parser = ChildParser(command=command)
     with pytest.raises(Unreadable, match=r"\[documents\]"):

@@ -16,9 +16,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from plugins.documents.parsing import parser as module
+from plugins.documents.parsing.parser import ChildParser
 from providers.confined.process import command_of
-from providers.parsing import parser as module
-from providers.parsing.parser import ChildParser
 from providers.ports import Unreadable
 from tests.support.content.documents import pdf
 from tests.support.repository import ROOT
@@ -264,7 +264,7 @@ def test_a_child_opens_no_connection_starts_no_program_and_writes_no_file(code: 
 def test_a_child_dies_with_its_parent(tmp_path: Path) -> None:
     code = """
     import asyncio, os, psutil, signal
-    from providers.parsing.parser import ChildParser
+    from plugins.documents.parsing.parser import ChildParser
     async def main():
         parser = ChildParser()
         await parser.parse(b"<p>1</p>", "a.html")
@@ -301,7 +301,11 @@ def test_a_child_whose_input_ends_goes_and_takes_its_folder_along(tmp_path: Path
     folder = tmp_path / "work"
     folder.mkdir()
     ended = subprocess.run(
-        command_of("providers.parsing.child"), cwd=folder, stdin=subprocess.DEVNULL, timeout=60, check=True
+        command_of("plugins.documents.parsing.child"),
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        timeout=60,
+        check=True,
     )
     assert ended.returncode == 0
     assert not folder.exists()

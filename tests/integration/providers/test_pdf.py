@@ -7,7 +7,8 @@ import io
 import pytest
 from reportlab.pdfgen.canvas import Canvas
 
-from providers.ports import Parsed, Parser, Unreadable
+from plugins.documents.ports import Parsed, Parser
+from providers.ports import Unreadable
 from tests.support.content.documents import encrypted, pdf
 
 

@@ -16,8 +16,8 @@ from memoryd_client._options import ContextOptions, RecallOptions
 from daemon.cli.memories.context import context
 from daemon.cli.memories.recall import recall
 from daemon.db.search_options import load_options
-from daemon.mcp import arguments
 from docs import write_options
+from plugins.mcp import arguments
 from tests.support.rows import column
 
 OF_RECALL = "select name from memoryd.options() where recall and not argument"

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 from uuid import UUID, uuid4
 
 import asyncpg
 import pytest
 
-from tests.acceptance.test_documents import sql_blocks
 from tests.support.access.acting import ANN, BOB, acting_as
 from tests.support.content.index import index_rows
-from tests.support.rows import column, say
+from tests.support.rows import say
 
 ASK = "select id, content, metadata, score from recall($2, user_id => $3, match_count => $4, options => $1::jsonb)"
 
@@ -288,15 +286,6 @@ async def test_options_that_are_null_are_not_given(scratch: asyncpg.Connection) 
         with pytest.raises(asyncpg.CheckViolationError, match="options are of type"):
             async with scratch.transaction():
                 await scratch.fetch("select id from recall('walrus', options => $1::jsonb)", wrong)
-
-
-async def test_the_example_of_the_document_finds_what_it_says(scratch: asyncpg.Connection) -> None:
-    """docs/chatbot.md in SQL."""
-    write, write_later, found = sql_blocks("docs/chatbot.md")
-    for statement in (write, write_later):
-        await scratch.execute(statement)
-    await index_rows(scratch, "conversation")
-    assert await column(scratch, found) == re.findall("-- finds (.*)", found)
 
 
 async def test_what_was_said_stands_above_what_was_asked_before(scratch: asyncpg.Connection) -> None:

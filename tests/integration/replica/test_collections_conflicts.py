@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from daemon.db.pool import Database
-from daemon.replica.store.entries import CHANGE_CONFLICTS, CollectionsStore
+from plugins.replica.store.entries import CHANGE_CONFLICTS, CollectionsStore
 from tests.support.replica.entry_files import CORE, USER, append, bodies, edit, know, sections, without
 from tests.support.replica.passes import Replicated
 from tests.support.rows import column, remember

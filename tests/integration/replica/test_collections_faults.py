@@ -11,8 +11,8 @@ import asyncpg
 import pytest
 
 from daemon.db.pool import Database
-from daemon.replica.folder import FolderUnavailable
-from daemon.replica.local_folder import LocalFolder
+from plugins.replica.folder import FolderUnavailable
+from plugins.replica.local_folder import LocalFolder
 from tests.support.replica.entry_files import (
     CORE,
     append,

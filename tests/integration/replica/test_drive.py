@@ -10,8 +10,8 @@ from uuid import UUID
 
 import pytest
 
-from daemon.replica.drive.folder import DriveFolder
-from daemon.replica.folder import FolderUnavailable
+from plugins.replica.drive.folder import DriveFolder
+from plugins.replica.folder import FolderUnavailable
 from tests.support.drive.calls import EMAIL
 from tests.support.drive.faults import Fault
 from tests.support.drive.files import DOCUMENT, OUTSIDE, ROOT, SHORTCUT
@@ -204,7 +204,7 @@ def test_an_account_that_is_no_member_of_the_shared_drive_says_so(
     folder.list()
     drive_server.drive.is_member = False
     for each in (folder, drive_folder(drive_server, tmp_path)):
-        with pytest.raises(FolderUnavailable, match="no member of its shared drive"):
+        with pytest.raises(FolderUnavailable, match="not a member of its shared drive"):
             each.list()
         with pytest.raises(FolderUnavailable, match=f"Make {EMAIL} a member"):
             each.reach()
@@ -249,7 +249,7 @@ def test_an_id_that_is_no_folder_or_unknown_says_what_to_do(
     drive_server: DriveServer, tmp_path: Path
 ) -> None:
     one = drive_server.drive.add("one.md", "x")
-    for folder_id, words in ((one, "no folder"), ("unknown", EMAIL)):
+    for folder_id, words in ((one, "not a folder"), ("unknown", EMAIL)):
         with pytest.raises(FolderUnavailable, match=words):
             drive_folder(drive_server, tmp_path, folder_id=folder_id).identify(REPLICA)
 

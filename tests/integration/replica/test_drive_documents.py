@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from daemon.db.pool import Database
-from daemon.replica.folder import FolderUnavailable
+from plugins.replica.folder import FolderUnavailable
 from tests.support.drive.faults import DROP, Fault
 from tests.support.drive.server import DriveServer
 from tests.support.replica.places import InDrive

@@ -12,9 +12,9 @@ from uuid import UUID
 
 import pytest
 
-from daemon.replica.drive.account import open_account
-from daemon.replica.drive.folder import DriveFolder
-from daemon.replica.folder import FolderUnavailable
+from plugins.replica.drive.account import open_account
+from plugins.replica.drive.folder import DriveFolder
+from plugins.replica.folder import FolderUnavailable
 from tests.support.drive.calls import EMAIL
 from tests.support.drive.faults import DROP, GARBAGE, HALF, HANG, LATE, Fault
 from tests.support.drive.server import DriveServer

@@ -17,7 +17,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from daemon.db.pool import Database
-from memory.replica.sections import Section, marked, read_sections
+from plugins.replica.rules.sections import Section, marked, read_sections
 from tests.support.replica import sequences
 from tests.support.replica.passes import Replicated
 

@@ -10,8 +10,8 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from daemon.replica.folder import Changed, FolderUnavailable
-from memory.replica.paths import IDENTITY
+from plugins.replica.folder import FolderUnavailable, StaleFile
+from plugins.replica.rules.paths import IDENTITY
 from tests.support.drive.server import DriveServer
 from tests.support.replica.places import OnePlace, drive_folder, local_location
 
@@ -110,24 +110,24 @@ def test_a_file_that_is_another_one_by_now_is_left_alone(place: OnePlace) -> Non
     folder.list()
     place.hands.write("One.md", "a person's")
     for replaces in (digest("mine"), digest("never there")):
-        with pytest.raises(Changed):
+        with pytest.raises(StaleFile):
             folder.write("One.md", b"new", replaces=replaces)
-        with pytest.raises(Changed):
+        with pytest.raises(StaleFile):
             folder.remove("One.md", replaces=replaces)
-        with pytest.raises(Changed):
+        with pytest.raises(StaleFile):
             folder.move("One.md", "Four.md", replaces=replaces)
-    with pytest.raises(Changed):
+    with pytest.raises(StaleFile):
         folder.write("Two.md", b"new", replaces=None)
-    with pytest.raises(Changed):
+    with pytest.raises(StaleFile):
         folder.move("Two.md", "Three.md", replaces=digest("mine"))
     place.hands.trash("Two.md")
     for name in ("Two.md", "Five.md"):
-        with pytest.raises(Changed):
+        with pytest.raises(StaleFile):
             folder.write(name, b"new", replaces=digest("mine"))
-        with pytest.raises(Changed):
+        with pytest.raises(StaleFile):
             folder.remove(name, replaces=digest("mine"))
     assert listed(place) == {"One.md": "a person's", "Three.md": "mine"}
-    with pytest.raises(Changed):
+    with pytest.raises(StaleFile):
         folder.write("gone/One.md", b"new", replaces=digest("mine"))
     assert folder.list().folders == set()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from memory.replica.sections import read_sections
+from plugins.replica.rules.sections import read_sections
 from tests.support.replica.entry_files import CORE, know
 from tests.support.replica.passes import Replicated
 from tests.support.rows import column, one_row

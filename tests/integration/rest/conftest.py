@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from daemon.embedded.server import EmbeddedPostgres
+from plugins.embedded.server import EmbeddedPostgres
 from tests.support.database.schemas import connected
 from tests.support.database.supabase import ROLES, Project
 from tests.support.postgrest.requests import Rest

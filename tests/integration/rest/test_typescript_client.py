@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import tarfile
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -14,6 +15,7 @@ from uuid import UUID, uuid4
 import pytest
 from memoryd_client import id_of
 
+from tests.support.examples import EXAMPLES, as_expected
 from tests.support.postgrest.server import PostgrestServer
 from tests.support.postgrest.tokens import token
 from tests.support.processes.node import INSTALL_SECONDS, NPM, TEST_SECONDS, run
@@ -60,7 +62,7 @@ async def test_the_client_reads_writes_and_hears(npm: str, package: Path, postgr
 
 
 async def test_what_npm_packs_is_installed_in_a_clean_project(
-    npm: str, package: Path, tmp_path: Path
+    npm: str, package: Path, postgrest: PostgrestServer, tmp_path: Path
 ) -> None:
     code, said = await run(package, npm, "run", "build", seconds=TEST_SECONDS)
     assert code == 0, said
@@ -99,3 +101,21 @@ async def test_what_npm_packs_is_installed_in_a_clean_project(
     assert (code, said.splitlines()[-1]) == (0, "wrapGenerate,wrapStream remember,recall,context,forget"), (
         said
     )
+    await run_examples(project, compiler, postgrest)
+
+
+async def run_examples(project: Path, compiler: Path, postgrest: PostgrestServer) -> None:
+    """The examples in TypeScript write what they say."""
+    examples = [path for path in EXAMPLES if path.suffix == ".ts"]
+    for path in examples:
+        shutil.copy(path, project)
+    types = ("--types", "node", "--typeRoots", str(compiler.parents[1] / "@types"))
+    names = [path.name for path in examples]
+    code, said = await run(project, str(compiler), *COMPILED[:-2], *types, *names, seconds=TEST_SECONDS)
+    assert code == 0, said
+    given = {"SUPABASE_URL": postgrest.base_url, "SUPABASE_SERVICE_KEY": token("service_role")}
+    for path in examples:
+        # Node has a WebSocket from 22 on.
+        preload = "--import=data:text/javascript,globalThis.WebSocket||=class{}"
+        code, said = await run(project, "node", preload, f"{path.stem}.js", seconds=60, **given)
+        assert (code, as_expected(path, said)) == (0, True), said

@@ -11,10 +11,11 @@ import pytest
 
 from daemon.db.pool import Database
 from daemon.logs import get_logger
-from daemon.trail.delivery import Delivery
-from daemon.trail.log import Pace, Trail
-from memory.trail.cid import cid_of
-from providers.ports import Entrusted, Ledger, Progress, Receipt, Rejected, Unavailable
+from plugins.trail.delivery import Delivery
+from plugins.trail.log import Pace, Trail
+from plugins.trail.ports import Entrusted, Ledger, Progress, Receipt
+from plugins.trail.rules.cid import cid_of
+from providers.ports import Rejected, Unavailable
 from tests.integration.trail.test_log import KEY
 from tests.support.access.acting import ANN
 from tests.support.rows import column, remember

@@ -9,9 +9,9 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
-from memory.trail import canonical
-from memory.trail.cid import cid_of
-from memory.trail.proof import leaf_of
+from plugins.trail.rules import canonical
+from plugins.trail.rules.cid import cid_of
+from plugins.trail.rules.proof import leaf_of
 from tests.support.access.acting import ANN, BOB, acting_as
 from tests.support.access.refusals import refused
 from tests.support.rows import insert, remember

@@ -12,11 +12,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from daemon.db.pool import Database
 from daemon.logs import get_logger
-from daemon.trail.log import Pace, Trail, TrailBroken, origin_of
-from daemon.trail.proving import NotSigned, prove
-from daemon.trail.reading import Found, read_keys, verify_all
-from memory.trail.note import BadNote, Checkpoint, Signature, sign, verifier_of
-from memory.trail.proof import Proof, check
+from plugins.trail.log import Pace, Trail, TrailBroken, origin_of
+from plugins.trail.proving import NotSigned, prove
+from plugins.trail.reading import Verification, read_keys, verify_all
+from plugins.trail.rules.note import BadNote, Checkpoint, Signature, sign, verifier_of
+from plugins.trail.rules.proof import Proof, check
 from tests.support.access.acting import ANN, BOB
 from tests.support.rows import column, insert, remember
 from tests.support.waiting import BLOCKED, until
@@ -40,11 +40,11 @@ async def anchored(connection: asyncpg.Connection, count: int, user: UUID | None
     ]
 
 
-async def verified(database: Database) -> Found:
+async def verified(database: Database) -> Verification:
     return await verify_all(database, await read_keys(database))
 
 
-def named(found: Found) -> set[tuple[str, int | None]]:
+def named(found: Verification) -> set[tuple[str, int | None]]:
     return {(one.how, one.position) for one in found.breaks}
 
 

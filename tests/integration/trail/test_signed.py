@@ -11,9 +11,9 @@ from structlog.testing import capture_logs
 
 from daemon.db.pool import Database
 from daemon.logs import get_logger
-from daemon.trail.keys import make_key
-from daemon.trail.log import Pace, Trail, TrailBroken
-from memory.trail.note import Checkpoint, Note
+from plugins.trail.keys import make_key
+from plugins.trail.log import Pace, Trail, TrailBroken
+from plugins.trail.rules.note import Checkpoint, Note
 from tests.support.processes.commands import Commands
 from tests.support.processes.workers import open_database
 from tests.support.rows import remember

@@ -8,7 +8,6 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
-from tests.acceptance.test_documents import sql_blocks
 from tests.support.access.acting import ANN, BOB, CAT, DAN, acting_as
 from tests.support.access.isolation import index_world
 from tests.support.access.refusals import refused
@@ -366,23 +365,6 @@ async def test_memories_of_members_stay_their_own(scratch: asyncpg.Connection) -
         block = await scratch.fetchval("select build_context('alice', 'lantern')")
     assert "the lantern needs a new candle" in block
     assert "my mother's" not in block
-
-
-async def test_the_example_in_the_documents_finds_what_it_says(connection: asyncpg.Connection) -> None:
-    """Beside each question stands what it finds."""
-    statements = sql_blocks("docs/sql.md")
-    begin = next(n for n, one in enumerate(statements) if "'garden'" in one)
-    asked = 0
-    async with connection.transaction():
-        for statement in statements[begin:]:
-            answered = await connection.fetch(statement)
-            if "-- finds" in statement:
-                told = statement.partition("-- finds ")[2].splitlines()[0]
-                assert sorted(str(row[0]) for row in answered) == sorted(told.split("; "))
-                asked += 1
-            if asked == 2:
-                break
-    assert asked == 2
 
 
 # --- Many members, many messages, many at once.

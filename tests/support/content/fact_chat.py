@@ -9,10 +9,10 @@ from typing import Any, cast
 from uuid import UUID, uuid4
 
 from daemon.db.pool import Database
-from handlers.facts import FactsHandler
-from handlers.names import NamesHandler
 from handlers.shared.embedding import Embedding
 from handlers.shared.ports import Job
+from plugins.facts.facts import FactsHandler
+from plugins.facts.names import NamesHandler
 from tests.support.processes.dreamers import Log, thinker
 from tests.support.services.openai_server import OpenAIServer
 

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from daemon.embedded.server import EmbeddedPostgres
+from plugins.embedded.server import EmbeddedPostgres
 from tests.support.folders import quiet_port
 from tests.support.processes.commands import Commands
 

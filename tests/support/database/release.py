@@ -15,9 +15,9 @@ from pathlib import Path
 
 import asyncpg
 
-from daemon.backup.programs import find_program
-from daemon.embedded.programs import find_programs
-from daemon.embedded.server import EmbeddedPostgres
+from plugins.embedded.programs import find_programs
+from plugins.embedded.server import EmbeddedPostgres
+from plugins.operate.backup.programs import find_program
 from tests.support.access.acting import ANN
 from tests.support.access.users import whole_user
 from tests.support.folders import quiet_port, server_folder

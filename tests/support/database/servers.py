@@ -25,8 +25,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 
-from daemon.embedded.programs import Programs, find_programs
-from daemon.embedded.server import EmbeddedPostgres
+from plugins.embedded.programs import Programs, find_programs
+from plugins.embedded.server import EmbeddedPostgres
 from tests.support.database.owners import as_role, drop_owner, make_owner
 from tests.support.folders import make_folder
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import asyncpg
 
-from daemon.embedded.account import account_for
-from daemon.embedded.cluster import CLUSTER
-from daemon.embedded.programs import Programs
-from daemon.embedded.server import EmbeddedPostgres
+from plugins.embedded.account import account_for
+from plugins.embedded.cluster import CLUSTER
+from plugins.embedded.programs import Programs
+from plugins.embedded.server import EmbeddedPostgres
 from tests.support.folders import server_folder
 from tests.support.waiting import until
 

@@ -16,7 +16,7 @@ from uuid import UUID
 
 import asyncpg
 
-from daemon.embedded.server import EmbeddedPostgres
+from plugins.embedded.server import EmbeddedPostgres
 from tests.support.access.acting import becoming
 from tests.support.database.schemas import apply, connected
 

@@ -36,12 +36,13 @@ KNOWN_PARAMETERS = frozenset(
 class _Server(asyncio.Protocol):
     """One connection to Postgres, logged in by asyncpg and then taken over."""
 
-    def __init__(self, login: asyncpg.Connection, free: asyncio.Queue[_Server]) -> None:
+    def __init__(self, login: asyncpg.Connection, free: asyncio.Queue[_Server], *, session: bool) -> None:
         self.login = login
         self.transport: asyncio.Transport = login._transport  # type: ignore[attr-defined]
         self.transport.set_protocol(self)
         self.client: asyncio.StreamWriter | None = None
         self._free = free
+        self._session = session
         self._awaited = 0
         self._buffer = bytearray()
 
@@ -62,7 +63,7 @@ class _Server(asyncio.Protocol):
             del self._buffer[:length]
             if self.client is not None:
                 self.client.write(message)
-            if message[:1] == b"Z":
+            if message[:1] == b"Z" and not self._session:
                 self._awaited -= 1
                 if self._awaited == 0 and message[5:] == b"I":
                     self.client = None
@@ -76,9 +77,14 @@ class _Server(asyncio.Protocol):
 class TransactionPooler:
     """Listens on a local port; hands `connections` server connections round. Use it as a context manager."""
 
-    def __init__(self, server_url: str, *, connections: int = 2, strict: bool = True) -> None:
-        """`strict`: whether it refuses startup parameters that it does not know, or ignores them."""
+    def __init__(
+        self, server_url: str, *, connections: int = 2, strict: bool = True, session: bool = False
+    ) -> None:
+        """`strict`: whether it refuses startup parameters that it does not know, or ignores them.
+        `session`: whether a client keeps its server connection to its end, as in PgBouncer's session mode.
+        """
         self._strict = strict
+        self._session = session
         self.clients = 0
         self.transactions = 0
         self._server_url = server_url
@@ -114,7 +120,7 @@ class TransactionPooler:
 
     async def _open(self) -> None:
         login = await asyncpg.connect(self._server_url, server_settings={"application_name": "pooler"})
-        server = _Server(login, self._free)
+        server = _Server(login, self._free, session=self._session)
         self._all.append(server)
         self._free.put_nowait(server)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from daemon.hooks.libpq import library
+from plugins.hooks.libpq import library
 from tests.support.repository import ROOT
 
 SECONDS = 20

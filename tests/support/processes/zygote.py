@@ -37,6 +37,7 @@ import daemon.db.plan
 import daemon.db.tokens
 import handlers
 import memory
+import plugins
 import providers
 from daemon.__main__ import main
 from daemon.cli.app import command_tree
@@ -57,7 +58,7 @@ READY = b"ready\n"
 
 def import_all() -> None:
     """What any command imports, reads from its functions, and the files of migrations and of the local embedder."""
-    for package in (daemon, handlers, memory, providers):
+    for package in (daemon, handlers, memory, plugins, providers):
         for file in Path(package.__path__[0]).rglob("*.py"):
             names = file.relative_to(ROOT).with_suffix("").parts
             if "__main__" not in names and RARE not in names:
@@ -115,7 +116,7 @@ def serve(path: str) -> None:
             asked, _ = listener.accept()
             message, streams = _request(asked)
             if any(name.startswith(f"MEMORYD_{RARE.upper()}") for name in message["environment"]):
-                importlib.import_module(f"providers.ledgers.{RARE}.ledger")
+                importlib.import_module(f"plugins.trail.ledgers.{RARE}.ledger")
             process = os.fork()
             if process == 0:
                 for one in (asked, listener, *running.values()):

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import asyncpg
 
-from memory.replica.sections import Section, read_sections
+from plugins.replica.rules.sections import Section, read_sections
 from tests.support.rows import insert, say
 
 USER = UUID("00000000-0000-0000-0000-0000000000aa")

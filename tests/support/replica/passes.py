@@ -10,12 +10,12 @@ from typing import Any, TypeVar, cast
 from uuid import UUID, uuid4
 
 from daemon.db.pool import Database
-from daemon.replica.folder import Folder
-from daemon.replica.local_folder import TEMPORARY, LocalFolder
-from daemon.replica.pass_state import Report
-from daemon.replica.store.documents import LEASE_SECONDS, Store
-from daemon.replica.sync import Sync
-from memory.replica.document_file import Found, read
+from plugins.replica.folder import Folder
+from plugins.replica.local_folder import TEMPORARY, LocalFolder
+from plugins.replica.pass_state import Report
+from plugins.replica.rules.document_file import DocumentText, read
+from plugins.replica.store.documents import LEASE_SECONDS, Store
+from plugins.replica.sync import Sync
 
 Result = TypeVar("Result")
 MAX_PASSES = 20
@@ -155,9 +155,9 @@ class Replicated:
             self.steps.arm(None)
         return False
 
-    def files(self) -> dict[str, Found]:
+    def files(self) -> dict[str, DocumentText]:
         """What the Markdown files say, but README.md and Index.md."""
-        found: dict[str, Found] = {}
+        found: dict[str, DocumentText] = {}
         for folder, _, names in os.walk(self.root):
             for name in names:
                 path = Path(folder) / name

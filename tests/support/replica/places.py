@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Protocol
 
 from daemon.db.pool import Database
-from daemon.replica.drive.account import open_account
-from daemon.replica.drive.api import Api
-from daemon.replica.drive.client import Client
-from daemon.replica.drive.folder import DriveFolder
-from daemon.replica.drive.remote import Remote
-from daemon.replica.folder import Folder, FolderUnavailable
-from daemon.replica.local_folder import LocalFolder
-from daemon.replica.pass_state import Report
-from memory.replica.document_file import Found, read
+from plugins.replica.drive.account import open_account
+from plugins.replica.drive.api import Api
+from plugins.replica.drive.client import Client
+from plugins.replica.drive.folder import DriveFolder
+from plugins.replica.drive.remote import Remote
+from plugins.replica.folder import Folder, FolderUnavailable
+from plugins.replica.local_folder import LocalFolder
+from plugins.replica.pass_state import Report
+from plugins.replica.rules.document_file import DocumentText, read
 from tests.support.drive.files import ROOT
 from tests.support.drive.server import DriveServer
 from tests.support.replica.passes import Replicated
@@ -144,9 +144,9 @@ class InDrive(Replicated):
                     return report
         return Report()
 
-    def files(self) -> dict[str, Found]:
+    def files(self) -> dict[str, DocumentText]:
         """What the Markdown files say, but README.md and Index.md."""
-        found: dict[str, Found] = {}
+        found: dict[str, DocumentText] = {}
         for path in self.drive.paths():
             if path.endswith(".md") and path not in ("README.md", "Index.md"):
                 said = read(self.drive.at(path).content or b"")

@@ -6,7 +6,7 @@ from urllib.parse import quote, urlencode
 
 from starlette.routing import Route
 
-from daemon.web.app import PAGES
+from plugins.web.app import PAGES
 from tests.support.content.hostile import PAYLOADS, USER, id_of
 
 # The word in the path of a page that shows one row, and the rows that it can show.

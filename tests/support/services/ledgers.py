@@ -6,7 +6,7 @@ import hashlib
 from base64 import b32encode
 from collections.abc import Callable
 
-from providers.ports import Entrusted
+from plugins.trail.ports import Entrusted
 
 
 class Killed(Exception):

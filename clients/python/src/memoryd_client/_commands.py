@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from memoryd_client._database import Database, Written
+from memoryd_client._database import Database, Write
 from memoryd_client._identity import Identity
 from memoryd_client._ids import id_of
 from memoryd_client._types import Command
@@ -34,12 +34,12 @@ FOREVER = float("inf")
 
 
 async def claim(database: Database, who: Identity, lease_seconds: float | None) -> Command | None:
-    """The oldest command that is ready, which runs from now on; None where there is none."""
+    """Claims the oldest ready command, or None."""
 
-    async def work(connection: Connection) -> Written[Command | None]:
+    async def work(connection: Connection) -> Write[Command | None]:
         row = await connection.fetchrow(CLAIM, who.agent, lease_seconds)
         if row is None:
-            return Written(None, "0", "select true", ())
+            return Write(None, "0", "select true", ())
         command = Command(
             id_of(row["id"]),
             row["agent_id"],
@@ -51,7 +51,7 @@ async def claim(database: Database, who: Identity, lease_seconds: float | None) 
             row["created_at"],
             row["started_at"],
         )
-        return Written(command, row["transaction"], CLAIMED, [command.id, command.started_at], [command.id])
+        return Write(command, row["transaction"], CLAIMED, [command.id, command.started_at], [command.id])
 
     # A claim that is not known to be rolled back may have left a command running with nobody to do it.
     return await database.write(who, work, settle_seconds=FOREVER)

@@ -10,11 +10,11 @@ from memoryd_client._identity import Identity
 if TYPE_CHECKING:
     from memoryd_client._connections import Connection
 
-C = TypeVar("C", bound="Connected")
+C = TypeVar("C", bound="DatabaseClient")
 
 
-class Connected:
-    """A client that calls a database as one identity. If it was given a URL, it closes the connections, too."""
+class DatabaseClient:
+    """A client that calls a database as one identity. Given a URL, it also closes the connections."""
 
     def __init__(self, database: AnyDatabase | str | None, who: Identity) -> None:
         self._who = who

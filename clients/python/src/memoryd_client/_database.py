@@ -26,7 +26,7 @@ from memoryd_client._errors import (
     Unavailable,
     is_lost,
     may_pass,
-    told,
+    translated,
 )
 from memoryd_client._identity import Identity
 
@@ -44,10 +44,10 @@ STATUS = "select pg_xact_status($1::text::xid8)"
 
 
 @dataclass(frozen=True)
-class Written(Generic[T]):
-    """What a write has done before it is committed: `value` is its result, `transaction` its pg_current_xact_id().
+class Write(Generic[T]):
+    """An uncommitted write: `value` is its result, `transaction` its pg_current_xact_id().
 
-    `proof` is a query, with its arguments, that is true where the write is there; `ids` are those of its rows.
+    `proof` is a query, with its arguments, that is true if the write was committed; `ids` are those of its rows.
     """
 
     value: T
@@ -116,7 +116,7 @@ class Database(AnyDatabase):
     async def write(
         self,
         who: Identity,
-        work: Work[Written[T]],
+        work: Work[Write[T]],
         *,
         payload: Sequence[str] = (),
         settle_seconds: float | None = None,
@@ -130,8 +130,8 @@ class Database(AnyDatabase):
         return _value(attempt).value
 
     async def _write_once(
-        self, who: Identity, work: Work[Written[T]], payload: Sequence[str], settle_seconds: float
-    ) -> _Attempt[Written[T]]:
+        self, who: Identity, work: Work[Write[T]], payload: Sequence[str], settle_seconds: float
+    ) -> _Attempt[Write[T]]:
         attempt = await self._attempt(who, work, payload)
         if attempt.stage == "committing" and attempt.failure is not None:
             assert attempt.value is not None
@@ -155,7 +155,7 @@ class Database(AnyDatabase):
                 connection.terminate()
             if not isinstance(error, Exception):
                 raise
-            failure = told(error, (), seconds=self.time_limit, connected=connection is not None)
+            failure = translated(error, (), seconds=self.time_limit, connected=connection is not None)
         raise failure
 
     async def _attempt(self, who: Identity, work: Work[T], payload: Sequence[str]) -> _Attempt[T]:
@@ -183,7 +183,7 @@ class Database(AnyDatabase):
         except Exception as error:  # noqa: BLE001 - told() knows
             if attempt.stage != "done":
                 lost = is_lost(error)
-                attempt.failure = told(
+                attempt.failure = translated(
                     error, payload, seconds=self.time_limit, connected=attempt.stage != "entering"
                 )
                 if isinstance(error, TIMEOUTS) and attempt.stage == "entering" and pool is not None:
@@ -199,8 +199,8 @@ class Database(AnyDatabase):
                         await pool.expire_connections()
         return attempt
 
-    async def _settled(self, who: Identity, written: Written[Any], seconds: float) -> bool:
-        """Whether a transaction was committed whose commit was not answered. Raises OutcomeUnknown."""
+    async def _settled(self, who: Identity, written: Write[Any], seconds: float) -> bool:
+        """Whether a transaction without an answer to its commit was committed. Raises OutcomeUnknown."""
 
         async def look(connection: Connection) -> tuple[object, object]:
             # In this order: a transaction that has committed by the first query is seen by the second.

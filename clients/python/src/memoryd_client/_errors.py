@@ -119,9 +119,9 @@ MISSING = frozenset(("42P01", "42703", "42883", "3F000"))
 
 
 POOLED = frozenset(("26000", "42P05"))
-"""A prepared statement is not there, or there already: something gave the session to others meanwhile."""
+"""A prepared statement is missing or exists already: a pooler gave the session to others meanwhile."""
 UNKNOWN_PARAMETER = "unsupported startup parameter"
-"""PgBouncer says so, with the code with which it also says that the server is away."""
+"""PgBouncer sends it with the same code as for an unreachable server."""
 
 URL_HINT = "Such as postgresql://user:password@host/database; in a password %23 is #, %2F is /, %3F is ?, %40 is @, %5B is [."
 
@@ -136,7 +136,7 @@ def may_pass(error: BaseException) -> bool:
     return isinstance(error, asyncpg.TransactionRollbackError | asyncpg.InvalidCachedStatementError)
 
 
-def told(
+def translated(
     error: BaseException, payload: Sequence[str], *, seconds: float, connected: bool = True
 ) -> MemorydError:
     """An error of the driver as one of ours.
@@ -230,7 +230,7 @@ def _refused(error: asyncpg.PostgresError, payload: Sequence[str]) -> MemorydErr
 
 
 def _unquoted(text: str, payload: Sequence[str]) -> str:
-    """The text without what was given; empty if three words of it in a row were given."""
+    """The text without words of the arguments; empty if three words in a row are from them."""
     given = [each.strip() for each in payload if each.strip()]
     for each in given:
         if len(each) >= SHORTEST_QUOTE:

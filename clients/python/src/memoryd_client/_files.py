@@ -50,8 +50,8 @@ update agent_memory m set key = $4 || substr(m.key, length($3) + 1) where {MINE}
 """The key begins with $3, which $4 replaces."""
 
 
-class Wrong(Refused):
-    """What the model is told. It repeats what the model has said."""
+class InvalidCallError(Refused):
+    """A message for the model. It repeats the model's own arguments."""
 
 
 @dataclass(frozen=True)
@@ -69,22 +69,22 @@ class Path:
 def path_of(given: object) -> Path:
     """A path below /memories, without . and .. and what is empty. Raises Wrong."""
     if not isinstance(given, str) or not given.startswith(ROOT):
-        raise Wrong(f"Path must start with /memories, got: {given}")
+        raise InvalidCallError(f"Path must start with /memories, got: {given}")
     parts: list[str] = []
     for part in given[len(ROOT) :].split("/"):
         if part == "..":
             if not parts:
-                raise Wrong(f"Path {given} would escape /memories directory")
+                raise InvalidCallError(f"Path {given} would escape /memories directory")
             parts.pop()
         elif part not in ("", "."):
             parts.append(part)
     if given[len(ROOT) :][:1] not in ("", "/"):
-        raise Wrong(f"Path must start with /memories, got: {given}")
+        raise InvalidCallError(f"Path must start with /memories, got: {given}")
     key = "/".join(["memories", *parts])
     if len(key.encode(errors="replace")) > 1500 or any(
         c < " " or c == "\x7f" or "\ud800" <= c <= "\udfff" for c in key
     ):
-        raise Wrong(f"Path {given!r} is too long, or has characters that a path cannot have.")
+        raise InvalidCallError(f"Path {given!r} is too long, or has characters that a path cannot have.")
     return Path(given, key)
 
 
@@ -102,7 +102,7 @@ class Files:
             return await self._directory(path)
         lines = content.split("\n")
         if len(lines) > MOST_LINES:
-            raise Wrong(f"File {path.given} exceeds maximum line limit of 999,999 lines.")
+            raise InvalidCallError(f"File {path.given} exceeds maximum line limit of 999,999 lines.")
         first, last = 1, len(lines)
         if isinstance(view_range, (list, tuple)) and len(view_range) == 2:
             first = max(1, int(view_range[0]))
@@ -113,10 +113,14 @@ class Files:
     async def create(self, path: Path, text: str) -> str:
         """Writes a file that is not there."""
         if path.is_root or await self._below(path):
-            raise Wrong(f"File {path.given} already exists")
+            raise InvalidCallError(f"File {path.given} already exists")
         await self._no_file_above(path)
         if not await self._connection.fetchval(CREATE, *self._whose, *_row(path, text)):
-            raise Wrong(f"File {path.given} already exists") if await self._below(path) else Refused(OFF)
+            raise (
+                InvalidCallError(f"File {path.given} already exists")
+                if await self._below(path)
+                else Refused(OFF)
+            )
         return f"File created successfully at: {path.given}"
 
     async def str_replace(self, path: Path, old: str, new: str) -> str:
@@ -124,12 +128,12 @@ class Files:
         content = await self._to_edit(path)
         starts = list(_starts(content, old))
         if not starts:
-            raise Wrong(
+            raise InvalidCallError(
                 f"No replacement was performed, old_str `{old}` did not appear verbatim in {path.given}."
             )
         if len(starts) > 1:
             lines = ", ".join(str(content.count("\n", 0, start) + 1) for start in starts)
-            raise Wrong(
+            raise InvalidCallError(
                 f"No replacement was performed. Multiple occurrences of old_str `{old}` in lines: {lines}. "
                 "Please ensure it is unique"
             )
@@ -147,7 +151,7 @@ class Files:
         if lines[-1] == "":
             lines.pop()
         if not 0 <= at <= len(lines):
-            raise Wrong(
+            raise InvalidCallError(
                 f"Invalid `insert_line` parameter: {at}. It should be within the range [0, {len(lines)}]."
             )
         lines.insert(at, text.rstrip("\n"))
@@ -158,26 +162,26 @@ class Files:
     async def delete(self, path: Path) -> str:
         """Deletes a file, or a directory with all that is in it."""
         if path.is_root:
-            raise Wrong("Cannot delete the /memories directory itself")
+            raise InvalidCallError("Cannot delete the /memories directory itself")
         keys = await self._held(path)
         if not keys:
-            raise Wrong(f"The path {path.given} does not exist")
+            raise InvalidCallError(f"The path {path.given} does not exist")
         await self._connection.execute(DROP, *self._whose, keys)
         return f"Successfully deleted {path.given}"
 
     async def rename(self, old: Path, new: Path) -> str:
         """Moves a file or a directory to where nothing is."""
         if old.is_root:
-            raise Wrong("Cannot rename the /memories directory itself")
+            raise InvalidCallError("Cannot rename the /memories directory itself")
         if new.is_root or await self._below(new):
-            raise Wrong(f"The destination {new.given} already exists")
+            raise InvalidCallError(f"The destination {new.given} already exists")
         keys = await self._held(old)
         if not keys:
-            raise Wrong(f"The path {old.given} does not exist")
+            raise InvalidCallError(f"The path {old.given} does not exist")
         if new.key.startswith(old.key + "/"):
-            raise Wrong(f"The destination {new.given} is in {old.given}")
+            raise InvalidCallError(f"The destination {new.given} is in {old.given}")
         if any(len(key.encode()) - len(old.key.encode()) + len(new.key.encode()) > 1500 for key in keys):
-            raise Wrong(f"Path {new.given!r} is too long for what is in {old.given}.")
+            raise InvalidCallError(f"Path {new.given!r} is too long for what is in {old.given}.")
         await self._no_file_above(new)
         await self._connection.execute(MOVE, *self._whose, old.key, new.key, keys)
         return f"Successfully renamed {old.given} to {new.given}"
@@ -205,8 +209,8 @@ class Files:
         content = None if path.is_root else await self._content(path, EDIT)
         if content is None:
             if path.is_root or await self._below(path):
-                raise Wrong(f"The path {path.given} is not a file.")
-            raise Wrong(f"The path {path.given} does not exist. Please provide a valid path.")
+                raise InvalidCallError(f"The path {path.given} is not a file.")
+            raise InvalidCallError(f"The path {path.given} does not exist. Please provide a valid path.")
         return content
 
     async def _write(self, path: Path, text: str) -> None:
@@ -220,12 +224,12 @@ class Files:
         for end in range(2, len(parts)):
             above = "/".join(parts[:end])
             if await self._content(Path(above, above)) is not None:
-                raise Wrong(f"The path /{above} is not a directory.")
+                raise InvalidCallError(f"The path /{above} is not a directory.")
 
     async def _directory(self, path: Path) -> str:
         rows = await self._below(path)
         if not rows and not path.is_root:
-            raise Wrong(f"The path {path.given} does not exist. Please provide a valid path.")
+            raise InvalidCallError(f"The path {path.given} does not exist. Please provide a valid path.")
         sizes: dict[tuple[str, ...], int] = {}
         whole = 0
         for row in rows:

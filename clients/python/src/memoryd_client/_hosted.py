@@ -12,8 +12,8 @@ from uuid import UUID
 
 from memoryd_client import _values as values
 from memoryd_client import sync
-from memoryd_client._connected import Connected
-from memoryd_client._database import AnyDatabase, Database, Written
+from memoryd_client._connected import DatabaseClient
+from memoryd_client._database import AnyDatabase, Database, Write
 from memoryd_client._errors import Refused
 from memoryd_client._identity import Rights, identity
 from memoryd_client._ids import id_of
@@ -56,8 +56,8 @@ class Row(NamedTuple):
     metadata: str
 
 
-class Hosted:
-    """What the classes for hosts have in common.
+class HostAdapter:
+    """The base of the classes for hosts.
 
     Given a URL, or a Database of memoryd_client.sync, they may be used in any thread and event loop. Given a Database of
     memoryd_client, in its event loop only.
@@ -90,7 +90,7 @@ class Hosted:
         )
 
 
-class _Rows(Connected):
+class _Rows(DatabaseClient):
     def __init__(
         self,
         database: AnyDatabase | str | None,
@@ -127,16 +127,16 @@ class _Rows(Connected):
         return items
 
     async def pop(self) -> Any:
-        """Removes the newest item and returns it; None where there is none."""
+        """Removes and returns the newest item, or None."""
 
-        async def work(connection: Connection) -> Written[Any]:
+        async def work(connection: Connection) -> Write[Any]:
             while row := await connection.fetchrow(LAST, *self._asked(1)):
                 removed: Any = await connection.fetchrow(REMOVE, row["id"])
                 # Where somebody else has removed it meanwhile, or it was no item, the next one is the newest.
                 if removed["count"] and (item := self._item(row)) is not None:
                     key, transaction = id_of(row["id"]), removed["transaction"]
-                    return Written(item, transaction, POPPED, [transaction, key], [key])
-            return Written(None, "0", "select true", ())
+                    return Write(item, transaction, POPPED, [transaction, key], [key])
+            return Write(None, "0", "select true", ())
 
         return await self._database.write(self._who, work)
 

@@ -1,6 +1,6 @@
 """As whom a call is made.
 
-Promise: each transaction sets its identity itself, and nothing of it is left when the transaction ends.
+Promise: each transaction sets its own identity, which ends with the transaction.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ class Identity:
         if self.rights == "user" and self.user is None:
             raise Refused("rights='user' needs a user.")
         if self.rights == "login" and self.user is not None:
-            raise Refused("rights='login' asks as the user whose login it is.", hint="Leave user out.")
+            raise Refused("rights='login' acts as the user of the login.", hint="Leave user out.")
 
     @property
     def named_user(self) -> UUID | None:
-        """The user that the service names in its statements; of others the database knows who they are."""
+        """The user that the service names in its statements; for other roles the database knows the user."""
         return self.user if self.rights == "service" else None
 
     def enter(self, seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""Ids: a UUID is taken as it is, every other string is a name, and each name has one UUID. What is almost a UUID is refused.
+"""Ids: a UUID stays as it is, any other string is a name with a UUID of its own. A string that is almost a UUID is refused.
 
 The same name is the same UUID in every process and language: it is the name-based UUID (version 5, RFC 9562) of the name's
 UTF-8 bytes in NAMESPACE.

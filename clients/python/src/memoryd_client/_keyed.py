@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from memoryd_client._connections import Connection
 
 T = TypeVar("T")
-K = TypeVar("K", bound="Keyed")
+K = TypeVar("K", bound="KeyedAdapter")
 
 MINE = "m.scope = memoryd.scope_of(coalesce($2::uuid, memoryd.caller_id()), $1) and m.agent_id = $1"
 """Whose memory it is; of a user who asks with a login or a gateway's claims the database knows who that is."""
@@ -54,8 +54,8 @@ async def put(
         raise Refused(OFF)
 
 
-class Keyed:
-    """What has a database and an identity, and calls that are made with and without async."""
+class KeyedAdapter:
+    """A client with a database and an identity whose calls work with and without async."""
 
     def __init__(
         self,

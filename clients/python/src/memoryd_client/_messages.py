@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from memoryd_client import _values as values
-from memoryd_client._database import Written
+from memoryd_client._database import Write
 from memoryd_client._errors import Refused
 from memoryd_client._identity import Identity
 from memoryd_client._ids import id_of
@@ -89,10 +89,10 @@ def message(row: Any) -> Message:
 
 async def added(
     connection: Connection, who: Identity, session: UUID, rows: Sequence[Sequence[str | None]]
-) -> Written[list[UUID]]:
+) -> Write[list[UUID]]:
     """Adds messages, in a transaction that has begun. Where the user has switched memory off, none."""
     stored = await connection.fetch(ADD, session, who.named_user, who.agent, *rows)
     if not stored:
-        return Written([], "0", "select true", ())
+        return Write([], "0", "select true", ())
     ids = [id_of(row["id"]) for row in sorted(stored, key=lambda row: row["message_index"])]
-    return Written(ids, stored[0]["transaction"], ADDED, [ids[0]], ids)
+    return Write(ids, stored[0]["transaction"], ADDED, [ids[0]], ids)

@@ -10,7 +10,7 @@ LONGEST_OUTPUT = 250_000_000
 
 
 def failure(error: BaseException) -> str:
-    """What an exception says, with its type."""
+    """The type and the message of an exception."""
     try:
         said = str(error)
     except Exception:  # noqa: BLE001 - an exception that cannot say what it is
@@ -19,7 +19,7 @@ def failure(error: BaseException) -> str:
 
 
 def outcome(returned: Any) -> tuple[str, int]:
-    """The output and the exit code of what a handler returned; a failure, if it is neither."""
+    """The output and the exit code of a handler's result; a failure for any other result."""
     output, exit_code = returned if isinstance(returned, tuple) and len(returned) == 2 else (returned, 0)
     output = "" if output is None else output
     if (

@@ -1,4 +1,4 @@
-"""What a recall asks, and what it answers."""
+"""The statement of a recall, and its result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is checked before the database is asked, so that an error can name the argument without quoting it."""
+"""Checks of arguments before a call, so that an error names the argument without quoting it."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def storable(text: str) -> str:
 def one_of(name: str, value: object, allowed: Any) -> str:
     """One of the values of a Literal."""
     if value not in get_args(allowed) or not isinstance(value, str):
-        raise Refused(f"{name} is none that there is.", hint=f"Allowed: {', '.join(get_args(allowed))}.")
+        raise Refused(f"{name} is not an allowed value.", hint=f"Allowed: {', '.join(get_args(allowed))}.")
     return value
 
 
@@ -113,7 +113,7 @@ def flag(name: str, value: object) -> bool | None:
 
 
 def moment(name: str, value: object) -> datetime | None:
-    """A time that says where on Earth it is meant, or None."""
+    """A time with a time zone, or None."""
     if value is None:
         return None
     if not isinstance(value, datetime):
@@ -163,7 +163,7 @@ def _check(name: str, value: object, levels: int) -> None:
 
 
 def ids_of(ids: Iterable[UUID | str] | UUID | str) -> list[UUID]:
-    """UUIDs, each once, in their order. A string that is none is refused: rows have no names."""
+    """UUIDs, each once, in their order. Any other string is refused: rows have no names."""
     found: dict[UUID, None] = {}
     several = (ids,) if isinstance(ids, (UUID, str)) else ids
     if not isinstance(several, Iterable):
@@ -183,7 +183,7 @@ def ids_of(ids: Iterable[UUID | str] | UUID | str) -> list[UUID]:
 
 
 def options(given: Mapping[str, object], allowed: Iterable[str]) -> str:
-    """Options of recall() or build_context() as JSON, each checked as its kind asks, without those that are None."""
+    """Options of recall() or build_context() as JSON, each checked by its kind, without those that are None."""
     if unknown := given.keys() - set(allowed):
         raise TypeError(f"There is no option {min(unknown)}: there are {', '.join(allowed)}.")
     left = {n: _option(n, value, *OPTIONS[n]) for n, value in given.items() if value is not None}

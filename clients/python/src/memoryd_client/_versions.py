@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from memoryd_client._database import Written
+from memoryd_client._database import Write
 from memoryd_client._errors import NotFound
 from memoryd_client._identity import Identity
 from memoryd_client._ids import id_of
@@ -29,7 +29,7 @@ from memory_as_of($1, user_id => coalesce($2, memoryd.caller_id()), max_rows => 
 """
 
 
-async def superseded(connection: Connection, who: Identity, key: UUID, text: str) -> Written[UUID | None]:
+async def superseded(connection: Connection, who: Identity, key: UUID, text: str) -> Write[UUID | None]:
     """Replaces a memory of this identity, in a transaction that has begun; None if the user has switched memory off."""
     row = await connection.fetchrow(SUPERSEDE, who.agent, who.named_user, key, text)
     if row is None:
@@ -37,9 +37,9 @@ async def superseded(connection: Connection, who: Identity, key: UUID, text: str
             "There is no such memory, or it is not yours.", hint="Give the id that recall returned."
         )
     if row["id"] is None:
-        return Written(None, "0", "select true", ())
+        return Write(None, "0", "select true", ())
     new = id_of(row["id"])
-    return Written(new, row["transaction"], STORED, [new], [new])
+    return Write(new, row["transaction"], STORED, [new], [new])
 
 
 async def stood(connection: Connection, who: Identity, time: datetime, count: int) -> list[MemoryVersion]:

@@ -1,6 +1,6 @@
 """Claude's memory tool (memory_20250818), whose files are memories with keys: `MemorydMemoryTool`, `AsyncMemorydMemoryTool`.
 
-Promise: what the model is told, also of what is wrong, is what Anthropic's own tool on a disk says. Installed with the extra
+Promise: the messages for the model, also those of errors, are those of Anthropic's own tool on a disk. Installed with the extra
 `anthropic`. Pydantic AI's MemoryTool takes `call`.
 """
 
@@ -13,11 +13,11 @@ from uuid import UUID
 from anthropic.lib.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool, ToolError
 
 from memoryd_client import sync
-from memoryd_client._database import Written
+from memoryd_client._database import Write
 from memoryd_client._errors import Refused
 from memoryd_client._files import Files, path_of
 from memoryd_client._identity import Rights
-from memoryd_client._keyed import Keyed
+from memoryd_client._keyed import KeyedAdapter
 
 if TYPE_CHECKING:
     from anthropic.types.beta import BetaCacheControlEphemeralParam
@@ -36,7 +36,7 @@ COMMANDS = {
 TRANSACTION = "select pg_current_xact_id()::text"
 
 
-class _Tool(Keyed):
+class _Tool(KeyedAdapter):
     def __init__(
         self,
         database: sync.Database | str | None = None,
@@ -46,7 +46,7 @@ class _Tool(Keyed):
         rights: Rights | None = None,
         cache_control: BetaCacheControlEphemeralParam | None = None,
     ) -> None:
-        Keyed.__init__(self, database, agent, user, rights)
+        KeyedAdapter.__init__(self, database, agent, user, rights)
         self._cache_control = cache_control
 
     async def _command(self, command: Any) -> str:
@@ -59,11 +59,11 @@ class _Tool(Keyed):
         return await self._told(name, *arguments)
 
     async def _told(self, name: str, *arguments: Any) -> str:
-        """What a method of Files says; what changes a file is done once."""
+        """The answer of a method of Files; a change is made once."""
 
-        async def write(connection: Connection) -> Written[str]:
+        async def write(connection: Connection) -> Write[str]:
             said = await getattr(Files(connection, self._whose), name)(*arguments)
-            return Written(said, await connection.fetchval(TRANSACTION), "select false", ())
+            return Write(said, await connection.fetchval(TRANSACTION), "select false", ())
 
         async def view(connection: Connection) -> str:
             return await Files(connection, self._whose).view(*arguments)

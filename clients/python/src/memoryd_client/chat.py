@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from memoryd_client import _values as values
-from memoryd_client._connected import Connected
-from memoryd_client._database import AnyDatabase, Written
+from memoryd_client._connected import DatabaseClient
+from memoryd_client._database import AnyDatabase, Write
 from memoryd_client._errors import Refused
 from memoryd_client._identity import Rights, identity
 from memoryd_client._ids import id_of
@@ -68,7 +68,7 @@ REMEMBERED = (
 )
 
 
-class ChatMemory(Connected):
+class ChatMemory(DatabaseClient):
     """The conversations of a chatbot, with `user` those of one user.
 
     A session is a UUID, or a name such as "telegram:42" (see `id_of`), which has to be unique among all users. The service
@@ -99,7 +99,7 @@ class ChatMemory(Connected):
         max_messages: int = LATEST,
         **options: Unpack[RecallOptions],
     ) -> list[dict[str, str]]:
-        """Adds what the user says, and returns what a language model needs to answer it, as `role` and `content`.
+        """Adds the user's message, and returns the messages for a language model to answer it, as `role` and `content`.
 
         First what is known of the user, in `profile` words (none unless given), and what is
         remembered of other conversations and belongs to it: `count` pieces at most. Then the latest messages of this one,
@@ -116,7 +116,7 @@ class ChatMemory(Connected):
         rows = columns([{"role": "user", "content": text, "speaker": speaker}])
         latest = values.number("max_messages", max_messages, 0)
 
-        async def work(connection: Connection) -> Written[list[dict[str, str]]]:
+        async def work(connection: Connection) -> Write[list[dict[str, str]]]:
             found = await recalled(connection, call)
             stored = await added(connection, self._who, key, rows)
             said = [
@@ -129,7 +129,7 @@ class ChatMemory(Connected):
                 said = [{"role": "user", "content": text}]  # the user has switched memory off
             if found:
                 said.insert(0, {"role": "system", "content": _remembered(found)})
-            return Written(said, stored.transaction, stored.proof, stored.arguments, stored.ids)
+            return Write(said, stored.transaction, stored.proof, stored.arguments, stored.ids)
 
         return await self._database.write(self._who, work, payload=[*values.strings(call), speaker or ""])
 
@@ -141,7 +141,7 @@ class ChatMemory(Connected):
         speaker: str | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> UUID | None:
-        """Adds what the user says and returns the message's id; None if the user has switched memory off."""
+        """Adds the user's message and returns its id; None if the user has switched memory off."""
         return await self._add_one(session, "user", content, speaker, metadata)
 
     async def add_ai_message(
@@ -188,11 +188,11 @@ class ChatMemory(Connected):
         if title is not None:
             values.plain("title", title, longest=10_000)
 
-        async def work(connection: Connection) -> Written[UUID]:
+        async def work(connection: Connection) -> Write[UUID]:
             row = await connection.fetchrow(BEGIN, self._who.named_user, self._who.agent, title)
             assert row is not None
             key = id_of(row["id"])
-            return Written(key, row["transaction"], BEGUN, [key], [key])
+            return Write(key, row["transaction"], BEGUN, [key], [key])
 
         return await self._database.write(self._who, work, payload=[title or ""])
 
@@ -218,7 +218,7 @@ class ChatMemory(Connected):
         )
 
     async def facts(self, limit: int = 100) -> list[Fact]:
-        """What the user has said of themselves and is true now, newest first; [] if the user has switched memory off."""
+        """The user's current facts, newest first; [] if the user has switched memory off."""
         self._need_user("Facts are a user's.")
         most = values.number("limit", limit, 0)
         rows = await self._database.read(self._who, lambda c: c.fetch(FACTS, self._who.named_user, most))

@@ -19,7 +19,7 @@ from typing import Any
 
 from memoryd_client import _values as values
 from memoryd_client._commands import LONGEST_LEASE, claim, complete, renew
-from memoryd_client._connected import Connected
+from memoryd_client._connected import DatabaseClient
 from memoryd_client._database import LONGEST_LIMIT, AnyDatabase
 from memoryd_client._errors import MemorydError, NotFound, OutcomeUnknown, Refused, TimedOut, Unavailable
 from memoryd_client._identity import Rights, identity
@@ -46,7 +46,7 @@ class _Run:
     """Another executor has claimed it since, or nobody wants it any more."""
 
 
-class Executor(Connected):
+class Executor(DatabaseClient):
     """Runs an agent's commands by `handler(context, message, command)`, which returns the output, or (output, exit_code).
 
     An exit code of 0 is success. What the handler raises is a failure, whose output is the exception's type and words. A
@@ -246,7 +246,7 @@ class Executor(Connected):
             return None, error
 
     async def _complete(self, command: Command, output: str, exit_code: int) -> None:
-        """Writes an outcome. The work is done: it is tried until the row says so, or is gone."""
+        """Writes an outcome. The work is done: it is tried until the row has the outcome, or is gone."""
         pause = FIRST_PAUSE
         while True:
             try:

@@ -1,6 +1,6 @@
-"""Knowledge: what a team of agents knows, what it decided, and how that turned out.
+"""Knowledge: a team's knowledge, its decisions, and their outcomes.
 
-Promise: what the team knows already is not stored again; nothing of another organisation is read or changed.
+Promise: known knowledge is not stored again; nothing of another organisation is read or changed.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
 from memoryd_client import _values as values
-from memoryd_client._connected import Connected
-from memoryd_client._database import AnyDatabase, Written
+from memoryd_client._connected import DatabaseClient
+from memoryd_client._database import AnyDatabase, Write
 from memoryd_client._identity import identity
 from memoryd_client._ids import id_of
 from memoryd_client._options import RecallOptions
@@ -38,7 +38,7 @@ RESOLVE = "select resolve_knowledge($1)"
 TOUCH = "select touch_knowledge($1)"
 
 
-class Knowledge(Connected):
+class Knowledge(DatabaseClient):
     """What the team of an agent knows. Agents and the service call it; end users may not.
 
     `org`: the organisation; without one, what belongs to none. `database` and `rights`: see Memory.
@@ -69,9 +69,9 @@ class Knowledge(Connected):
         source: str | None = None,
         strengthen: bool = True,
     ) -> Noted:
-        """Notes what the team should know; if it knows that, the entry that says it is strengthened.
+        """Notes knowledge for the team; if an entry says it already, that entry is strengthened.
 
-        `related_ids`: of an outcome its decision, of a correction what it corrects. `decision_context` of a decision:
+        `related_ids`: for an outcome its decision, for a correction the corrected entry. `decision_context` of a decision:
         reasoning, alternatives, assumptions, kill_criteria, review_by; `outcome` of an outcome: success, result, notes,
         scored_at. With `strengthen=False` a known entry is left as it is. Raises MemorydError; Refused also for what an
         agent keeps to itself, such as credentials.
@@ -92,14 +92,14 @@ class Knowledge(Connected):
             values.flag("strengthen", strengthen),
         )
 
-        async def work(connection: Connection) -> Written[Noted]:
+        async def work(connection: Connection) -> Write[Noted]:
             row = await connection.fetchrow(NOTE, *arguments)
             assert row is not None
             key, near = (None if row[n] is None else id_of(row[n]) for n in ("id", "neighbour"))
             noted = Noted(row["what"], key, row["surprise"], near, row["reason"])
             if key is None:
-                return Written(noted, "0", "select true", ())
-            return Written(noted, row["transaction"], NOTED, [key], [key])
+                return Write(noted, "0", "select true", ())
+            return Write(noted, row["transaction"], NOTED, [key], [key])
 
         return await self._database.write(
             self._who, work, payload=values.strings((text, *arguments[3:], *labels))
@@ -114,7 +114,7 @@ class Knowledge(Connected):
         filter: Mapping[str, Any] | None = None,  # noqa: A002 - its name in SQL
         **options: Unpack[RecallOptions],
     ) -> Recall:
-        """Searches what the team knows, decisions and outcomes too; at most `count` results, the best first.
+        """Searches the team's knowledge, with decisions and outcomes; at most `count` results, the best first.
 
         The options are those of Memory.recall. Raises MemorydError.
         """
@@ -124,7 +124,7 @@ class Knowledge(Connected):
     async def decisions(
         self, *, agent: str | None = None, tag: str | None = None, open_only: bool = True, count: int = 50
     ) -> list[Decision]:
-        """The team's decisions, those that need a look first; with `agent` or `tag` only theirs.
+        """The team's decisions, those to review first; with `agent` or `tag` only theirs.
 
         Without `open_only` also those that have an outcome.
         """

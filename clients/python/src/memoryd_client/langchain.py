@@ -18,7 +18,7 @@ from langchain_core.messages import BaseMessage, message_to_dict, messages_from_
 from memoryd_client import _values as values
 from memoryd_client._database import Database
 from memoryd_client._errors import Refused
-from memoryd_client._hosted import Hosted, Row
+from memoryd_client._hosted import HostAdapter, Row
 from memoryd_client._identity import Rights
 from memoryd_client._items import Path, split
 from memoryd_client._types import Role
@@ -42,14 +42,14 @@ TYPES: dict[Role, str] = {"user": "human", "assistant": "ai", "system": "system"
 """Of messages that were written by other means."""
 
 
-class ChatMessageHistory(Hosted, BaseChatMessageHistory):
+class ChatMessageHistory(HostAdapter, BaseChatMessageHistory):
     """The messages of one session.
 
     - `session_id`: a UUID, or a name such as "telegram:42" (see `id_of`), which has to be unique among all users.
     - `database`: a URL, or a Database of memoryd_client.sync that histories share. With a Database of memoryd_client only the
       async methods work, in its own event loop.
     - `table`: conversation_messages is the only one, since that is the table which memoryd searches.
-    - `user`: whose conversation it is. `agent`, `rights`, `org`: see ChatMemory.
+    - `user`: the user of the conversation. `agent`, `rights`, `org`: see ChatMemory.
 
     If the user has switched memory off, nothing is stored, and there are no messages. All calls raise MemorydError.
     """

@@ -33,7 +33,7 @@ from memoryd_client import _values as values
 from memoryd_client import sync
 from memoryd_client._gathering import Gathering
 from memoryd_client._identity import Rights
-from memoryd_client._keyed import DROP, MINE, THERE, Keyed, put
+from memoryd_client._keyed import DROP, MINE, THERE, KeyedAdapter, put
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -71,7 +71,7 @@ order by labels limit $4 offset $6
 """  # noqa: S608 - constants
 
 
-class MemorydStore(Keyed, BaseStore):
+class MemorydStore(KeyedAdapter, BaseStore):
     """Items of LangGraph, which an agent, or with `user` an end user of an agent, keeps as memories.
 
     - `database`: a memoryd_client.sync.Database, or a URL; then `close()` (or `with`, `async with`) closes the connections.

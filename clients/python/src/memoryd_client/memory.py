@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
 from memoryd_client import _values as values
-from memoryd_client._connected import Connected
-from memoryd_client._database import LONGEST_LIMIT, AnyDatabase, Written
+from memoryd_client._connected import DatabaseClient
+from memoryd_client._database import LONGEST_LIMIT, AnyDatabase, Write
 from memoryd_client._errors import NotFound, NotIndexed, Refused, TimedOut, Unavailable, listed
 from memoryd_client._identity import Rights, identity
 from memoryd_client._ids import id_of
@@ -66,7 +66,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.002, 0.25
 DEFAULT: Literal["default"] = "default"
 
 
-class Memory(Connected):
+class Memory(DatabaseClient):
     """What an agent remembers, or with `user` what is remembered of an end user.
 
     - `database`: a Database, or a URL; then `close()` (or `async with`) closes the connections.
@@ -99,7 +99,7 @@ class Memory(Connected):
         metadata: Mapping[str, Any] | None = None,
         key: str | None = None,
     ) -> Remembered:
-        """Stores a memory; if it stands already, that one is strengthened, and `known` says so.
+        """Stores a memory; if it is stored already, it is strengthened, and `known` says so.
 
         `key`: a name of 1 to 1,500 bytes by which the agent keeps it. The memory that it has kept by it is replaced (`known`).
 
@@ -126,14 +126,14 @@ class Memory(Connected):
                 None if ttl_hours is None else values.number("ttl_hours", ttl_hours, 1, LONGEST_TTL)
             )
 
-        async def work(connection: Connection) -> Written[Remembered | None]:
+        async def work(connection: Connection) -> Write[Remembered | None]:
             row = await connection.fetchrow(sql if ttl_hours == DEFAULT else sql_for, *arguments)
             if row is None:
-                return Written(None, "0", "select true", ())
+                return Write(None, "0", "select true", ())
             stored = Remembered(id_of(row["id"]), row["expires_at"], row["what"] != "stored")
             if row["what"] == "replaced":
-                return Written(stored, row["transaction"], KEPT, [stored.id, *arguments[3:5]], [stored.id])
-            return Written(stored, row["transaction"], STORED, [stored.id], [stored.id])
+                return Write(stored, row["transaction"], KEPT, [stored.id, *arguments[3:5]], [stored.id])
+            return Write(stored, row["transaction"], STORED, [stored.id], [stored.id])
 
         stored = await self._database.write(self._who, work, payload=values.strings(arguments[3:]))
         if stored is None:
@@ -152,8 +152,8 @@ class Memory(Connected):
     ) -> Recall:
         """Searches what is remembered; at most `count` results, the best first.
 
-        The options are those of recall(). With `profile` what is known of the user comes first, beside `count`: results
-        whose metadata have `profile`. Raises MemorydError.
+        The options are those of recall(). With `profile` the user's facts come first, in addition to `count`: results whose
+        metadata have `profile`. Raises MemorydError.
         """
         call = recall_call(query, self._who, options, count=count, sources=sources, filter=filter)
         return await self._database.read(self._who, lambda c: recalled(c, call), payload=values.strings(call))
@@ -207,10 +207,10 @@ class Memory(Connected):
     async def as_of(self, time: datetime, *, count: int = 100) -> list[MemoryVersion]:
         """What was true of the user at a time, the newest first; also what was replaced since."""
         if self._who.rights == "service" and self._who.user is None:
-            raise Refused("What was true at a time is asked of a user.", hint="Give Memory a user.")
+            raise Refused("as_of needs a user.", hint="Give Memory a user.")
         moment, most = values.moment("time", time), values.number("count", count, 0)
         if moment is None:
-            raise Refused("time is none.", hint="Give a datetime with a time zone.")
+            raise Refused("time is missing.", hint="Give a datetime with a time zone.")
         return await self._database.read(self._who, lambda c: stood(c, self._who, moment, most))
 
     async def forget(self, ids: Iterable[UUID | str] | UUID | str) -> int:
@@ -218,7 +218,7 @@ class Memory(Connected):
         return await self._changed(FORGET, values.ids_of(ids), self._who.agent, self._who.named_user)
 
     async def index_state(self, ids: Iterable[UUID | str] | UUID | str) -> list[IndexState]:
-        """Whether recall finds these rows; those that are not there, or not yours, are left out."""
+        """Whether recall finds these rows; missing rows, and those of others, are left out."""
         keys = values.ids_of(ids)
 
         rows = await self._database.read(self._who, lambda c: c.fetch(STATES, keys))

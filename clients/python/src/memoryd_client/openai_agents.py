@@ -14,7 +14,7 @@ from uuid import UUID
 
 from memoryd_client._database import Database
 from memoryd_client._errors import Refused
-from memoryd_client._hosted import Hosted, Row
+from memoryd_client._hosted import HostAdapter, Row
 from memoryd_client._identity import Rights
 from memoryd_client._items import Path, split
 from memoryd_client._types import Role
@@ -35,13 +35,13 @@ ROLES: dict[str, Role] = {
 }
 
 
-class MemorydSession(Hosted):
+class MemorydSession(HostAdapter):
     """A session of the OpenAI Agents SDK, by its protocol `Session`.
 
     - `session_id`: a UUID, or a name such as "telegram:42" (see `id_of`), which has to be unique among all users.
     - `database`: a URL, or a Database of memoryd_client.sync that sessions share; these may be used in any thread and
       event loop. A Database of memoryd_client is used in its own event loop only.
-    - `user`: whose conversation it is. `agent`, `rights`, `org`: see ChatMemory.
+    - `user`: the user of the conversation. `agent`, `rights`, `org`: see ChatMemory.
     - `session_settings`: the SDK's SessionSettings, or a dict of them; its `limit` is that of get_items().
 
     If the user has switched memory off, nothing is stored, and get_items() returns []. All calls raise MemorydError.
@@ -89,7 +89,7 @@ class MemorydSession(Hosted):
         await self._wait(self._rows.add([_row(each) for each in items]))
 
     async def pop_item(self) -> TResponseInputItem | None:
-        """Removes the newest item and returns it; None where there is none. Of two callers, each gets another one."""
+        """Removes and returns the newest item, or None. Two callers get two different items."""
         popped = await self._wait(self._rows.pop())
         return None if popped is None else _item(popped)
 

@@ -55,7 +55,7 @@ class _Loop:
             raise
 
     async def wait(self, work: Coroutine[Any, Any, R]) -> R:
-        """The same for async code, in whatever event loop it runs."""
+        """The same for async code in any event loop."""
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self.started()))
 
     def started(self) -> asyncio.AbstractEventLoop:

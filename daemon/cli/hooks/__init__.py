@@ -1,1 +1,0 @@
-"""memoryd hook and memoryd hooks: memory for coding agents."""

@@ -1,1 +1,0 @@
-"""Tenants of one memoryd."""

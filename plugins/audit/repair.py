@@ -1,0 +1,119 @@
+"""Repairs findings: those of a rule in one transaction, after a second check.
+
+Promise: only the rows of the findings are changed, each once, and only if the finding still holds once they are locked.
+Finding.repair says what a repair does; it does nothing that the role of the connection may not do itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from plugins.audit.redact import REDACTED, redact
+from plugins.audit.rule import SECONDS, Extent, Finding, Repair, Rule
+
+if TYPE_CHECKING:
+    from handlers.shared.ports import AnyConnection
+
+EXPIRES_IN_DAYS = 30
+
+# In the order in which all transactions lock rows (migrations/functions/users/jobs.sql).
+TABLES = (
+    "agent_commands",
+    "conversation_messages",
+    "agent_memory",
+    "documents",
+    "memory_chunks",
+    "shared_knowledge",
+)
+LOCK = "select t.id from public.{table} t where t.id = any($1) order by t.id for update"
+FORGET = "select public.forget($1::uuid[], 'memory'::text)"
+SUPERSEDE = """
+update public.agent_memory m
+set superseded_by = n.newer
+from unnest($1::uuid[], $2::uuid[]) as n(older, newer)
+where m.id = n.older
+"""
+# Not before it began: the database would refuse it.
+END = """
+update public.agent_memory m
+set valid_to = greatest(n.until, m.valid_from)
+from unnest($1::uuid[], $2::timestamptz[]) as n(id, until)
+where m.id = n.id
+"""
+EXPIRE = f"""
+update public.agent_memory m
+set expires_at = now() + interval '{EXPIRES_IN_DAYS} days'
+where m.id = any($1) and m.expires_at is null
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class RepairResult:
+    """How many rows were changed, and how many findings do not hold any more."""
+
+    rows: int
+    gone: int
+
+
+def intended(finding: Finding) -> str:
+    """A sentence that says what the repair of a finding does."""
+    rows = "it" if len(finding.ids) == 1 else f"these {len(finding.ids)}"
+    match finding.repair:
+        case Repair.FORGET:
+            return f"forget {rows}" + (f"; {finding.kept} stays" if finding.kept else "")
+        case Repair.SUPERSEDE:
+            return f"replace {rows} by {finding.kept}"
+        case Repair.END:
+            return f"end {rows} as of {finding.until:%Y-%m-%d}"
+        case Repair.EXPIRE:
+            return f"let {rows} expire in {EXPIRES_IN_DAYS} days"
+        case Repair.REDACT:
+            return f"write {REDACTED} in {'its place' if len(finding.spans) == 1 else 'their places'}"
+
+
+async def repair(connection: AnyConnection, rule: Rule, findings: Sequence[Finding]) -> RepairResult:
+    """Repairs findings of one rule, in a transaction of their own: all of them, or after an error none.
+
+    Raises asyncpg.PostgresError where the database refuses it.
+    """
+    planned = {(finding.table, i) for finding in findings for i in finding.ids}
+    if not planned:
+        return RepairResult(0, 0)
+    ids = sorted({i for finding in findings for i in (*finding.ids, finding.kept) if i is not None})
+    async with connection.transaction():
+        for table in TABLES:
+            if any(finding.table == table for finding in findings):
+                await connection.fetch(LOCK.format(table=table), ids, timeout=SECONDS)
+        found = await rule.find(connection, Extent(), limit=len(ids), ids=ids)
+        standing = [f for f in found.findings if any((f.table, i) in planned for i in f.ids)]
+        rows = await _apply(connection, standing, planned)
+    there = {(finding.table, i) for finding in standing for i in finding.ids}
+    return RepairResult(rows, sum(not any((f.table, i) in there for i in f.ids) for f in findings))
+
+
+async def _apply(
+    connection: AnyConnection, findings: Sequence[Finding], planned: set[tuple[str, UUID]]
+) -> int:
+    """The rows that were changed."""
+    rows = [(finding, i) for finding in findings for i in finding.ids if (finding.table, i) in planned]
+    if not rows:
+        return 0
+    ids = [i for _, i in rows]
+    match findings[0].repair:
+        case Repair.FORGET:
+            changed: int = await connection.fetchval(FORGET, ids, timeout=SECONDS)
+            return changed
+        case Repair.SUPERSEDE:
+            kept = [finding.kept for finding, _ in rows]
+            status = await connection.execute(SUPERSEDE, ids, kept, timeout=SECONDS)
+        case Repair.END:
+            until = [finding.until for finding, _ in rows]
+            status = await connection.execute(END, ids, until, timeout=SECONDS)
+        case Repair.EXPIRE:
+            status = await connection.execute(EXPIRE, ids, timeout=SECONDS)
+        case _:
+            return sum([await redact(connection, finding) for finding in findings])
+    return int(status.rpartition(" ")[2])

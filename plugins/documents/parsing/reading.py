@@ -1,0 +1,65 @@
+"""From a file's bytes to Markdown: chooses the reader of the format, and holds what it answers to the promises of `Parsed`.
+
+Runs in the child process, and for small files of the plain formats in the daemon itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from types import MappingProxyType
+from typing import TypeAlias
+
+from plugins.documents.parsing.kinds import Kind, kind_of
+from plugins.documents.parsing.texts import too_long
+from plugins.documents.ports import Parsed
+from providers.extras import missing
+from providers.ports import Unreadable
+
+Reader: TypeAlias = Callable[[bytes, str, int], Parsed]
+
+READERS: Mapping[Kind, str] = MappingProxyType(
+    {
+        "markdown": "markdown", "csv": "tables", "json": "objects", "html": "web", "email": "mail", "pdf": "pdf",
+        "office": "office", "text": "plain",
+    }
+)  # fmt: skip
+PLAIN: frozenset[Kind] = frozenset(("markdown", "text", "csv", "json"))
+"""Their readers are small, and take time that is linear in the size of the file."""
+NOTHING = "There is no text in the file. Drop it again once something is in it."
+TOO_DEEP = (
+    "The parts of the file are nested too deep to be read. It is damaged or made to do harm. "
+    "Save it in another format and give that instead."
+)
+
+
+def reader_of(kind: Kind) -> Reader:
+    """The reader of a format. Raises `Unreadable` where its packages are not installed."""
+    # Imports what the format needs, and nothing of the others: they take a tenth of a second each.
+    try:
+        reader: Reader = import_module(f"plugins.documents.parsing.{READERS[kind]}").read
+    except ModuleNotFoundError:
+        raise Unreadable(_lacking()) from None
+    return reader
+
+
+def read_file(content: bytes, name: str, *, room: int) -> Parsed:
+    """Read the file; `room`: the most bytes of text. Raises `Unreadable`, and MemoryError."""
+    read = reader_of(kind_of(content, name))
+    try:
+        parsed = read(content, name, room)
+    except RecursionError as error:
+        raise Unreadable(TOO_DEEP) from error
+    except ModuleNotFoundError:  # a page inside a DOCX
+        raise Unreadable(_lacking()) from None
+    if not parsed.text.strip():
+        raise Unreadable(NOTHING)
+    if len(parsed.text) > room or len(parsed.text.encode()) > room:
+        raise too_long(room)
+    return parsed
+
+
+def _lacking() -> str:
+    return (
+        f"{missing('Reading this kind of file', 'documents')}; start memoryd again, and give the file again."
+    )

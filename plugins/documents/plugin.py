@@ -1,0 +1,84 @@
+"""The plugin documents: files become documents, by memoryd ingest and by the drop folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from daemon.part import Part
+from daemon.plugins import Command, Core, Plugin
+from daemon.settings import Settings
+from plugins.documents.settings import Documents
+from plugins.replica.settings import Replica
+
+if TYPE_CHECKING:
+    from plugins.documents.drive_drop import DriveDrop
+    from plugins.documents.drop import DropFolder
+
+DROP_SETTLE_SECONDS, DROP_SCAN_SECONDS = 2.0, 30.0
+"""For so long a file must be unchanged; and between two scans where no event comes."""
+
+
+class DocumentFiles(Plugin):
+    name = "documents"
+    needs = ("replica",)
+    settings = (Documents,)
+    commands = {"ingest": Command("plugins.documents.cli:ingest", "Remember and ask")}
+
+    def parts(self, core: Core) -> Iterable[Part]:
+        """What takes files from the drop folder."""
+        yield Part("drop folder", lambda: build_drop_folder(core))
+
+    def prepare(self, settings: Settings) -> None:
+        """A folder in Google Drive needs an account."""
+        from plugins.replica.location import open_drive
+
+        if drive_id(settings) is not None:
+            open_drive(settings)
+
+    def switches(self, settings: Settings) -> Mapping[str, object]:
+        """Whether there is a drop folder."""
+        return {"drop": settings.section(Documents).drop_folder is not None}
+
+
+def drive_id(settings: Settings) -> str | None:
+    """The id of the drop folder where it is one of Google Drive. Raises ValueError with what to do."""
+    from plugins.replica.location import drive_id_of
+
+    folder = settings.section(Documents).drop_folder
+    return None if folder is None else drive_id_of(folder, name="MEMORYD_DROP_FOLDER")
+
+
+def build_drop_folder(core: Core) -> DropFolder | DriveDrop | None:
+    """What takes files from the drop folder; None where the settings name none. Raises ValueError with what to do."""
+    from plugins.documents.drive_drop import DriveDrop
+    from plugins.documents.drive_files import DriveFiles
+    from plugins.documents.drop import DropFolder
+    from plugins.documents.parsing.parser import ChildParser
+    from plugins.replica.location import drive_id_of, open_drive
+
+    own, replica = core.settings.section(Documents), core.settings.section(Replica)
+    if own.drop_folder is None:
+        return None
+    if (folder_id := drive_id(core.settings)) is not None:
+        left_out = None if replica.replica is None else drive_id_of(replica.replica)
+        return DriveDrop(
+            DriveFiles(open_drive(core.settings)[0], folder_id, leave_out=left_out),
+            database=core.database,
+            parser=ChildParser(),
+            settle_seconds=DROP_SETTLE_SECONDS,
+            poll_seconds=replica.gdrive_poll_seconds,
+            logger=core.logger,
+        )
+    return DropFolder(
+        own.drop_folder,
+        database=core.database,
+        parser=ChildParser(),
+        settle_seconds=DROP_SETTLE_SECONDS,
+        scan_seconds=DROP_SCAN_SECONDS,
+        keep_days=own.drop_keep_days,
+        logger=core.logger,
+    )
+
+
+PLUGIN = DocumentFiles()

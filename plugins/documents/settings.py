@@ -1,0 +1,25 @@
+"""The settings of the drop folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+from pydantic import BaseModel, Field
+
+from daemon.settings.values import FOLDER_OF_DATABASE
+
+
+class Documents(BaseModel):
+    heading: ClassVar = "Documents"
+
+    drop_folder: Annotated[Path | None, FOLDER_OF_DATABASE] = Field(
+        None,
+        description="Drop folder: files that a person puts there become documents, and are moved to taken/ in it. A path, or "
+        "gdrive: and the id of a folder in Google Drive. Empty: none. docs/documents.md",
+    )
+    drop_keep_days: Annotated[float, Field(gt=0, le=36500)] | None = Field(
+        None,
+        description="Days after which a file in taken/ or rejected/ of the drop folder is deleted. Empty: never, since "
+        "what was dropped may be the only copy. Not in Google Drive.",
+    )

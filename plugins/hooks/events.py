@@ -1,0 +1,160 @@
+"""The events of all hosts in one form. A field that is missing or has another type is left out."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from plugins.hooks.regular import read_text
+
+TYPE_CHECKING = False  # importing typing takes too long
+if TYPE_CHECKING:
+    from typing import Any
+
+CURSOR = {
+    "sessionStart": "SessionStart",
+    "beforeSubmitPrompt": "UserPromptSubmit",
+    "postToolUse": "PostToolUse",
+    "postToolUseFailure": "PostToolUseFailure",
+    "afterAgentResponse": "AgentResponse",
+    "preCompact": "PreCompact",
+    "stop": "Stop",
+    "sessionEnd": "SessionEnd",
+}
+"""Cursor's names of the events."""
+EVENTS = frozenset(CURSOR.values())
+
+EDITS = re.compile(r"edit|write|patch|create", re.IGNORECASE)
+PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
+EXIT_CODE = re.compile(
+    r"\A\W*(?:Error:\s*)?(?:Process exited with |Command failed with )?exit(?:ed)?(?: with)? code:? ([1-9]\d*)",
+    re.IGNORECASE,
+)
+LAST_BYTES = 300_000
+LONGEST_SESSION = 200
+SHELLS = ("sh", "bash", "zsh", "/bin/sh", "/bin/bash", "/bin/zsh")
+STOPPED = re.compile(
+    r"user doesn't want|user rejected|interrupted by user|request interrupted|aborted by user", re.IGNORECASE
+)
+"""A person stopped the tool: this is no failure."""
+
+
+class Event:
+    """One event: its name in Claude Code, its session and folder, and what happened.
+
+    `text`: the prompt, or the agent's last message. `files`: those that a tool changed. `failure`: the error of a tool;
+    None: no failure. `source`: how a session began.
+    """
+
+    def __init__(self, name: str, session: str, folder: str, source: str) -> None:
+        self.name = name
+        self.session = session
+        self.folder = folder
+        self.source = source
+        self.text = ""
+        self.command = ""
+        self.files: list[str] = []
+        self.failure: str | None = None
+
+
+def read_event(name: str, given: dict[str, Any]) -> Event | None:
+    """The event of this name; None for one that hooks ignore."""
+    event_name = CURSOR.get(name, name)
+    if event_name not in EVENTS:
+        return None
+    roots = given.get("workspace_roots")
+    folder = given.get("cwd") or (roots[0] if isinstance(roots, list) and roots else None)
+    event = Event(
+        event_name,
+        (_text(given.get("session_id")) or _text(given.get("conversation_id")) or "unknown")[
+            :LONGEST_SESSION
+        ],
+        _text(folder),
+        _text(given.get("source")),
+    )
+    if event_name == "UserPromptSubmit":
+        event.text = _text(given.get("prompt"))
+    elif event_name in ("PostToolUse", "PostToolUseFailure"):
+        _read_tool(event, given)
+    elif event_name == "AgentResponse":
+        event.text = _text(given.get("text"))
+    elif event_name in ("Stop", "PreCompact", "SessionEnd"):
+        event.text = _text(given.get("last_assistant_message")) or _last_said(
+            _text(given.get("transcript_path"))
+        )
+    return event
+
+
+def _read_tool(event: Event, given: dict[str, Any]) -> None:
+    tool, asked = _text(given.get("tool_name")), _object(given.get("tool_input"))
+    command = asked.get("command", asked.get("cmd"))
+    if isinstance(command, list):
+        words = [part for part in command if isinstance(part, str)]
+        command = words[-1] if len(words) == 3 and words[0] in SHELLS else " ".join(words)
+    event.command = _text(command)
+    if EDITS.search(tool):
+        patch = PATCHED.findall(event.command or _text(asked.get("patch") or asked.get("input")))
+        path = next(
+            (_text(asked[k]) for k in ("file_path", "path", "notebook_path") if _text(asked.get(k))), ""
+        )
+        event.files = [*patch, *([path] if path else [])]
+        event.command = ""
+    answer = given.get("tool_response", given.get("tool_output"))
+    event.failure = _text(given.get("error")) or _text(given.get("error_message")) or _failure(answer)
+    if event.name == "PostToolUseFailure":
+        event.failure = event.failure or "it failed"
+    if not event.failure or given.get("is_interrupt") is True or STOPPED.search(event.failure[:500]):
+        event.failure = None
+
+
+def _failure(answer: object) -> str:
+    if isinstance(answer, str):
+        if EXIT_CODE.match(answer):
+            return answer
+        answer = _object(answer)
+    if not isinstance(answer, dict):
+        return ""
+    inner = _object(answer.get("metadata"))
+    code = next(
+        (
+            c
+            for c in (answer.get("exit_code"), answer.get("exitCode"), inner.get("exit_code"))
+            if isinstance(c, int)
+        ),
+        0,
+    )
+    if code == 0 and answer.get("is_error") is not True and answer.get("success") is not False:
+        return ""
+    said = [_text(answer.get(k)) for k in ("stdout", "output", "stderr", "error")]
+    return "\n".join(part for part in said if part) or f"exit code {code}"
+
+
+def _last_said(transcript: str) -> str:
+    """The agent's messages since the last prompt, from the host's own record of the session: JSON lines."""
+    for line in reversed(read_text(transcript, LAST_BYTES, end=True).splitlines()):
+        record = _object(line)
+        message = _object(record.get("message"))
+        content = message.get("content")
+        parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
+        if record.get("isSidechain"):
+            continue  # of a subagent
+        if message.get("role") == "user" and any(_object(p).get("type") != "tool_result" for p in parts):
+            return ""
+        if message.get("role") == "assistant" and (
+            said := "\n".join(_text(_object(p).get("text")) for p in parts if _text(_object(p).get("text")))
+        ):
+            return said
+    return ""
+
+
+def _text(given: object) -> str:
+    return given.encode(errors="surrogatepass").decode(errors="replace") if isinstance(given, str) else ""
+
+
+def _object(given: object) -> dict[str, Any]:
+    if isinstance(given, str):
+        try:
+            given = json.loads(given)
+        except (ValueError, RecursionError):
+            return {}
+    return given if isinstance(given, dict) else {}

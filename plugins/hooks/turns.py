@@ -1,0 +1,161 @@
+"""Makes memories from the journal of a session, by rules: turns with their outcome, and failures with their repair."""
+
+from __future__ import annotations
+
+import re
+
+from plugins.hooks.events import Event
+from plugins.hooks.privacy import LONGEST_COMMAND, Rules, cleaned
+
+TYPE_CHECKING = False  # importing typing takes too long
+if TYPE_CHECKING:
+    from typing import Any
+
+    Entry = dict[str, Any]
+
+NAMESPACE = "5a0f6d0e-6f0b-4a57-9d7b-0c7d4f3f6f2a"
+LONGEST_PROMPT, LONGEST_END, LONGEST_SHOWN, LONGEST_ERROR = 300, 2500, 200, 300
+MOST_NAMED = 12
+"""Files or commands that a memory names."""
+TURN_HOURS = 2160
+"""Time that a turn is remembered, as for task_memory. A repair stays."""
+LEAST_SAID = 100
+"""Characters of an answer that is remembered although the turn changed nothing."""
+
+TELLING = re.compile(r"error|fail|exception|denied|not found|cannot|unable|fatal|panic", re.IGNORECASE)
+LEADING = re.compile(r"\A(?:cd\s+\S+\s*(?:&&|;|\n)\s*)+")
+REDIRECTED = re.compile(r"\s*\d?>>?\s*(?:&\d|\S+)")
+LOOKS = re.compile(
+    r"\A(?:ls|ll|cat|head|tail|less|grep|rg|find|fd|which|pwd|echo|wc|file|stat|tree|cd|sed -n"
+    r"|git (?:status|log|diff|show|branch|blame))\b"
+)
+"""Commands that only read: neither work nor a failure."""
+OF_HOST = re.compile(r"\A/[\w:-]+\s*\Z|\A<[a-z-]+>")
+"""A command to the host, or a message that the host makes itself."""
+
+
+def entry_of(event: Event, rules: Rules, at: str) -> Entry | None:
+    """The journal's entry of an event; None if it keeps nothing."""
+    if event.name == "UserPromptSubmit":
+        return {"at": at, "asked": cleaned(event.text, LONGEST_PROMPT)}
+    if event.name in ("AgentResponse", "Stop", "PreCompact", "SessionEnd"):
+        text = cleaned(event.text, LONGEST_END)
+        return {"at": at, "said": text} if text else None
+    entry: Entry = {"at": at}
+    if files := [shown for path in event.files if (shown := rules.shown(path)) is not None]:
+        entry["files"] = [cleaned(one, LONGEST_SHOWN) for one in files[:MOST_NAMED]]
+    command = LEADING.sub("", event.command[:LONGEST_COMMAND]).strip()
+    if command and not LOOKS.match(command) and not rules.hides_in(event.command):
+        entry["ran"] = cleaned(command.split("\n", 1)[0], LONGEST_SHOWN)
+    if event.failure is not None:
+        entry["failed"] = _key_lines(event.failure, rules)
+    return entry if "files" in entry or "ran" in entry else None
+
+
+def memories_of(journal: list[Entry], agent: str, head: Entry, *, over: bool) -> list[Entry]:
+    """The memories of a session so far; `over`: it has ended. `head`: its host, session and project.
+
+    The same journal of the same agent gives the same ids: the id of a turn or failure is made from the time when it began.
+    """
+    made = []
+    for turn in _turns(journal):
+        if text := _text_of_turn(turn):
+            memory = _memory(agent, head, "turn", turn[0]["at"], "outcome", text, turn[-1]["at"])
+            memory["metadata"]["files"] = sorted({name for e in turn for name in e.get("files", ())})[
+                :MOST_NAMED
+            ]
+            made.append(memory | {"ttl_hours": TURN_HOURS})
+    for began, text, at, repaired in _failures(journal):
+        if repaired:
+            made.append(_memory(agent, head, "failure", began, "fact", text, at))
+        elif over:
+            made.append(_memory(agent, head, "failure", began, "error", text, at) | {"ttl_hours": TURN_HOURS})
+    return made
+
+
+def _memory(agent: str, head: Entry, what: str, began: str, kind: str, text: str, at: str) -> Entry:
+    from uuid import UUID, uuid5
+
+    name = f"{agent}:{head['host']}:{head['session']}:{what}:{began}"
+    return {
+        "id": str(uuid5(UUID(NAMESPACE), name)),
+        "kind": kind,
+        "content": text,
+        "metadata": {"project": head["project"], "session": head["session"]},
+        "source": head["host"],
+        "ttl_hours": None,
+        "created_at": at,
+    }
+
+
+def _turns(journal: list[Entry]) -> list[list[Entry]]:
+    """The entries from each prompt to the next."""
+    turns: list[list[Entry]] = []
+    for entry in journal:
+        if "asked" in entry:
+            turns.append([])
+        if turns and "at" in entry:
+            turns[-1].append(entry)
+    return turns
+
+
+def _text_of_turn(turn: list[Entry]) -> str:
+    """A turn as a text, its conclusion first because contexts show the beginning; "" for nothing to remember."""
+    asked = turn[0]["asked"]
+    said = next((e["said"] for e in reversed(turn) if e.get("said")), "")
+    files = list(dict.fromkeys(name for e in turn for name in e.get("files", ()) if "failed" not in e))
+    ran: dict[str, bool] = {e["ran"]: "failed" not in e for e in turn if e.get("ran")}
+    if not (files or ran) and (len(said) < LEAST_SAID or OF_HOST.match(asked)):
+        return ""
+    done = [f"changed {', '.join(files[:MOST_NAMED])}"] if files else []
+    done += [
+        f"ran {command}" + ("" if well else " (failed)") for command, well in list(ran.items())[-MOST_NAMED:]
+    ]
+    return "\n".join(
+        ([f"Asked: {asked}"] if asked else [])
+        + ([f"Concluded: {said}"] if said else [])
+        + ([f"Done: {'; '.join(done)}"] if done else [])
+    )
+
+
+def _failures(journal: list[Entry]) -> list[tuple[str, str, str, bool]]:
+    """Each command that failed: its time, its text, the time of that text, and whether it was repaired.
+
+    Repaired: the same command succeeded later, after a change or another command. A success without these proves nothing, nor
+    does the exit code of a pipe.
+    """
+    failures: dict[str, tuple[int, Entry]] = {}
+    ended: list[tuple[str, str, str, bool]] = []
+    for nth, entry in enumerate(journal):
+        if not (command := entry.get("ran")):
+            continue
+        what = REDIRECTED.sub("", command).strip()
+        if "|" in command or command.endswith("&"):
+            continue
+        if "failed" in entry:
+            failures.setdefault(what, (nth, entry))
+        elif what in failures:
+            began, failure = failures.pop(what)
+            if means := _means(journal[began + 1 : nth], command):
+                text = f"`{failure['ran']}` failed: {failure['failed']}\nIt went through after {means}."
+                ended.append((failure["at"], text, entry["at"], True))
+    for _, failure in failures.values():
+        ended.append((failure["at"], f"`{failure['ran']}` failed: {failure['failed']}", failure["at"], False))
+    return ended
+
+
+def _means(between: list[Entry], command: str) -> str:
+    files = list(dict.fromkeys(name for e in between for name in e.get("files", ())))
+    ran = list(
+        dict.fromkeys(e["ran"] for e in between if e.get("ran") and "failed" not in e and e["ran"] != command)
+    )
+    means = [f"changing {', '.join(files[:MOST_NAMED])}"] if files else []
+    return "; ".join(means + [f"running {one}" for one in ran[-3:]])
+
+
+def _key_lines(failure: str, rules: Rules) -> str:
+    """The most telling lines of a failure: those that name an error, else the last; never one that names a private file."""
+    lines = [line.strip() for line in cleaned(failure[-20_000:], 20_000).splitlines() if line.strip()]
+    lines = [line for line in lines if not rules.hides_in(line)]
+    telling = [line for line in lines if TELLING.search(line)]
+    return " / ".join((telling or lines)[-3:])[:LONGEST_ERROR]

@@ -1,0 +1,246 @@
+"""The arguments of the tools: their types, limits and meanings, from which the JSON schemas are made.
+
+Promise: an argument that a tool does not have, or a value that it cannot take, is refused before the database is asked, with a
+sentence that names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal, TypeVar
+from uuid import UUID
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    WithJsonSchema,
+    create_model,
+)
+from pydantic_core import PydanticCustomError
+
+from daemon.db.migration_files import load_sources
+from daemon.db.search_options import ROLES, Of, Option, options_of
+from daemon.ids import id_of
+from memory.text import is_blank
+from plugins.mcp.faults import CallRefusedError
+
+LONGEST_TEXT = 100_000
+"""Characters of a text. Longer ones are documents: memoryd ingest."""
+
+MOST_ARGUMENTS = 100
+"""Of a call: a fault is made of each unknown one, which takes long."""
+
+SHOWN_NAME = 60
+SHOWN_ERRORS = 3
+
+
+def _plain(text: str) -> str:
+    if "\0" in text:
+        raise PydanticCustomError("nul", "it contains the character NUL, which the database cannot store")
+    if is_blank(text):
+        raise PydanticCustomError("blank", "it is blank")
+    return text
+
+
+def _among(known: Sequence[str]) -> AfterValidator:
+    def check(name: str) -> str:
+        if name not in known:
+            raise PydanticCustomError("one_of", "it is not one of {names}", {"names": ", ".join(known)})
+        return name
+
+    return AfterValidator(check)
+
+
+def _session(given: object) -> object:
+    """Its name is its id, too."""
+    try:
+        return id_of(given) if isinstance(given, str) else given
+    except ValueError as error:
+        raise PydanticCustomError("id", "{said}", {"said": str(error)}) from None
+
+
+Text = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_TEXT), AfterValidator(_plain)]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(_plain)]
+Within = Annotated[
+    Name | None,
+    Field(description="The project, channel or group that this belongs to. Leave it out if there is none."),
+]
+Moment = Annotated[datetime, AfterValidator(lambda t: t if t.tzinfo is not None else t.replace(tzinfo=UTC))]
+Source = Annotated[str, _among(list(load_sources())), Field(json_schema_extra={"enum": list(load_sources())})]
+Role = Annotated[str, _among(ROLES), Field(json_schema_extra={"enum": list(ROLES)})]
+SessionId = Annotated[UUID, BeforeValidator(_session), WithJsonSchema({"type": "string"})]
+Model = TypeVar("Model", bound="Arguments")
+
+
+class Arguments(BaseModel):
+    """Of any tool."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Remember(Arguments):
+    """Of remember."""
+
+    text: Annotated[
+        Text,
+        Field(
+            description="What to remember: one statement that is understood without this conversation. Name people, "
+            "things and dates."
+        ),
+    ]
+    kind: Annotated[
+        Literal["fact", "note", "goal", "observation", "outcome", "error"],
+        Field(
+            description="fact, note and goal stay; observation, outcome and error are forgotten after some days."
+        ),
+    ] = "fact"
+    ttl_hours: Annotated[
+        int | None,
+        Field(
+            ge=1,
+            le=876_000,
+            description="Forget it after this number of hours. Leave it out for the kind's own.",
+        ),
+    ] = None
+    project: Within = None
+
+
+def _field(option: Option) -> Any:
+    """The type of an option, and that it may be left out."""
+    bounds: dict[str, Any] = {"ge": option.lowest, "le": option.highest}
+    kinds: dict[str, Any] = {
+        "whole": Annotated[int, Field(**bounds)],
+        "number": Annotated[float, Field(**bounds)],
+        "flag": bool,
+        "uuid": SessionId,
+        "time": Moment,
+        "roles": Annotated[list[Role], Field(min_length=1)],
+        "names": Annotated[list[Name], Field(min_length=1, max_length=100)],
+    }
+    kind = kinds.get(option.kind, Name)
+    return Annotated[kind | None, Field(description=option.help)], None
+
+
+def _with_options(what: Of) -> Callable[[type[Model]], type[Model]]:
+    """Adds the options of recall or of a context."""
+
+    def added(arguments: type[Model]) -> type[Model]:
+        fields = {option.name: _field(option) for option in options_of(what)}
+        return create_model(
+            arguments.__name__, __base__=arguments, __module__=__name__, __doc__=arguments.__doc__, **fields
+        )
+
+    return added
+
+
+@_with_options("recall")
+class Recall(Arguments):
+    """Of recall."""
+
+    query: Annotated[Text, Field(description="What to look for, in any words: a question or keywords.")]
+    count: Annotated[int, Field(ge=1, le=50, description="How many results at most, the best first.")] = 10
+    sources: Annotated[list[Source] | None, Field(min_length=1, description="Search only these.")] = None
+
+
+@_with_options("context")
+class Context(Arguments):
+    """Of context."""
+
+    message: Annotated[Text, Field(description="The task or message you are about to work on, in its words.")]
+
+
+class Know(Arguments):
+    """Of know."""
+
+    text: Annotated[Text, Field(description="What the team should know, in a sentence or a few.")]
+    category: Annotated[
+        Literal[
+            "principle", "procedure", "team", "client", "project", "thread", "commitment", "decision", "correction",
+            "insight", "outcome",
+        ],
+        Field(description="What it is. An outcome names its decision in related_ids and says success."),
+    ] = "insight"  # fmt: skip
+    title: Annotated[Name | None, Field(description="A short title.")] = None
+    confidence: Annotated[Literal["high", "medium", "low"], Field(description="How sure this is.")] = "high"
+    tags: Annotated[list[Name], Field(max_length=50, description="Words to find it by.")] = []
+    related_ids: Annotated[
+        list[UUID],
+        Field(
+            max_length=50,
+            description="Ids of knowledge: of an outcome its decision, of a correction what it corrects.",
+        ),
+    ] = []
+    source: Annotated[Name | None, Field(description="Who or what it was learned from.")] = None
+    reasoning: Annotated[Text | None, Field(description="Of a decision: why.")] = None
+    success: Annotated[bool | None, Field(description="Of an outcome: whether it came out well.")] = None
+
+
+class Feedback(Arguments):
+    """Of feedback."""
+
+    recall_id: Annotated[UUID, Field(description="The recall_id that recall returned.")]
+    useful: Annotated[bool, Field(description="Whether what it returned helped.")]
+
+
+class Forget(Arguments):
+    """Of forget."""
+
+    ids: Annotated[
+        list[UUID],
+        Field(
+            min_length=1,
+            max_length=100,
+            description="Ids of memories: results of recall whose source is memory. They cannot be brought back.",
+        ),
+    ]
+
+
+class Explain(Arguments):
+    """Of explain."""
+
+    of: Annotated[Literal["recall", "context"], Field(description="Which of the two to explain.")]
+    text: Annotated[Text, Field(description="The query of the recall, or the message of the context.")]
+    project: Within = None
+
+
+def read(kind: type[Model], given: dict[str, Any] | None) -> Model:
+    """The arguments of a call. Raises CallRefusedError with a sentence that names what is wrong."""
+    if given and len(given) > MOST_ARGUMENTS:
+        raise CallRefusedError(
+            f"Nothing was done. {len(given)} arguments are too many. They are: {', '.join(kind.model_fields)}."
+        )
+    try:
+        return kind.model_validate(given or {})
+    except ValidationError as error:
+        faults = error.errors(include_url=False, include_context=False, include_input=False)
+        said = "; ".join(_fault(dict(each)) for each in faults[:SHOWN_ERRORS])
+        more = f"; and {len(faults) - SHOWN_ERRORS} more" if len(faults) > SHOWN_ERRORS else ""
+        known = ", ".join(kind.model_fields)
+        raise CallRefusedError(f"Nothing was done. {said}{more}. The arguments are: {known}.") from None
+
+
+def schema(kind: type[Arguments]) -> dict[str, Any]:
+    """The JSON schema of a tool's arguments, as it is sent: without titles, which only repeat the names."""
+    made = kind.model_json_schema()
+    del made["title"], made["description"]
+    for each in made["properties"].values():
+        del each["title"]
+    return made
+
+
+def _fault(error: dict[str, Any]) -> str:
+    name = ".".join(str(part) for part in error["loc"]) or "the arguments"
+    shown = name if len(name) <= SHOWN_NAME else name[: SHOWN_NAME - 3] + "..."
+    # A name that cannot be written is not repeated.
+    shown = shown.encode("utf-8", "replace").decode().replace("\0", "?")
+    if error["type"] == "extra_forbidden":
+        return f"{shown} is no argument of this tool"
+    if error["type"] == "missing":
+        return f"{shown} is missing"
+    return f"{shown}: {error['msg'][:200]}"

@@ -1,0 +1,128 @@
+"""One call: its arguments are checked, it runs with the identity's rights and a time limit, and it is logged.
+
+Promise: a call that fails changes nothing and says why in a short text; the next call works again. The log has the tool, how
+it ended and how long it took.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from structlog.typing import FilteringBoundLogger
+
+from daemon.db.errors import DATABASE_FAULTS, is_gone
+from daemon.db.pool import Database
+from daemon.logs import describe, frames
+from handlers.shared.ports import AnyConnection
+from plugins.mcp.arguments import read
+from plugins.mcp.faults import CallRefusedError, fault_of
+from plugins.mcp.identity import Identity, acting
+from plugins.mcp.resources import read_resource
+from plugins.mcp.tools import ToolOf
+
+Result = TypeVar("Result")
+DEAD_CONNECTIONS = 5
+"""How many connections that turn out to be dead before anything was asked on them a call goes through."""
+GRACE = 2.0
+"""Seconds after a statement's time limit in which the database may still say so itself."""
+
+
+class CallFailedError(Exception):
+    """The call failed; the message is for the model."""
+
+
+class Calls:
+    """Carries out the calls of one identity."""
+
+    def __init__(
+        self, database: Database, identity: Identity, *, seconds: float, logger: FilteringBoundLogger
+    ) -> None:
+        self.identity = identity
+        self._database = database
+        self._seconds = seconds
+        self._log = logger
+        self._running: set[asyncio.Task[Any]] = set()
+
+    async def tool(self, tool: ToolOf, given: dict[str, Any] | None) -> Any:
+        """The answer of a tool. Raises Failed."""
+
+        async def work() -> Any:
+            arguments = read(tool.arguments, given)
+            if "project" in tool.arguments.model_fields and not arguments.project:  # type: ignore[attr-defined]
+                arguments = arguments.model_copy(update={"project": self.identity.project})
+            return await self._acting(lambda c: tool.run(c, self.identity, arguments))
+
+        return await self._told(work, tool=tool.name)
+
+    async def database_answers(self) -> bool:
+        """Whether a call could be carried out now."""
+        try:
+            async with asyncio.timeout(GRACE):
+                await self._database.fetchval("select 1")
+        except (TimeoutError, *DATABASE_FAULTS) as error:
+            if not isinstance(error, TimeoutError):
+                await self._database.reconnect_after_failover(error)
+            return False
+        return True
+
+    async def resource(self, uri: str) -> Any:
+        """What a resource contains; None if there is none of this address. Raises Failed."""
+
+        async def work() -> Any:
+            return await self._acting(lambda c: read_resource(c, self.identity, uri))
+
+        return await self._told(work, resource=uri.partition("://")[2].partition("/")[0][:20])
+
+    async def _acting(self, work: Callable[[AnyConnection], Awaitable[Result]]) -> Result:
+        async def inside() -> Result:
+            async with asyncio.timeout(self._seconds + GRACE):
+                for left in reversed(range(DEAD_CONNECTIONS)):
+                    begun = False
+                    try:
+                        async with acting(self._database, self.identity, seconds=self._seconds) as connection:
+                            begun = True
+                            return await work(connection)
+                    except Exception as error:
+                        # Others of the pool may have died with the one of the last call: nothing was asked on them yet.
+                        if begun or not left or not is_gone(error):
+                            raise
+            raise AssertionError("the last attempt returns or raises")
+
+        # A task of its own: the SDK cancels every await of a cancelled call, and so also those that end its statement
+        # and roll back.
+        task = asyncio.create_task(inside())
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.cancel()
+            raise
+
+    async def _told(self, work: Callable[[], Awaitable[Result]], **what: str) -> Result:
+        began = time.perf_counter()
+
+        def ended(outcome: str, **more: object) -> None:
+            ms = round((time.perf_counter() - began) * 1000, 1)
+            if outcome == "failed":
+                self._log.warning("mcp_call", **what, outcome=outcome, ms=ms, **more)
+            else:
+                self._log.info("mcp_call", **what, outcome=outcome, ms=ms, **more)
+
+        try:
+            answer = await work()
+        except asyncio.CancelledError:
+            ended("cancelled")
+            raise
+        except CallRefusedError as error:
+            ended("refused")
+            raise CallFailedError(fault_of(error, seconds=self._seconds)) from None
+        except Exception as error:  # noqa: BLE001 - no call ends the server
+            ended("failed", error=describe(error), at=frames(error)[-3:])
+            await self._database.reconnect_after_failover(error)
+            raise CallFailedError(fault_of(error, seconds=self._seconds)) from None
+        ended("done")
+        return answer

@@ -1,0 +1,174 @@
+"""The server over streamable HTTP, on loopback only, for clients that have the token.
+
+Promise: a request without the token reaches neither the SDK nor the database, but for /health, which says whether it is up,
+and asks the database once a second at most. Hosts and origins that are not this machine are refused, so no page of a browser
+gets in by another name; so is a call without a proper id. A call ends when its client is gone, and when the server stops.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import json
+import math
+import socket
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from mcp.server import Server
+from mcp.server.transport_security import RequestBodyLimitMiddleware, TransportSecuritySettings
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from structlog.typing import FilteringBoundLogger
+
+from daemon.asgi import LOOPBACK, serve
+from daemon.host_header import LOCAL, name_in
+from plugins.mcp.hanging_up import EndsWithItsClient, error_answer
+from plugins.mcp.unread import BATCH, NAMELESS, OTHER
+
+PATH = "/mcp"
+HEALTH = "/health"
+HEALTH_SECONDS = 1.0
+LARGEST_BODY = 16 * 1024 * 1024
+"""Bytes. Larger than any text that a tool takes, so that a text which is too long is refused in words for the model."""
+
+
+class OnlyThisMachine:
+    """Lets through what is asked of this machine by its own names, by no page or by one of its own."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope) if scope["type"] == "http" else Headers({"host": LOOPBACK})
+        scheme, _, origin = headers.get("origin", f"http://{LOOPBACK}").partition("://")
+        if name_in(headers.get("host", "")) not in LOCAL:
+            await error_answer(421, "This server is not called by that name.")(scope, receive, send)
+        elif scheme != "http" or name_in(origin) not in LOCAL:
+            await error_answer(403, "Pages of other sites may not ask here.")(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+
+class WellFormed:
+    """Refuses a call that nobody could be answered: the SDK takes one whose id is none for a notification."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "POST":
+            await self._app(scope, receive, send)
+            return
+        whole = [await receive()]  # RequestBodyLimitMiddleware has put it together
+
+        async def again() -> Message:
+            return whole.pop() if whole else await receive()
+
+        trouble = _trouble(whole[0].get("body", b""))
+        answer = self._app if trouble is None else error_answer(400, trouble)
+        await answer(scope, again, send)
+
+
+def _trouble(body: bytes) -> str | None:
+    """What is wrong with a call that Python reads as JSON."""
+    try:
+        call = json.loads(body, parse_constant=_refuse, parse_float=_finite)
+    except OverflowError:
+        return "A number of this call is none that JSON has."
+    except (ValueError, RecursionError):
+        return None  # the SDK says so
+    # The SDK's own words for these take seconds for a call of many parts.
+    if isinstance(call, list):
+        return BATCH
+    if not isinstance(call, dict) or not (
+        isinstance(call.get("method"), str) or {"result", "error"} & call.keys()
+    ):
+        return OTHER
+    return NAMELESS if "id" in call and type(call["id"]) not in (str, int) else None
+
+
+def _refuse(constant: str) -> float:
+    raise OverflowError(constant)
+
+
+def _finite(text: str) -> float:
+    return value if math.isfinite(value := float(text)) else _refuse(text)
+
+
+class TokenRequired:
+    """Lets through what has the token (Authorization: Bearer), compared in constant time."""
+
+    def __init__(self, app: ASGIApp, token: str, *, logger: FilteringBoundLogger) -> None:
+        self._app = app
+        self._hash = _hash(token)
+        self._log = logger
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)  # start and end of the server
+            return
+        scheme, _, token = Headers(scope=scope).get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and hmac.compare_digest(_hash(token.strip()), self._hash):
+            await self._app(scope, receive, send)
+            return
+        self._log.warning("mcp_refused", reason="token")
+        refused = error_answer(401, "The token is missing or wrong. Send: Authorization: Bearer TOKEN")
+        refused.headers["WWW-Authenticate"] = "Bearer"
+        await refused(scope, receive, send)
+
+
+class HealthOpen:
+    """Answers GET /health without a token: 200, or 503 while the database does not answer."""
+
+    def __init__(self, app: ASGIApp, answers: Callable[[], Awaitable[bool]]) -> None:
+        self._app = app
+        self._answers = answers
+        self._one = asyncio.Lock()
+        self._asked, self._up = -math.inf, False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] != HEALTH or scope["method"] not in ("GET", "HEAD"):
+            await self._app(scope, receive, send)
+            return
+        up = await self._is_up()
+        answer = JSONResponse({"status": "ok" if up else "no database"}, status_code=200 if up else 503)
+        await answer(scope, receive, send)
+
+    async def _is_up(self) -> bool:
+        async with self._one:
+            if time.monotonic() - self._asked >= HEALTH_SECONDS:
+                self._up = await self._answers()
+                self._asked = time.monotonic()
+            return self._up
+
+
+def _hash(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
+
+
+async def serve_http(
+    server: Server[Any],
+    *,
+    token: str,
+    listening: socket.socket,
+    answers: Callable[[], Awaitable[bool]],
+    logger: FilteringBoundLogger,
+) -> None:
+    """Serves until SIGTERM or Ctrl-C. `answers`: whether the database does."""
+    app = server.streamable_http_app(
+        streamable_http_path=PATH,
+        host=LOOPBACK,
+        stateless_http=True,
+        json_response=True,
+        max_request_body_size=LARGEST_BODY,
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+    )
+    calls = RequestBodyLimitMiddleware(WellFormed(app), LARGEST_BODY)
+    host, port = listening.getsockname()[:2]
+    logger.info("mcp_listening", url=f"http://{host}:{port}{PATH}")
+    within = HealthOpen(TokenRequired(EndsWithItsClient(calls), token, logger=logger), answers)
+    await serve(OnlyThisMachine(within), listening, lifespan="on")

@@ -1,0 +1,77 @@
+"""As whom the server's calls are made: an agent, or an end user of an agent.
+
+Promise: each call sets its identity in its own transaction, and never has more rights than that. A login of the
+database that would be somebody else is refused at the start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from uuid import UUID
+
+from daemon.db.acting import act
+from daemon.db.pool import Database
+from handlers.shared.ports import AnyConnection
+
+WHO = "select memoryd.caller_id() as user_id, memoryd.caller_is_service() as service"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who asks. With a `user` every call has the rights of this end user (memoryd_user), else of an agent (memoryd_service)."""
+
+    agent: str
+    user: UUID | None = None
+    org: UUID | None = None
+    project: str | None = None
+    """The current project of calls that name none."""
+
+    @property
+    def role(self) -> str:
+        """The role of Postgres."""
+        return "memoryd_service" if self.user is None else "memoryd_user"
+
+    @property
+    def claims(self) -> dict[str, str] | None:
+        """What a gateway says of an end user; None for an agent."""
+        return None if self.user is None else {"sub": str(self.user), "role": self.role}
+
+
+class WrongLoginError(ValueError):
+    """The login of the database cannot act as this identity; the message says what to do."""
+
+
+@asynccontextmanager
+async def acting(database: Database, identity: Identity, *, seconds: float) -> AsyncIterator[AnyConnection]:
+    """A transaction with this identity, in which no statement runs for longer than `seconds`."""
+    async with database.transaction() as connection:
+        await act(
+            connection,
+            identity.role,
+            claims=identity.claims,
+            org="" if identity.org is None else str(identity.org),
+            seconds=seconds,
+        )
+        yield connection
+
+
+async def check_identity(database: Database, identity: Identity, *, seconds: float) -> None:
+    """Raises WrongLoginError where the login may not take the role, or is in memoryd.logins as another user."""
+    import asyncpg
+
+    try:
+        async with acting(database, identity, seconds=seconds) as connection:
+            who = await connection.fetchrow(WHO)
+    except (asyncpg.InsufficientPrivilegeError, asyncpg.InvalidParameterValueError) as error:
+        raise WrongLoginError(
+            f"The login of DATABASE_URL cannot act as {identity.role} ({error.args[0]}). "
+            f"Grant it: grant {identity.role} to the login, as the owner of the database."
+        ) from None
+    assert who is not None
+    if identity.user is not None and (who["service"] or who["user_id"] != identity.user):
+        raise WrongLoginError(
+            "The login of DATABASE_URL is another end user (memoryd.logins), and can be no other. "
+            "Give --user that user's id, or use another login."
+        )

@@ -1,0 +1,63 @@
+"""The server on standard input and output, as a child of its client.
+
+Promise: nothing but the protocol is written to standard output. Each call gets an answer, also one that cannot be read. When
+the client goes, calls that wait are ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Any
+
+import anyio
+from anyio.abc import ObjectSendStream
+from mcp.server import Server
+from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
+from structlog.typing import FilteringBoundLogger
+
+from daemon.db.pool import Database
+from plugins.mcp.unread import answer_nameless, answer_unread
+
+Item = SessionMessage | Exception
+
+
+async def serve_stdio(server: Server[Any], database: Database, *, logger: FilteringBoundLogger) -> None:
+    """Serves until the client closes our input, or we are told to end."""
+    loop = asyncio.get_running_loop()
+    ending: set[asyncio.Task[None]] = set()
+
+    async def end() -> None:
+        # The thread that reads our input cannot be stopped, so the process is not ended in the usual way.
+        await database.close()
+        os._exit(0)
+
+    for sign in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(sign, lambda: ending.add(loop.create_task(end())))
+
+    async def read(
+        incoming: AsyncIterator[Item],
+        readable: ObjectSendStream[Item],
+        refused: ObjectSendStream[SessionMessage],
+    ) -> None:
+        """Hands on what can be read, and answers the rest, which the SDK would drop."""
+        async with readable:
+            async for item in incoming:
+                answer = answer_unread(item) if isinstance(item, Exception) else answer_nameless(item.message)
+                if answer is not None:
+                    logger.warning("mcp_refused", reason="unreadable", code=answer.error.code)
+                    # At the end nobody reads it.
+                    with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+                        await refused.send(SessionMessage(answer))
+                elif not isinstance(item, Exception):
+                    await readable.send(item)
+
+    async with stdio_server() as (incoming, outgoing), anyio.create_task_group() as tasks:
+        sent, received = anyio.create_memory_object_stream[Item](0)
+        tasks.start_soon(read, incoming, sent, outgoing)
+        await server.run(received, outgoing, server.create_initialization_options())
+        tasks.cancel_scope.cancel()

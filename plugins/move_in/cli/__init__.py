@@ -1,0 +1,1 @@
+"""memoryd adopt, and memoryd import --from another system."""

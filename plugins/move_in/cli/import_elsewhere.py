@@ -1,0 +1,88 @@
+"""memoryd import --from: what another system of memory exported becomes memories and conversations.
+
+Promise: all of the export is read and checked before the first row is written, and it is written in one transaction, in
+which nothing outside is waited for.
+"""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from daemon.cli.common import with_database
+from daemon.cli.failure import Failure, Misuse
+from daemon.cli.output import as_json, remark, say, table
+from plugins.move_in.importers.items import System
+from plugins.move_in.importers.reading import read
+from plugins.move_in.importers.sources import READERS
+from plugins.move_in.importers.spool import Spool
+from plugins.move_in.importers.writer import WriteResult, write
+
+if TYPE_CHECKING:
+    from daemon.db.pool import Database
+    from daemon.settings import Settings
+
+SHOWN = 20
+"""Users that a person is shown."""
+
+
+def import_elsewhere(
+    name: str, source: str, *, user: UUID | None, agent: str | None, dry_run: bool, json: bool
+) -> None:
+    """Reads, writes, reports. `name`: one of System. Raises Failure and Misuse."""
+    system = System(name)
+    if user is None and agent is None and not READERS[system].says_whose:
+        raise Misuse(f"Whose memories are these? An export of {system} does not say: give --user or --agent.")
+    if agent is not None and not (agent.strip() and len(agent) <= 200 and agent.isprintable()):
+        raise Misuse("--agent has 1 to 200 characters, all of which are seen.")
+    spool = Spool(system, user=user, agent=agent)
+
+    async def take(_settings: Settings, database: Database) -> dict[str, WriteResult]:
+        try:
+            async with aclosing(read(system, source)) as items:
+                async for item in items:
+                    spool.add(item)
+        except OSError as error:
+            raise Failure(f"{source} cannot be read: {error.strerror}.") from None
+        async with database.transaction() as connection:
+            return await write(connection, spool, dry_run=dry_run)
+
+    try:
+        _report(system, spool, with_database(take), dry_run=dry_run, json=json)
+    finally:
+        spool.close()
+
+
+def _report(
+    system: System, spool: Spool, counts: dict[str, WriteResult], *, dry_run: bool, json: bool
+) -> None:
+    if json:
+        as_json(
+            {
+                "from": system,
+                "dry_run": dry_run,
+                "rows": counts,
+                "left_out": _reasons(spool.left_out),
+                "changed": _reasons(spool.changed),
+                "users": spool.users,
+            }
+        )
+        return
+    taken = "would be taken>" if dry_run else "taken>"
+    table([taken, "there already>", "what"], [[f"{c.taken:,}", f"{c.there:,}", n] for n, c in counts.items()])
+    for head, reasons in (("left out>", spool.left_out), ("changed>", spool.changed)):
+        if reasons:
+            say()
+            rows = [[f"{n:,}", what, why] for (what, why), n in reasons.most_common()]
+            table([head, "what", "why"], rows, whole=True)
+    if spool.users:
+        say()
+        users = list(spool.users.items())
+        table(["user id here", "user there"], [[str(key), name] for name, key in users[:SHOWN]])
+        if len(users) > SHOWN:
+            remark(f"and {len(users) - SHOWN:,} more; --json names all")
+
+
+def _reasons(counts: dict[tuple[str, str], int]) -> list[dict[str, object]]:
+    return [{"what": what, "reason": why, "count": n} for (what, why), n in counts.items()]

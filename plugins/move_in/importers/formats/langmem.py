@@ -1,0 +1,36 @@
+"""LangMem: the items of a LangGraph store, as JSON or JSON lines of Item.dict()."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from plugins.move_in.importers.items import Items, Memory, UnknownFormError, first, mapping
+
+TEXTS = ("content", "text", "memory", "data", "fact")
+
+
+def items(_section: str, record: Any) -> Items:
+    """A memory. Whose it is says the last part of a namespace that has several: ("memories", "mia")."""
+    if "key" not in record or not isinstance(record.get("value"), dict):
+        raise UnknownFormError
+    namespace = record.get("namespace", record.get("prefix"))
+    parts = namespace.split(".") if isinstance(namespace, str) else [str(p) for p in namespace or []]
+    value = mapping(record["value"])
+    yield Memory(
+        id=".".join([*parts, str(record["key"])]),
+        text=_text(value),
+        kind="fact",
+        owner=parts[-1] if len(parts) > 1 else None,
+        created_at=record.get("created_at"),
+        expires_at=record.get("expires_at"),
+        metadata={"namespace": parts, "key": record["key"], "value": value},
+    )
+
+
+def _text(value: dict[str, Any]) -> str:
+    """What is said; of a schema of the application all fields, as JSON."""
+    said = value.get("content")
+    inner = said if isinstance(said, dict) else value
+    text = first(inner, *TEXTS)
+    return text if isinstance(text, str) else json.dumps(inner, ensure_ascii=False) if inner else ""

@@ -1,0 +1,79 @@
+"""Markdown: a folder of files, or one.
+
+Each top item of a list and each paragraph's section is a memory of its own, with the headings above it: notes for agents are
+lists of single facts, and a search finds one of these better than a file of fifty. A section without a list stays whole.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from plugins.move_in.importers.items import Items, Memory, Omission, digest, first
+
+FRONT = re.compile(r"\A---[ \t]*\n(.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
+FIELD = re.compile(r"^([A-Za-z_][\w -]*):[ \t]*(.*)", re.MULTILINE)
+HEADING = re.compile(r"(#{1,6})[ \t]+([^ \t].*)$")
+ITEM = re.compile(r"(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?(.*)")
+FENCE = re.compile(r"[ \t]*(```|~~~)")
+
+
+def items(path: str, record: Any) -> Items:
+    """The memories of one file, whose `text` and time of change (`modified`) are given."""
+    text = record["text"].replace("\r\n", "\n")
+    front = FRONT.match(text)
+    fields = dict(FIELD.findall(front[1])) if front else {}
+    seen: set[str] = set()
+    for headings, said in _parts(text[front.end() :] if front else text):
+        key = digest(path, headings, said)
+        if key in seen:
+            continue
+        seen.add(key)
+        yield Memory(
+            id=key,
+            text=f"{' > '.join(headings)}: {said}" if headings else said,
+            created_at=first(fields, "created", "created_at", "date") or record["modified"],
+            metadata={"file": path, "front_matter": fields},
+        )
+    if not seen:
+        yield Omission("file", "it has no text")
+
+
+def _parts(text: str) -> list[tuple[tuple[str, ...], str]]:
+    parts: list[tuple[tuple[str, ...], str]] = []
+    headings: list[tuple[int, str]] = []
+    lines: list[str] = []
+    fenced = is_item = False
+
+    def end() -> None:
+        if said := "\n".join(lines).strip():
+            parts.append((tuple(h for _, h in headings), said))
+        lines.clear()
+
+    for line in text.split("\n"):
+        fenced ^= FENCE.match(line) is not None
+        if not fenced and (heading := HEADING.match(line)):
+            end()
+            is_item = False
+            headings = [
+                *(h for h in headings if h[0] < len(heading[1])),
+                (len(heading[1]), heading[2].rstrip(" \t#")),
+            ]
+        elif not fenced and (item := ITEM.match(line)):
+            end()
+            is_item = True
+            lines.append(item[1])
+        else:
+            if (
+                is_item
+                and not fenced
+                and line.strip()
+                and not line[0].isspace()
+                and lines
+                and not lines[-1].strip()
+            ):
+                end()  # a paragraph after the list
+                is_item = False
+            lines.append(line)
+    end()
+    return parts

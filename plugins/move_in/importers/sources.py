@@ -1,0 +1,113 @@
+"""The systems that memories come from, and how the records of each are found: a file or a folder."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from daemon.local_files import walk
+from plugins.move_in.importers.formats import (
+    chatgpt,
+    claude,
+    claude_mem,
+    commands,
+    graphiti,
+    langmem,
+    letta,
+    markdown,
+    mem0,
+    zep,
+)
+from plugins.move_in.importers.items import UNKNOWN, Items, Omission, System, guarded
+from plugins.move_in.importers.records import NO_TABLE, ExportError, from_json, from_sqlite
+from providers.decoding import decode
+from providers.ports import Unreadable
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """How the export of a system is read."""
+
+    items: Callable[[str, Any], Items]
+    sqlite: Mapping[str, str] = field(default_factory=dict)
+    says_whose: bool = False
+    """Whether records name their users."""
+    files: str = "*.json"
+    """Which files of a folder are read."""
+
+
+LIKE_A_URL = re.compile(r"://|@|^\W*postgres(ql)?:|\bpassword=", re.IGNORECASE)
+"""What may be the address of a database, which is in no message."""
+
+READERS: Mapping[System, Reader] = {
+    System.MEM0: Reader(mem0.items, sqlite=mem0.SQLITE, says_whose=True),
+    System.LETTA: Reader(letta.items, files="*.af"),
+    System.GRAPHITI: Reader(graphiti.items, says_whose=True),
+    System.ZEP: Reader(zep.items, says_whose=True),
+    System.LANGMEM: Reader(langmem.items, says_whose=True, files="*.json*"),
+    System.CLAUDE_MEM: Reader(claude_mem.items, sqlite=claude_mem.SQLITE, files="*.db"),
+    System.CHATGPT: Reader(chatgpt.items, files="conversations*.json"),
+    System.CLAUDE: Reader(claude.items, files="[cpm]*.json"),
+    System.MARKDOWN: Reader(markdown.items, files="**/*.md"),
+    System.COMMANDS: Reader(commands.items, says_whose=True, files="*.json*"),
+}
+
+
+def items_of(system: System, name: str, modified: str, content: bytes | Path) -> Items:
+    """The items of a file: of its bytes, or of an SQLite file in its place. Raises ExportError."""
+    reader = READERS[system]
+    if system is System.MARKDOWN:
+        yield from guarded("file", _of_markdown(name, modified, content))
+        return
+    found = (
+        from_json(content, name) if isinstance(content, bytes) else from_sqlite(content, name, reader.sqlite)
+    )
+    for section, record in found:
+        if section == NO_TABLE:
+            yield Omission("table", NO_TABLE)
+        elif not isinstance(record, dict):
+            yield Omission(section or "record", UNKNOWN)
+        else:
+            yield from guarded(section or "record", reader.items(section, record))
+
+
+def files_in(system: System, source: str) -> Iterator[tuple[Path, str]]:
+    """The file, or those of the folder that the system's export has; no hidden ones, and no links. Raises ExportError.
+
+    Each with its name: for Markdown, whose ids it makes, within the folder.
+    """
+    if LIKE_A_URL.search(source) and not Path(source).exists():
+        raise ExportError("memoryd reads files: docs/importing.md says how psql writes one from a database.")
+    path, pattern = Path(source), READERS[system].files
+    if not path.exists():
+        raise ExportError(f"{path} does not exist. Name a file or a folder.")
+    whole, name = Path(os.path.realpath(path)), pattern.removeprefix("**/")
+    found = False
+    for file in walk([path]):
+        if file != whole and not (
+            fnmatchcase(file.name, name)
+            and (pattern != name or file.parent == whole)
+            and stat.S_ISREG(file.lstat().st_mode)
+        ):
+            continue
+        found = True
+        inside = file.name if file == whole else file.relative_to(whole).as_posix()
+        yield file, inside if system is System.MARKDOWN else os.fspath(file)
+    if not found:
+        raise ExportError(f"{path} has no file {pattern}. Unpack the export there, or name a file.")
+
+
+def _of_markdown(name: str, modified: str, content: bytes | Path) -> Items:
+    try:
+        text, guessed = decode(content) if isinstance(content, bytes) else ("", {"encoding": "none"})
+    except Unreadable:
+        text, guessed = "", {"encoding": "none"}
+    if guessed:
+        return iter([Omission("file", "it is not UTF-8: save it as UTF-8")])
+    return markdown.items(name, {"text": text, "modified": modified})

@@ -1,0 +1,1 @@
+"""What operators watch and keep: the HTTP port, metrics, traces, backups."""

@@ -1,0 +1,1 @@
+"""memoryd backup and memoryd restore."""

@@ -1,0 +1,315 @@
+"""One pass over the replica: finds what changed on either side, and makes folder and documents the same.
+
+    Sync.run           once, in a daemon that holds the lease
+     1 survey          what the folder and the database have            survey.py
+     2 erase again     files that name what was erased go               documents/ignored_files.py
+     3 claim           paths of files of entries are theirs             entries/sync.py
+     4 match           which file is which document's                   survey.py, plugins/replica/rules/match.py
+     5 compare         per document: by three hashes, one side goes to the other
+                                                                        plugins/replica/rules/decision.py
+     6 conflicts       what people wrote into files of conflicts        documents/conflicts.py
+     7 deletions       once they are settled: a conflict takes the place of its document, else the document goes
+                                                                        deletions.py
+     8 end conflicts   whose files people deleted                       documents/conflicts.py
+     9 add             files that are nobody's become documents
+    10 entries         the same for what is remembered                  entries/sync.py
+    11 tell            people are told which files were left as they are
+    12 index           README.md and Index.md                           documents/index.py
+
+Promise: a pass may end at any point, by kill -9 too, and the next one goes on from what is there. A file is written before it
+is noted: one whose text is already the row's is only noted. What a person wrote is in the database in the same transaction as
+its base. No transaction is open while a file is read or written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from hashlib import sha256
+from itertools import islice
+from typing import Any, TypeVar
+from uuid import UUID
+
+from plugins.replica.changed_files import SETTLE_SECONDS, ChangedFiles, FileText
+from plugins.replica.deletions import Deletions
+from plugins.replica.documents.conflicts import Conflicts
+from plugins.replica.documents.ignored_files import IgnoredFiles
+from plugins.replica.documents.index import Index
+from plugins.replica.entries.sync import Collections
+from plugins.replica.folder import Folder
+from plugins.replica.pass_state import PassState, Report, SkipReason, Writer
+from plugins.replica.rules.decision import Action, RowState, began_from, began_of, decide, is_old
+from plugins.replica.rules.document_file import DocumentText, Text, write
+from plugins.replica.rules.paths import key, path_for, source_of, title_of, user_of
+from plugins.replica.store.documents import (
+    ADD,
+    FORGET,
+    GIVE,
+    NOTE,
+    TAKE,
+    Base,
+    Document,
+    Edit,
+    NotedFile,
+    Store,
+)
+from plugins.replica.store.statements import accepted
+from plugins.replica.survey import Survey
+
+BATCH = 100
+"""Documents whose contents are in memory at once."""
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class _Results:
+    """The changes to write into the database after a batch."""
+
+    noted: list[NotedFile] = field(default_factory=list)
+    edits: list[Edit] = field(default_factory=list)
+    forgotten: list[tuple[UUID, None]] = field(default_factory=list)
+    given: dict[UUID, str] = field(default_factory=dict)
+    gone: dict[UUID, datetime] = field(default_factory=dict)
+
+
+class Sync:
+    """Makes a folder and the documents the same, pass by pass. One at a time works on a folder."""
+
+    def __init__(self, *, store: Store, folder: Folder, settle_seconds: float = SETTLE_SECONDS) -> None:
+        self._store = store
+        self._folder = folder
+        reading = ChangedFiles(folder, settle_seconds=settle_seconds)
+        self._writer = Writer(folder, store, reading)
+        self._deletions = Deletions(store, settle_seconds=settle_seconds)
+        self._conflicts = Conflicts(store, self._writer, Deletions(store, settle_seconds=settle_seconds))
+        self._collections = Collections(
+            store.entries, self._writer, Deletions(store, settle_seconds=settle_seconds)
+        )
+        self._survey = Survey(store, folder, reading, self._collections)
+        self._index = Index(store, folder, self._writer)
+        self._ignored = IgnoredFiles(store, self._writer)
+
+    async def prepare(self, replica: UUID) -> None:
+        """Makes the folder ready. A folder without the replica's mark is taken only while no file is known."""
+        if not await self._store.has_files():
+            await asyncio.to_thread(self._folder.identify, replica)
+        await asyncio.to_thread(self._folder.check, replica)
+        await asyncio.to_thread(self._folder.clean)
+
+    async def run(self, replica: UUID) -> Report:
+        """One pass. Raises FolderUnavailable, LeaseLost, and what the database raises."""
+        state = await self._survey.read(replica)
+        await self._ignored.erase_again(state, self._collections.known)
+        self._collections.claim(state)
+        conflicts = await self._store.conflicts()
+        new, conflict_paths = await self._survey.match(state, conflicts)
+        gone = await self._compare(state)
+        # First what people wrote into files of conflicts: one of these may become the document's text.
+        await self._conflicts.run(state, conflicts, conflict_paths)
+        if self._deletions.are_settled(state, {state.bases[document].path for document in gone}):
+            gone = await self._conflicts.promote(state, conflicts, conflict_paths, gone)
+            await self._deletions.bury(state, gone)
+        await self._conflicts.end_deleted(state, conflicts, conflict_paths)
+        await self._add(state, new)
+        await self._collections.run(state)
+        await self._ignored.note(state)
+        await self._index.run(state)
+        return state.report
+
+    async def _compare(self, state: PassState) -> dict[UUID, datetime]:
+        """Compares each changed document with its file. Returns the documents of missing files."""
+        changed = [
+            document
+            for document, base in state.bases.items()
+            if (file := state.known(document)) is None or file.hash != base.file
+        ]
+        changed += [document for document in state.paths if document not in state.bases]
+        due = await self._store.to_compare(changed)
+        gone: dict[UUID, datetime] = {}
+        for some in batches(due, BATCH):
+            rows = await self._store.documents(some)
+            await self._store.entries.learn_homes(state.homes, _new_users(rows.values(), state))
+            results = _Results()
+            for document in some:
+                await self._compare_one(state, document, rows.get(document), results)
+            await self._finish(state, results)
+            gone |= results.gone
+        return gone
+
+    async def _finish(self, state: PassState, results: _Results) -> None:
+        await self._store.write(NOTE, results.noted)
+        await self._store.write(FORGET, results.forgotten)
+        await self._store.write(GIVE, list(results.given.items()))
+        refused = state.report.refused
+        edit, refuse = partial(self._store.write, TAKE), partial(_refuse, state)
+        taken = {row[0] for row in await accepted(edit, results.edits, refuse)}
+        state.report.counts["taken"] += len(taken)
+        state.report.counts["conflicts"] += sum(e.lost for e in results.edits if e.document in taken)
+        # Their front matter is written in the next pass, or they are compared with the row as it is by then.
+        state.report.again |= len(results.edits) > state.report.refused - refused or bool(results.given)
+
+    async def _compare_one(
+        self, state: PassState, document: UUID, row: Document | None, results: _Results
+    ) -> None:
+        file, path = state.known(document), state.paths.get(document, "")
+        if path in state.files.unknown:
+            if row is None and (other := state.files.unread.get(path)) is not None:
+                # The document was erased, and its file is no text by now.
+                await self._remove(state, document, path, other, results)
+            return
+        said = None if file is None else await self._writer.content(state, path, file)
+        if file is not None and said is None:
+            return  # it has changed since it was read: the next pass sees what it is
+        match _action(state, document, row, said):
+            case Action.NOTHING | Action.NOTE | Action.WRITE as action if row and row.row is RowState.THERE:
+                await self._write(state, row, action, results)
+            case Action.TAKE | Action.TAKE_BOTH as action if row and file and said:
+                _note_edit(state, row, results, path, file, said, lost=action is Action.TAKE_BOTH)
+            case Action.BURY if row:
+                results.gone[document] = row.version
+            case Action.REMOVE if file:
+                await self._remove(state, document, path, file, results, for_good=row is None)
+            case Action.FORGET:
+                results.forgotten.append((document, None))
+
+    async def _remove(
+        self,
+        state: PassState,
+        document: UUID,
+        path: str,
+        file: FileText,
+        results: _Results,
+        *,
+        for_good: bool = True,
+    ) -> None:
+        if await self._writer.remove(state, path, replaces=file.hash, for_good=for_good):
+            results.forgotten.append((document, None))
+            state.report.counts["removed"] += 1
+            state.report.left_out.pop(path, None)
+
+    async def _write(self, state: PassState, row: Document, action: Action, results: _Results) -> None:
+        """Writes a document's file if it differs."""
+        assert row.text is not None
+        base, file, path = state.bases.get(row.id), state.known(row.id), state.paths.get(row.id)
+        if path is not None and file is not None and base is not None and base.user != row.user:
+            # It was given to another user.
+            to = _path(row, state)
+            state.taken.add(key(to))
+            if await self._writer.move(state, path, to, replaces=file.hash):
+                results.given[row.id] = to
+                state.report.counts["moved"] += 1
+            return
+        if path is None:
+            known = base is not None and base.user == row.user and base.path not in state.listing.files
+            path = base.path if base and known else _path(row, state)
+            state.taken.add(key(path))
+        content = write(row.front, row.text)
+        hashed = sha256(content).digest()
+        if file is not None and action is not Action.WRITE and _is_left(file, row, base):
+            hashed = file.hash
+        if file is None or file.hash != hashed:
+            replaces = None if file is None else file.hash
+            if not await self._writer.write(state, path, content, replaces=replaces):
+                return
+            state.report.counts["written"] += 1
+        now = row.text.digest()
+        began = None if base is None else began_from(base.base, base.began, now=now)
+        results.noted.append(NotedFile(path, row.id, None, row.user, now, hashed, row.version, began))
+
+    async def _add(self, state: PassState, new: Sequence[str]) -> None:
+        """Makes documents of files without one."""
+        for some in batches(new, BATCH):
+            additions = []
+            for path in some:
+                file = state.files.known[path]
+                if (said := await self._writer.content(state, path, file)) is not None:
+                    additions.append(_addition(path, said, file, state))
+            added = await accepted(partial(self._store.write, ADD), additions, partial(_refuse, state))
+            state.report.counts["added"] += len(added)
+            state.report.again |= bool(added)
+
+
+def _refuse(state: PassState, one: tuple[Any, ...]) -> None:
+    state.report.refused += 1
+    state.report.left_out[one[0]] = SkipReason.REFUSED
+
+
+def _is_left(file: FileText, row: Document, base: Base | None) -> bool:
+    """Whether a file with the row's text stays as it is: only a person changed lines of the front matter that are memoryd's."""
+    return base is not None and base.version == row.version and file.id == row.id
+
+
+def _new_users(rows: Iterable[Document], state: PassState) -> Iterator[UUID | None]:
+    """The users whose folders may get a file."""
+    for row in rows:
+        base = state.bases.get(row.id)
+        if row.id not in state.paths or base is None or base.user != row.user:
+            yield row.user
+
+
+def _path(row: Document, state: PassState) -> str:
+    home = None if row.user is None else state.homes[row.user]
+    return path_for(row.title, row.source, home, folder=row.folder, taken=state.taken)
+
+
+def _action(state: PassState, document: UUID, row: Document | None, said: DocumentText | None) -> Action:
+    base, path = state.bases.get(document), state.paths.get(document, "")
+    title = title_of(path) if row is None else row.title
+    theirs = None if said is None else said.text(title).digest()
+    ours = None if row is None or row.text is None else row.text
+    action = decide(
+        RowState.GONE if row is None else row.row,
+        base=None if base is None else base.base,
+        theirs=theirs,
+        ours=None if ours is None else ours.digest(),
+    )
+    if action is Action.BURY and state.is_unseen(base):
+        return Action.WRITE
+    if row is not None and row.is_of_chunks and action in (Action.TAKE, Action.TAKE_BOTH):
+        state.report.left_out[path] = SkipReason.CHUNKS
+        return Action.LEAVE
+    if action is not Action.TAKE or base is None or said is None or ours is None or theirs == ours.digest():
+        return action
+    is_lost = is_old(said.began, base=base.base, before=base.began, row=ours)
+    return Action.TAKE_BOTH if is_lost else action
+
+
+def _note_edit(
+    state: PassState,
+    row: Document,
+    results: _Results,
+    path: str,
+    file: FileText,
+    said: DocumentText,
+    *,
+    lost: bool,
+) -> None:
+    """Notes a person's text of a document's file."""
+    text, base = said.text(row.title), state.bases.get(row.id)
+    began = began_of(said.began, before=None if base is None else base.began)
+    columns = _columns(text, path, file, state)
+    results.edits.append(Edit(path, row.id, row.version, lost, *columns, began))
+
+
+def _addition(path: str, said: DocumentText, file: FileText, state: PassState) -> tuple[Any, ...]:
+    columns = _columns(said.text(title_of(path)), path, file, state)
+    return path, user_of(path), source_of(path), *columns, said.began
+
+
+def _columns(
+    text: Text, path: str, file: FileText, state: PassState
+) -> tuple[str, str, str, datetime, bytes, bytes]:
+    """The columns of a file and its text."""
+    modified = state.listing.files[path].modified
+    return text.title, text.body, text.front_matter, modified, text.digest(), file.hash
+
+
+def batches(things: Sequence[T], size: int) -> Iterator[list[T]]:
+    """The things in lists of at most `size`."""
+    rest = iter(things)
+    while some := list(islice(rest, size)):
+        yield some

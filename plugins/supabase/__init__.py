@@ -1,0 +1,1 @@
+"""memoryd in a Supabase project: what its triggers and roles are told."""

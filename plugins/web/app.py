@@ -1,0 +1,175 @@
+"""The application: its pages, and the middleware around them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+from plugins.audit.rule import SECONDS as AUDIT_SECONDS
+from plugins.web.errors import answer_error, refusal
+from plugins.web.gate import SAFE, Gate, cookie_name, is_from_elsewhere
+from plugins.web.pages import (
+    audit,
+    context,
+    conversations,
+    documents,
+    dreams,
+    graph,
+    knowledge,
+    memories,
+    now,
+    recall,
+    trail,
+)
+from plugins.web.render import FOLDER, page
+from plugins.web.viewer import SECONDS
+from plugins.web.web import Web, must_edit, web_of
+
+PAGES: tuple[list[Route], ...] = (
+    now.routes,
+    memories.routes,
+    recall.routes,
+    context.routes,
+    graph.routes,
+    conversations.routes,
+    documents.routes,
+    knowledge.routes,
+    dreams.routes,
+    trail.routes,
+    audit.routes,
+)
+
+
+ONLY_LOOK = {now.examine_again, audit.run, trail.verify, trail.verify_one}
+"""POST endpoints that change no stored row. Every other POST needs --edit."""
+
+
+class _Files(StaticFiles):
+    """The URL of a file changes with its content, so browsers may keep it."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        answer = await super().get_response(path, scope)
+        answer.headers["Cache-Control"] = "public, max-age=31536000, immutable"
+        return answer
+
+
+def build_app(web: Web, *, hosts: tuple[str, ...], port: int) -> Starlette:
+    """The application of one server."""
+
+    async def not_found(request: Request, error: Exception) -> Response:
+        del error
+        return refusal(request, 404, "There is no such page.")
+
+    async def wrong_method(request: Request, error: Exception) -> Response:
+        del error
+        return refusal(request, 405, "This page does not take that method.")
+
+    app = Starlette(
+        routes=[
+            Route("/sign-in", sign_in, methods=["GET", "POST"]),
+            Route("/sign-out", sign_out, methods=["POST"]),
+            Mount("/static", _Files(directory=FOLDER / "static")),
+            *(
+                _guarded(route, 2 * (AUDIT_SECONDS if routes is audit.routes else SECONDS))
+                for routes in PAGES
+                for route in routes
+            ),
+        ],
+        middleware=[Middleware(Gate, guard=web.guard, hosts=hosts, port=port)],
+        exception_handlers={404: not_found, 405: wrong_method},
+    )
+    app.state.web, app.state.port = web, port
+    return app
+
+
+def _guarded(route: Route, seconds: float) -> Route:
+    """The same route with three guards: it changes nothing without --edit, answers within `seconds`, and shows errors as pages.
+
+    (Starlette's own handler of Exception raises them again, into the log.)
+    """
+    endpoint: Callable[[Request], Coroutine[Any, Any, Response]] = route.endpoint
+
+    async def answer(request: Request) -> Response:
+        try:
+            if request.method not in SAFE and endpoint not in ONLY_LOOK:
+                must_edit(web_of(request))
+            return await _in_time(endpoint(request), seconds)
+        except Exception as error:  # noqa: BLE001 - nothing outside could tell the reader
+            return answer_error(request, error, web_of(request).log)
+
+    return Route(route.path, answer, methods=list(route.methods or ()), name=route.name)
+
+
+async def _in_time(answering: Coroutine[Any, Any, Response], seconds: float) -> Response:
+    """The answer. Raises TimeoutError: a database that hangs does not end its statements in time."""
+    work = asyncio.create_task(answering)
+    # An abandoned request ends when the database answers again; its result is not read.
+    work.add_done_callback(lambda done: done.cancelled() or done.exception())
+    try:
+        done, _ = await asyncio.wait((work,), timeout=seconds)
+        if not done:
+            raise TimeoutError
+        return work.result()
+    finally:
+        work.cancel()
+
+
+async def sign_in(request: Request) -> Response:
+    """The form, and the answer to it and to the link that the command prints."""
+    web, port = web_of(request), request.app.state.port
+    given = request.state.form if request.method == "POST" else request.query_params
+    secret, then = given.get(web.guard.kind), _within(given.get("next", ""))
+    # Any site can make a browser load an address: a link signs in only where no site sent it, and never with a password.
+    in_link = request.method != "POST" and (web.guard.kind != "token" or is_from_elsewhere(request))
+    if not secret or in_link:
+        return page(request, "sign_in.html", kind=web.guard.kind, then=then, wrong=None)
+    # A wrong link does not count as a guess: nobody guesses 32 random bytes.
+    cookie = web.guard.begin(secret, counts=request.method == "POST")
+    if cookie is None:
+        closed = web.guard.is_closed()
+        web.log.warning("web_sign_in_refused", closed=closed)
+        return page(
+            request,
+            "sign_in.html",
+            status=429 if closed else 401,
+            kind=web.guard.kind,
+            then=then,
+            wrong="closed" if closed else "wrong",
+        )
+    web.log.info("web_signed_in")
+    # A page, not a redirect: after a link from another program a browser sends a strict cookie only with the next request.
+    answer = page(request, "signed_in.html", then=then)
+    answer.set_cookie(
+        cookie_name(port),
+        cookie,
+        path="/",
+        httponly=True,
+        samesite="strict",
+        secure="https"
+        in (request.url.scheme, *request.headers.get("x-forwarded-proto", "").replace(" ", "").split(",")),
+    )
+    return answer
+
+
+async def sign_out(request: Request) -> Response:
+    """Ends the session."""
+    name = cookie_name(request.app.state.port)
+    web_of(request).guard.end(request.cookies.get(name))
+    answer = Response(status_code=303, headers={"Location": "/sign-in"})
+    answer.delete_cookie(name, path="/")
+    return answer
+
+
+def _within(path: str) -> str:
+    """A path of this server; / for an address that could lead elsewhere."""
+    plain = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
+    return path if plain and "\\" not in path else "/"

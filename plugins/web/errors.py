@@ -1,0 +1,83 @@
+"""Errors as pages: one sentence that says what to do. It never quotes what is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import asyncpg
+from starlette.requests import Request
+from starlette.responses import Response
+from structlog.typing import FilteringBoundLogger
+
+from daemon.db.errors import DATABASE_FAULTS, is_gone, is_outage
+from daemon.logs import describe, frames
+from plugins.web.forms import BadValueError
+from plugins.web.render import page
+
+
+class NotThereError(Exception):
+    """There is no such row, or the viewer may not see it: the page is the same for both."""
+
+
+class BusyError(Exception):
+    """The limit of concurrent work is reached; the message says of what."""
+
+
+class ChangedMeanwhileError(Exception):
+    """Somebody has changed the row since its form was shown: nothing was stored."""
+
+
+def shown_again(
+    shown: Callable[..., Awaitable[Response]],
+) -> Callable[[Callable[[Request], Awaitable[Response]]], Callable[[Request], Awaitable[Response]]]:
+    """Decorates a page that changes a row: if somebody changed the row meanwhile, the answer is its page with status 409."""
+
+    def around(change: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            try:
+                return await change(request)
+            except ChangedMeanwhileError:
+                return await shown(request, status=409)
+
+        return answer
+
+    return around
+
+
+def refusal(request: Request, status: int, sentence: str) -> Response:
+    """A page that says why the request was refused."""
+    return page(request, "error.html", status=status, code=status, sentence=sentence)
+
+
+def fault_of_the_database(error: BaseException) -> tuple[int, str] | None:
+    """The status and the sentence for a fault of the database; None for any other error."""
+    match error:
+        case asyncpg.QueryCanceledError():
+            return 504, "The database took too long for this page. Ask for less, or try again later."
+        case asyncpg.InsufficientPrivilegeError():
+            return 403, "You may not do this. Nothing was changed."
+    if isinstance(error, DATABASE_FAULTS) and (is_gone(error) or is_outage(error)):
+        return 503, "The database does not answer. Load this page again in a moment."
+    return None
+
+
+def answer_error(request: Request, error: BaseException, log: FilteringBoundLogger) -> Response:
+    """The page for an exception."""
+    if (fault := fault_of_the_database(error)) is not None:
+        if fault[0] == 503:
+            log.warning("web_without_database", error=describe(error))
+        return refusal(request, *fault)
+    match error:
+        case NotThereError():
+            return refusal(request, 404, "There is no such row, or you may not see it.")
+        case BadValueError():
+            return refusal(request, 400, str(error))
+        case BusyError():
+            return refusal(request, 429, str(error))
+        case asyncpg.DataError() | asyncpg.IntegrityConstraintViolationError() | asyncpg.RaiseError():
+            hint = getattr(error, "hint", None)
+            return refusal(
+                request, 400, f"{error.args[0]}. {hint or ''} Nothing was changed.".replace("..", ".")
+            )
+    log.error("web_page_failed", path=request.url.path, error=describe(error), at=frames(error))
+    return refusal(request, 500, "This page has failed. The log of memoryd web says where.")

@@ -1,0 +1,1 @@
+"""The pages, a file for each word of the menu. `plugins/web/app.py` lists them."""

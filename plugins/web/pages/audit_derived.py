@@ -1,0 +1,150 @@
+"""All rows that were derived from one thing, over any number of steps, and the page that forgets them together."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from handlers.shared.ports import AnyConnection
+from plugins.audit.derived import TABLES, Kind, Lineage, derived
+from plugins.audit.forget import NotForgottenError, forget, to_forget
+from plugins.audit.rule import SECONDS
+from plugins.web.errors import NotThereError
+from plugins.web.forms import BadValueError, text_in, uuid_in
+from plugins.web.render import page
+from plugins.web.viewer import Viewer, on_behalf
+from plugins.web.web import Web, viewer_of, web_of
+
+SHOWN = 300
+"""Rows of a list; the nearest come first."""
+PAGES = {
+    "memory": "/memories/",
+    "conversation": "/conversations/",
+    "document": "/documents/",
+    "insight": "/dreams/insights/",
+    "anchor": "/trail/",
+    "knowledge": "/knowledge/",
+}
+"""The path of the page of a row, before its id, by kind."""
+# The users of these rows, for the record.
+USERS = "select distinct t.user_id from public.{table} t where t.id = any($1) and t.user_id is not null"
+WITH_USERS = ("command", "message", "conversation", "memory", "insight", "document")
+
+
+async def listing(request: Request) -> Response:
+    """The derived rows by steps, and how many rows a forget would delete."""
+    kind, what = _asked(request.query_params)
+    return _shown(request, await _lineage(request, kind, what), status=200)
+
+
+async def forget_all(request: Request) -> Response:
+    """Forgets the thing with its derived rows, unless more were derived since the page was made."""
+    web, viewer, form = web_of(request), viewer_of(request), request.state.form
+    kind, what = _asked(form)
+    _may_be_forgotten(kind)
+    influenced = form.get("influenced") == "yes"
+    lineage = await _lineage(request, kind, what)
+    if form.get("version") != _version(lineage):
+        return _shown(request, lineage, status=409)
+    users = await _users(web, viewer, to_forget(lineage, influenced=influenced))
+    try:
+        async with on_behalf(
+            web.database,
+            viewer,
+            TABLES.get(kind, "agent_memory"),
+            "delete",
+            user=users[0] if users else None,
+            others=users[1:],
+            seconds=SECONDS,
+        ) as connection:
+            gone = await forget(connection, kind, what, influenced=influenced)
+    except NotForgottenError as error:
+        raise BadValueError(str(error)) from None
+    web.log.info("web_derived_forgotten", kind=str(kind), rows=sum(gone.values()))
+    return page(request, "audit/forgotten.html", gone=gone)
+
+
+def _asked(values: Mapping[str, str]) -> tuple[Kind, UUID | str]:
+    try:
+        kind = Kind(values.get("kind", ""))
+    except ValueError:
+        raise BadValueError(f"kind is one of {', '.join(Kind)}.") from None
+    what: UUID | str | None
+    what = text_in(values, "id", longest=200) if kind == Kind.AGENT else uuid_in(values, "id")
+    if what is None:
+        raise BadValueError(f"Say which {kind.value}: its id.")
+    return kind, what
+
+
+def _may_be_forgotten(kind: Kind) -> None:
+    if kind == Kind.USER:
+        raise BadValueError(
+            "Forget a user by an erasure, which also deletes what is not derived: memoryd erase USER"
+        )
+
+
+async def _lineage(request: Request, kind: Kind, what: UUID | str) -> Lineage:
+    """A connection of the service. It reads ids only, so no read is recorded."""
+    web, viewer = web_of(request), viewer_of(request)
+    async with web.audits(), _as_service(web, viewer) as connection:
+        lineage = await derived(connection, kind, what)
+    if not lineage.there and not lineage.rows:
+        raise NotThereError
+    lineage.rows.sort(key=lambda row: (not row.certain, row.steps))
+    return lineage
+
+
+def _as_service(web: Web, viewer: Viewer) -> Any:
+    return on_behalf(web.database, viewer, "agent_memory", "select", user=None, seconds=SECONDS)
+
+
+def _shown(request: Request, lineage: Lineage, *, status: int) -> Response:
+    return page(
+        request,
+        "audit/derived.html",
+        status=status,
+        lineage=lineage,
+        rows=lineage.rows[:SHOWN],
+        left_out=max(0, len(lineage.rows) - SHOWN),
+        going=_counts(to_forget(lineage, influenced=False)),
+        more=_counts(to_forget(lineage, influenced=True)),
+        version=_version(lineage),
+        pages=PAGES,
+    )
+
+
+def _counts(ids: Mapping[str, Sequence[UUID]]) -> dict[str, int]:
+    return {kind: len(found) for kind, found in ids.items()}
+
+
+def _version(lineage: Lineage) -> str:
+    """A hash of the rows: it changes when more rows are derived."""
+    ids = sorted(f"{row.kind} {row.id} {row.certain}" for row in lineage.rows)
+    return hashlib.sha256("\n".join(ids).encode()).hexdigest()[:32]
+
+
+async def _users(web: Web, viewer: Viewer, ids: Mapping[str, Sequence[UUID]]) -> list[UUID]:
+    if viewer.user is not None:
+        return []
+    found: set[UUID] = set()
+    async with _as_service(web, viewer) as connection:
+        for kind in WITH_USERS:
+            if kind in ids:
+                found |= set(await _users_of(connection, TABLES[kind], ids[kind]))
+    return sorted(found)
+
+
+async def _users_of(connection: AnyConnection, table: str, ids: Sequence[UUID]) -> list[UUID]:
+    return [row["user_id"] for row in await connection.fetch(USERS.format(table=table), list(ids))]
+
+
+routes: list[Route] = [
+    Route("/audit/derived", listing),
+    Route("/audit/derived", forget_all, methods=["POST"]),
+]

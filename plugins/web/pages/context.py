@@ -1,0 +1,153 @@
+"""Context: the context that an agent would get for a task, line by line, with the reason of each line.
+
+Promise: the page writes nothing but the record of the read. The block is built as for the agent; the retrieval is rolled back.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from handlers.shared.ports import AnyConnection
+from plugins.web.asking import comparison_for
+from plugins.web.forms import text_in, whole_in
+from plugins.web.found import link_of, parents_of
+from plugins.web.pages.knowledge_edits import in_organisation
+from plugins.web.pages.recall_options import LONGEST, organisation_in, user_in
+from plugins.web.render import page
+from plugins.web.viewer import on_behalf, shown
+from plugins.web.web import viewer_of, web_of
+
+WORDS = 500
+# As build_context() and explain_context(), with the embedding of a remote embedder. $5: only rows that the user may read.
+COMPOSE = """
+select (memoryd.compose($1, $2, $3, $5, coalesce($6, memoryd.vector_of_question($2)), null,
+                        memoryd.conditions_of($4::jsonb))).block
+"""
+EXPLAIN = """
+select e.step, e.source, e.id, e.score, e.trust, e.shown, e.detail
+from memoryd.explain_lines($1, $2, $3, $5, coalesce($6, memoryd.vector_of_question($2)),
+                           memoryd.conditions_of($4::jsonb)) e
+"""
+ON_RECORD = "select memoryd.audit_read($1, $2, 'context', $3, $4)"
+IS_KNOWN = "select exists (select from public.agents a where a.agent_id = $1)"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of the block, or a line that was left out, and `why`. `found`: its row; None for a line of the frame."""
+
+    text: str
+    found: Any = None
+    link: str | None = None
+    why: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedBlock:
+    """A context with the reason of each line. `skipped`: why nothing was searched. `known`: whether the agent exists."""
+
+    block: str
+    lines: list[Line]
+    left_out: list[Line]
+    patterns: list[tuple[str, str]]
+    """Names of patterns, and the words that matched each."""
+    searched: list[Any]
+    skipped: str | None
+    known: bool
+
+
+async def asking(request: Request) -> Response:
+    """The form, and the context of the agent."""
+    asked, viewer = request.query_params, viewer_of(request)
+    agent, message = text_in(asked, "agent", longest=200), text_in(asked, "message", longest=LONGEST)
+    user = user_in(asked, viewer)
+    words = whole_in(asked, "words", WORDS, least=100, most=10_000)
+    options: dict[str, object] = {"words": words} if asked.get("words", "").strip() else {}
+    if (project := text_in(asked, "project", longest=200)) is not None:
+        options["project"] = project
+    made, by_words = None, False
+    if agent is not None and message is not None:
+        by = await comparison_for(request, message)
+        by_words = by.by_words
+        made = await _explained(
+            request,
+            agent,
+            organisation_in(asked, viewer),
+            (agent, message, user, json.dumps(options), viewer.user is not None, by.embedding),
+        )
+    return page(
+        request, "context/page.html", asked=asked, made=made, by_words=by_words, agent=agent, message=message
+    )
+
+
+async def _explained(
+    request: Request, agent: str, org: UUID | None, arguments: tuple[Any, ...]
+) -> ExplainedBlock:
+    """The block and its lines; `arguments`: of COMPOSE and EXPLAIN."""
+    web, viewer, user = web_of(request), viewer_of(request), arguments[2]
+    began = time.monotonic()
+    async with on_behalf(web.database, viewer, "agent_commands", "select", user=user) as connection:
+        await in_organisation(connection, org)
+        block = await _compose(connection, arguments)
+        rows = await connection.fetch(EXPLAIN, *arguments)
+        parents = await parents_of(connection, rows)
+        known = True
+        if viewer.user is None:
+            known = await connection.fetchval(IS_KNOWN, agent)
+        else:
+            ms = round((time.monotonic() - began) * 1000)
+            await connection.execute(ON_RECORD, viewer.user, agent, len(rows), ms)
+        await shown(
+            connection, viewer, "agent_commands", [row["id"] for row in rows if row["id"] is not None]
+        )
+    links = {row["id"]: link_of(row["source"], row["id"], parents) for row in rows if row["id"] is not None}
+    return explained_of(block, rows, links, known=known)
+
+
+async def _compose(connection: AnyConnection, arguments: tuple[Any, ...]) -> str:
+    """The block without its log of retrievals: reading this page does not count as use of a memory."""
+    looked = connection.transaction()
+    await looked.start()
+    try:
+        block: str = await connection.fetchval(COMPOSE, *arguments)
+    finally:
+        await looked.rollback()
+    return block
+
+
+def explained_of(
+    block: str, rows: Sequence[Any], links: Mapping[UUID, str | None], *, known: bool
+) -> ExplainedBlock:
+    """The lines of a block, each with its row of explain_context()."""
+    shown = {row["detail"]: row for row in rows if row["step"] == "found" and row["shown"]}
+    lines = []
+    for text in block.split("\n") if block else ():
+        found = shown.get(text)
+        lines.append(Line(text, found, None if found is None else links[found["id"]]))
+    left_out = []
+    for row in rows:
+        if row["step"] == "found" and not row["shown"]:
+            why, _, text = row["detail"].removeprefix("left out, ").partition(": ")
+            left_out.append(Line(text, row, links[row["id"]], why))
+    patterns = [row["detail"].partition(": ") for row in rows if row["step"] == "pattern"]
+    return ExplainedBlock(
+        block=block,
+        lines=lines,
+        left_out=left_out,
+        patterns=[(name, words) for name, _, words in patterns],
+        searched=[row for row in rows if row["step"] == "search"],
+        skipped=next((row["detail"] for row in rows if row["step"] == "skipped"), None),
+        known=known,
+    )
+
+
+routes: list[Route] = [Route("/context", asking)]

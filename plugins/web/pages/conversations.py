@@ -1,0 +1,214 @@
+"""Conversations: the list, and a page for each with its messages and the facts that were found in them."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from handlers.shared.ports import AnyConnection
+from plugins.web.errors import ChangedMeanwhileError, NotThereError, shown_again
+from plugins.web.forms import number_in, text_in, time_in, uuid_in
+from plugins.web.lists import Conditions, NumberedRows, Timeline
+from plugins.web.render import page
+from plugins.web.viewer import Viewer, ids_found, on_behalf, reading, row_of, seen
+from plugins.web.web import viewer_of, web_of
+
+LONGEST = 20_000
+"""Characters of a message, or of its metadata, that a page shows."""
+COUNTED = 1000
+"""Messages of a conversation that the list counts."""
+
+LIST = Timeline(
+    "public.conversation_sessions s",
+    "created_at",
+    """
+select s.id, s.user_id, s.agent_id, s.chat_id, left(s.title, 300) as title, left(s.channel, 60) as channel, s.created_at,
+       left(g.group_name, 100) as group_name, left(g.platform, 60) as platform
+from public.conversation_sessions s
+join unnest($1::uuid[]) with ordinality as wanted(id, nth) on wanted.id = s.id
+left join public.chat_groups g on g.id = s.chat_id
+order by wanted.nth
+""",
+)
+# A count and a time are no content; LIST already recorded whose conversations these are.
+COUNTS = f"""
+select w.id, c.messages, l.created_at as last_said
+from unnest($1::uuid[]) as w(id)
+cross join lateral (
+    select count(*) as messages
+    from (select from public.conversation_messages m where m.session_id = w.id limit {COUNTED + 1}) m) c
+left join lateral (
+    select m.created_at from public.conversation_messages m where m.session_id = w.id
+    order by m.created_at desc limit 1) l on true
+"""  # noqa: S608 - a number of ours
+SESSION = """
+select s.id, s.user_id, s.agent_id, s.chat_id, left(s.title, 1000) as title, left(s.channel, 200) as channel, s.created_at,
+       left(g.group_name, 200) as group_name, left(g.platform, 200) as platform
+from public.conversation_sessions s
+left join public.chat_groups g on g.id = s.chat_id
+where s.id = $1
+"""
+VERSION = "md5(m.role || coalesce(m.speaker, '') || m.content || m.metadata::text)"
+MESSAGES = NumberedRows(
+    "public.conversation_messages m",
+    "m.session_id",
+    "m.message_index",
+    f"""
+m.id, m.user_id, m.agent_id, m.message_index, m.role, m.speaker, left(m.content, {LONGEST}) as content,
+       length(m.content) as characters, m.role = 'tool' or m.content !~ '\\S' as is_tool_turn,
+       case when m.metadata <> '{{}}' and (m.role = 'tool' or m.content !~ '\\S')
+            then left(jsonb_pretty(m.metadata), {LONGEST}) end as metadata, m.access_level, m.visibility_tags, m.created_at,
+{VERSION} as version
+""",
+)
+INDEX_OF = "select m.message_index from public.conversation_messages m where m.session_id = $1 and m.id = $2"
+LAST = """
+select m.message_index from public.conversation_messages m where m.session_id = $1
+order by m.message_index desc limit 1
+"""
+FOUND_IN = """
+select m.id from public.agent_memory m
+where m.user_id = any($1::uuid[]) and m.metadata -> 'message_ids' ?| $2::text[]
+order by m.created_at, m.id
+limit 500
+"""
+FACTS = """
+select m.id, m.kind, left(m.content, 300) as content, m.metadata ->> 'message_ids' as message_ids,
+       m.superseded_by is not null or coalesce(m.valid_to <= now(), false) as has_ended
+from public.agent_memory m
+where m.id = any($1::uuid[])
+order by m.created_at, m.id
+"""
+MESSAGE = f"""
+select m.user_id, {VERSION} as version from public.conversation_messages m where m.session_id = $1 and m.id = $2
+"""  # noqa: S608
+FORGET = "select public.forget(array[$1::uuid], $2::text)"
+
+
+async def listing(request: Request) -> Response:
+    """The conversations that match the filters, the newest first."""
+    web, viewer, asked = web_of(request), viewer_of(request), request.query_params
+    filters = Conditions()
+    filters.where_given("s.user_id = {}", uuid_in(asked, "user"))
+    filters.scan_for("s.agent_id = {}", text_in(asked, "agent", longest=200))
+    filters.scan_for("s.channel = {}", text_in(asked, "channel"))
+    filters.where_given("s.created_at >= {}", time_in(asked, "since"))
+    filters.where_given("s.created_at < {}", time_in(asked, "until"))
+    if asked.get("groups") == "yes":
+        filters.where("s.chat_id is not null")
+    async with reading(web.database, viewer) as connection:
+        listed = await LIST.page(connection, viewer, asked, filters)
+    ids = [row["id"] for row in listed["rows"]]
+    async with on_behalf(web.database, viewer, "conversation_messages", "select", user=None) as connection:
+        counts = {row["id"]: row for row in await connection.fetch(COUNTS, ids)}
+    return page(request, "conversations/list.html", **listed, counts=counts, counted=COUNTED, asked=asked)
+
+
+async def detail(request: Request, *, status: int = 200) -> Response:
+    """A conversation: a page of its messages."""
+    web, viewer = web_of(request), viewer_of(request)
+    wanted: UUID = request.path_params["id"]
+    async with reading(web.database, viewer) as connection:
+        session = await row_of(connection, SESSION, wanted)
+        first = await _first(connection, wanted, request.query_params)
+        messages = await MESSAGES.page(connection, wanted, first)
+        last = await connection.fetchval(LAST, wanted)
+        facts = await _facts(connection, viewer, session, messages["rows"])
+    return page(
+        request,
+        "conversations/one.html",
+        status=status,
+        session_row=session,
+        **messages,
+        called={row["id"]: _called(row) for row in messages["rows"] if row["is_tool_turn"]},
+        facts=facts,
+        last=last,
+        longest=LONGEST,
+    )
+
+
+async def _first(connection: AnyConnection, session: UUID, asked: Mapping[str, str]) -> int:
+    """The index of the page's first message; ?message=ID asks for the page with that message."""
+    if (message := uuid_in(asked, "message")) is not None:
+        index = await connection.fetchval(INDEX_OF, session, message)
+        if index is None:
+            raise NotThereError
+        before: int | None = await connection.fetchval(MESSAGES.earlier, session, index, 5)
+        return int(index) if before is None else before
+    return int(number_in(asked, "from", 0, least=0, most=1_000_000_000))
+
+
+async def _facts(
+    connection: AnyConnection, viewer: Viewer, session: Any, messages: list[Any]
+) -> Mapping[UUID, list[Any]]:
+    """The facts that were found in each message."""
+    users = list({row["user_id"] or session["user_id"] for row in messages} - {None})
+    if not users:
+        return {}
+    shown = [str(row["id"]) for row in messages]
+    found: defaultdict[UUID, list[Any]] = defaultdict(list)
+    for fact in await connection.fetch(FACTS, await ids_found(connection, viewer, FOUND_IN, users, shown)):
+        named = json.loads(fact["message_ids"])
+        for said in {each for each in named if isinstance(each, str)} & set(shown):
+            found[UUID(said)].append(fact)
+    return found
+
+
+def _called(message: Any) -> str | None:
+    """The names of the tools that a turn calls, as chat APIs write them."""
+    try:
+        metadata = json.loads(message["metadata"] or "{}")
+    except ValueError:
+        return None
+    calls = metadata.get("tool_calls") if isinstance(metadata, dict) else None
+    calls = calls if isinstance(calls, list) else [metadata]
+    names = []
+    for call in calls:
+        of = call.get("function", call) if isinstance(call, dict) else None
+        if isinstance(of, dict) and isinstance(of.get("name"), str):
+            names.append(of["name"][:60])
+    return ", ".join(names[:5]) or None
+
+
+@shown_again(detail)
+async def change(request: Request) -> Response:
+    """Forgets a message, or the conversation, unless it has changed since the form was made."""
+    web, viewer, form = web_of(request), viewer_of(request), request.state.form
+    wanted: UUID = request.path_params["id"]
+    message = uuid_in(form, "message")
+    session = await seen(web.database, viewer, SESSION, wanted)
+    table, user = "conversation_sessions", session["user_id"]
+    if message is not None:
+        row = await seen(web.database, viewer, MESSAGE, wanted, message)
+        table, user = "conversation_messages", row["user_id"] or user
+    async with on_behalf(web.database, viewer, table, "delete", user=user) as connection:
+        if message is None:
+            now = str(await connection.fetchval(LAST, wanted))
+        else:
+            now = (await row_of(connection, MESSAGE, wanted, message))["version"]
+        if now != form.get("version"):
+            raise ChangedMeanwhileError
+        what = "session" if message is None else "message"
+        if not await connection.fetchval(FORGET, message or wanted, what):
+            raise NotThereError
+    web.log.info(
+        "web_conversation_forgotten",
+        session_id=str(wanted),
+        message_id=None if message is None else str(message),
+    )
+    back = "/conversations" if message is None else f"/conversations/{wanted}"
+    return RedirectResponse(back, status_code=303)
+
+
+routes: list[Route] = [
+    Route("/conversations", listing),
+    Route("/conversations/{id:uuid}", detail),
+    Route("/conversations/{id:uuid}", change, methods=["POST"]),
+]

@@ -1,0 +1,84 @@
+"""Recall: a question, the reasons for the rank of each result, and the ranks with other options.
+
+Promise: reading this page does not count as use of a memory: explain_recall() logs no retrieval.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from daemon.db.search_options import ROLES
+from handlers.shared.ports import AnyConnection
+from plugins.web.asking import Comparison, comparison_for
+from plugins.web.found import SOURCES, parents_of
+from plugins.web.pages.knowledge_edits import in_organisation
+from plugins.web.pages.recall_options import COUNT, MOST, OPTIONS, OTHER, Question, question_in
+from plugins.web.pages.recall_shown import PARTS, Results, compared, highest, results_of
+from plugins.web.render import page
+from plugins.web.viewer import Viewer, reading
+from plugins.web.web import viewer_of, web_of
+
+# explain_recall(), and for each row its metadata and time, which it does not return.
+EXPLAIN = """
+select s.source, s.id, left(s.content, 600) as content, s.metadata, s.created_at, s.score, s.lexical, s.dense, s.prior,
+       s.named, s.timed, s.session, s.relevance, s.weight, s.recency, s.association, s.left_out
+from memoryd.search(memoryd.recall_request('explain_recall', $1, $2, $3, $7, $4, $5, '{}', $6::jsonb)) s
+"""
+# The policies record each row that a search of support reads.
+ON_RECORD = "select memoryd.audit_read($1, $2, 'explain_recall', $3, $4)"
+
+
+async def asking(request: Request) -> Response:
+    """The form and the results."""
+    asked = request.query_params
+    question = question_in(asked, viewer_of(request))
+    found, by_words = None, False
+    if question is not None:
+        by = await comparison_for(request, question.text)
+        found, by_words = await _find(request, question, by), by.by_words
+    return page(
+        request,
+        "recall/page.html",
+        asked=asked,
+        question=question,
+        found=found,
+        by_words=by_words,
+        sources=SOURCES,
+        options=OPTIONS,
+        roles=ROLES,
+        parts=PARTS,
+        sides=("", OTHER),
+        default_count=COUNT,
+        most=MOST,
+    )
+
+
+async def _find(request: Request, question: Question, by: Comparison) -> list[Results]:
+    """The results of each setting."""
+    web, viewer = web_of(request), viewer_of(request)
+    async with reading(web.database, viewer) as connection:
+        await in_organisation(connection, question.org)
+        rows = {side: await _search(connection, viewer, question, side, by) for side in question.settings}
+        parents = await parents_of(connection, [row for found in rows.values() for row in found])
+    most = highest([row for found in rows.values() for row in found])
+    answers = [results_of(rows[side], options, parents, most) for side, options in question.settings.items()]
+    return list(compared(*answers)) if len(answers) == 2 else answers
+
+
+async def _search(
+    connection: AnyConnection, viewer: Viewer, question: Question, side: str, by: Comparison
+) -> list[Any]:
+    began = time.monotonic()
+    rows: list[Any] = await connection.fetch(EXPLAIN, *question.arguments(side), by.embedding)
+    if viewer.user is not None:
+        ms = round((time.monotonic() - began) * 1000)
+        await connection.execute(ON_RECORD, viewer.user, question.agent, len(rows), ms)
+    return rows
+
+
+routes: list[Route] = [Route("/recall", asking)]

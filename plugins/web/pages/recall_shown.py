@@ -1,0 +1,128 @@
+"""The results of the page of recall: bars of the parts of each score, and which rows moved between two settings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+from uuid import UUID
+
+from plugins.web.found import link_of
+from plugins.web.pages.recall_options import Options
+
+PARTS = ("lexical", "dense", "named", "timed", "session", "prior")
+"""The parts of the sum behind relevance. Only the last one is subtracted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A part of a bar: its begin and its width, in hundredths of the bar."""
+
+    name: str
+    begin: float
+    width: float
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A row. `rank`: from 1; None if the row is left out. `elsewhere`: its place with the other setting."""
+
+    rank: int | None
+    row: Any
+    kind: str
+    link: str | None
+    sum: list[Segment]
+    score: list[Segment]
+    elsewhere: Literal["none", "here", "moved", "left_out", "same"] = "none"
+    moved: int = 0
+    """By how many ranks the row stands higher (below zero: lower) than with the other setting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """The results of one setting."""
+
+    results: list[Result]
+    left_out: list[Result]
+
+
+def results_of(rows: Sequence[Any], options: Options, parents: Mapping[UUID, UUID], most: float) -> Results:
+    """`most`: the highest sum that a bar has to show, see highest()."""
+    results: list[Result] = []
+    left_out: list[Result] = []
+    for row in rows:
+        is_out = options.leave_out and row["left_out"] is not None
+        made = Result(
+            None if is_out else len(results) + 1,
+            row,
+            _kind(row["source"], json.loads(row["metadata"])),
+            link_of(row["source"], row["id"], parents),
+            sum_of(row, most),
+            score_of(row),
+        )
+        (left_out if is_out else results).append(made)
+    return Results(results, left_out)
+
+
+def highest(rows: Sequence[Any]) -> float:
+    """The highest sum of the positive parts of a row; never 0."""
+    return max((sum(max(0.0, row[name]) for name in PARTS) for row in rows), default=1.0) or 1.0
+
+
+def sum_of(row: Mapping[str, Any], most: float) -> list[Segment]:
+    """The positive parts of a row, one after another; the subtracted part lies over their end."""
+    segments: list[Segment] = []
+    at = 0.0
+    for name in PARTS:
+        if (value := row[name]) > 0:
+            segments.append(Segment(name, 100 * at / most, 100 * value / most))
+            at += value
+    lost = min(at, -min(0.0, row["prior"]))
+    if lost:
+        segments.append(Segment("prior", 100 * (at - lost) / most, 100 * lost / most))
+    return segments
+
+
+def score_of(row: Mapping[str, Any]) -> list[Segment]:
+    """The score as a bar to 1: relevance x weight, recency, and the bonus of a link."""
+    segments: list[Segment] = []
+    at = 0.0
+    for name, value in (
+        ("relevance", row["relevance"] * row["weight"]),
+        ("recency", row["recency"]),
+        ("association", row["association"]),
+    ):
+        width = min(value, 1 - at)
+        if width > 0:
+            segments.append(Segment(name, 100 * at, 100 * width))
+            at += width
+    return segments
+
+
+def compared(one: Results, other: Results) -> tuple[Results, Results]:
+    """Both settings, each row with its place in the other one."""
+    return _matched(one, other), _matched(other, one)
+
+
+def _matched(mine: Results, others: Results) -> Results:
+    ranks = {(r.row["source"], r.row["id"]): r.rank for r in (*others.results, *others.left_out)}
+
+    def match(result: Result) -> Result:
+        key = (result.row["source"], result.row["id"])
+        if key not in ranks:
+            return replace(result, elsewhere="here")
+        there = ranks[key]
+        if there is None:
+            return replace(result, elsewhere="left_out")
+        if result.rank is None or result.rank == there:
+            return replace(result, elsewhere="same")
+        return replace(result, elsewhere="moved", moved=there - result.rank)
+
+    return replace(mine, results=[match(result) for result in mine.results])
+
+
+def _kind(source: str, metadata: Mapping[str, Any]) -> str:
+    """The label of a row beside its source: a memory's kind, a speaker, a title."""
+    names = ("category",) if source == "knowledge" else ("kind", "speaker", "role", "title", "category")
+    return next((str(metadata[name]) for name in names if metadata.get(name)), "")

@@ -1,0 +1,125 @@
+"""Renders values as HTML by templates.
+
+Promise: every stored value is shown as text. Templates escape all values and mark no stored value as safe.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+FOLDER = Path(__file__).parent
+NOTHING = "\u2013"
+MENU = (
+    ("/", "Now"),
+    ("/memories", "Memories"),
+    ("/recall", "Recall"),
+    ("/context", "Context"),
+    ("/graph", "Graph"),
+    ("/conversations", "Conversations"),
+    ("/documents", "Documents"),
+    ("/knowledge", "Knowledge"),
+    ("/dreams", "Dreams"),
+    ("/trail", "Trail"),
+    ("/audit", "Audit"),
+)
+"""Path and name of each page."""
+
+
+def page(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
+    """An HTML page; the template reads `values` by name."""
+    session = getattr(request.state, "session", None)
+    web = getattr(request.app.state, "web", None) if "app" in request.scope else None
+    html = (
+        environment()
+        .get_template(template)
+        .render(
+            request=request,
+            menu=MENU,
+            path=request.url.path,
+            session=session,
+            csrf="" if session is None else session.csrf,
+            user=None if web is None else web.user,
+            edits=web is not None and web.edits,
+            database=None if web is None else web.settings.database,
+            changed=status == 409,
+            **values,
+        )
+    )
+    return HTMLResponse(html, status_code=status)
+
+
+@cache
+def environment() -> Environment:
+    """The templates."""
+    made = Environment(
+        loader=FileSystemLoader(FOLDER / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        extensions=["jinja2.ext.do"],
+    )
+    made.filters.update(when=when, size=size, number=number, short=short)
+    made.globals.update(static=static, query=query, counted=counted, now=lambda: datetime.now(UTC))
+    return made
+
+
+@cache
+def static(name: str) -> str:
+    """The URL of a static file. It changes with the file, so browsers may keep the file for ever."""
+    digest = hashlib.sha256((FOLDER / "static" / name).read_bytes()).hexdigest()[:12]
+    return f"/static/{name}?v={digest}"
+
+
+def query(request: Request, **changes: object) -> str:
+    """This page's URL with other values in its query; None removes a value."""
+    values = {**request.query_params, **changes}
+    kept = {name: value for name, value in values.items() if value not in (None, "")}
+    return request.url.path + (f"?{urlencode(kept)}" if kept else "")
+
+
+def when(time: datetime | None) -> Markup:
+    """A time: people see the day and the minute, the element has all of it."""
+    if time is None:
+        return escape(NOTHING)
+    shown = time.astimezone(UTC)
+    return Markup('<time datetime="{}">{}</time>').format(
+        shown.isoformat(timespec="seconds"), shown.strftime("%Y-%m-%d %H:%M")
+    )
+
+
+def size(count: float | None) -> str:
+    """A number of bytes, as people read it."""
+    if count is None:
+        return NOTHING
+    for unit in ("B", "kB", "MB", "GB"):
+        if abs(count) < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"
+
+
+def number(value: float | None, digits: int = 0) -> str:
+    """A number with spaces between thousands."""
+    return NOTHING if value is None else f"{value:,.{digits}f}".replace(",", "\u202f")
+
+
+def counted(count: int, one: str, many: str) -> str:
+    """A number with its noun."""
+    return f"{count} {one if count == 1 else many}"
+
+
+def short(text: object, length: int = 240) -> Markup:
+    """The beginning of a text, on one line."""
+    whole = " ".join(str(text).split())
+    return escape(whole if len(whole) <= length else whole[: length - 1].rstrip() + "…")
