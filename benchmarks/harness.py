@@ -24,7 +24,7 @@ from pathlib import Path
 import asyncpg
 
 from daemon.db.migrator import migrate
-from daemon.db.models import Model
+from daemon.db.settings import Model
 from daemon.db.tokens import load_tokens
 from plugins.embedded.server import EmbeddedPostgres
 from tests.support.processes.constants import CONSTANTS, VARIABLE, variable_of

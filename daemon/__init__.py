@@ -1,4 +1,4 @@
-"""The process: command line, settings, queue, workers, schedule and the Postgres that memoryd brings along."""
+"""The process: command line, settings, queue, workers, schedule."""
 
 import os
 

@@ -7,16 +7,22 @@ import sys
 
 def main() -> None:
     """Entry point. The imports take a second, and Ctrl-C within it shows no traceback either."""
-    if sys.argv[1:2] == ["hook"] and "--help" not in sys.argv:
-        from plugins.hooks.hook import main as hook  # noqa: PLC0415 - a coding agent waits for it
-
-        hook(sys.argv[2:])
     try:
+        if sys.argv[1:2] == ["hook"] and "--help" not in sys.argv:
+            from plugins.hooks.hook import main as hook  # noqa: PLC0415 - a coding agent waits for it
+
+            hook(sys.argv[2:])
         from daemon.cli.app import main as memoryd  # noqa: PLC0415
 
         memoryd()
     except KeyboardInterrupt:
         sys.exit(130)
+    except ModuleNotFoundError as error:
+        # A folder of plugins/ that this command, or a plugin, needs.
+        if not f"{error.name}.".startswith("plugins."):
+            raise
+        command = " ".join(["memoryd", *sys.argv[1:2]])
+        sys.exit(f"{command} needs {error.name}, which is not installed here. Install memoryd again.")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""What the daemons did, minute by minute, for two days: written by each daemon, shown as the plot of the page Now.
+"""What this daemon did: rows by minute, kept for two days and shown as the plot of the page Now; and a log line by minute.
 
-Promise: one statement a minute for all topics, and none for a minute in which nothing was done. A minute that could not be
-written is written later, under its own time, and counts once though its answer was lost. The database's clock names the
-minutes. A kill -9 costs the counts of one minute.
+Promise: one statement a minute for all topics, and neither a statement nor a line for a minute in which nothing was done. A
+minute that could not be written is written later, under its own time, and counts once though its answer was lost. The
+database's clock names the minutes. A kill -9 costs the counts of one minute.
 """
 
 from __future__ import annotations
@@ -10,17 +10,20 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 
 from structlog.typing import FilteringBoundLogger
 
-from daemon.db.depth import DEPTH
 from daemon.db.errors import DATABASE_FAULTS, is_gone
 from daemon.db.pool import Database
 from daemon.logs import describe
-from daemon.measures import Minutes
+from daemon.measures import Minutes, Outcome
+from daemon.plugins import Core
+from daemon.queue.backlog import DEPTH, LAG
+from daemon.queue.topic import Topic
 
 MINUTE = 60.0
 LAST_SECONDS = 2.0
@@ -116,3 +119,63 @@ async def keep_history(database: Database) -> None:
     """Measures the database once a day, and drops what is too old to be shown."""
     await database.execute(MEASURE_SIZE, DAYS_KEPT)
     await database.execute(DROP_OLD)
+
+
+SUMMARY_SECONDS = 60.0
+WAITS = f"""
+select (select coalesce(max(l.seconds), 0) from ({LAG}) l) as lag,
+       (select count(*) from (select from memoryd.dead_letters limit 1000) d) as dead
+"""  # noqa: S608 - a constant of ours
+
+
+class Summary:
+    """A line a minute, until it is cancelled, and then once more. So the log alone shows normal work."""
+
+    def __init__(self, core: Core, topics: Sequence[Topic]) -> None:
+        self._core = core
+        self._topics = topics
+        self._told: Counter[tuple[str, Outcome]] = Counter()
+
+    async def run(self) -> None:
+        """Looks once a minute."""
+        try:
+            while True:
+                await asyncio.sleep(SUMMARY_SECONDS)
+                if said := self._news():
+                    self._core.logger.info("summary", **said, **await self._waits())
+        finally:
+            if said := self._news():
+                self._core.logger.info("summary", **said)
+
+    def _news(self) -> dict[str, object]:
+        """The work since the last call; empty for none."""
+        measures = self._core.measures
+        new = Counter(measures.outcomes)
+        new.subtract(self._told)
+        self._told = Counter(measures.outcomes)
+        answers = sorted(measures.recent_answers)
+        measures.recent_answers.clear()
+        said: dict[str, object] = {
+            topic.counted_as: done
+            for topic in self._topics
+            if topic.counted_as and (done := new[topic.name, "done"])
+        }
+        for outcome in ("retried", "handed_back", "discarded"):
+            if jobs := sum(count for (_, ended), count in new.items() if ended == outcome):
+                said[outcome] = jobs
+        if answers:
+            said["p50_ms"] = _milliseconds(answers, 0.5)
+            said["p99_ms"] = _milliseconds(answers, 0.99)
+        return said
+
+    async def _waits(self) -> dict[str, object]:
+        try:
+            (row,) = await self._core.database.fetch(WAITS, [topic.name for topic in self._topics])
+        except DATABASE_FAULTS:
+            return {}
+        return {"lag_seconds": round(row["lag"], 1), "dead": row["dead"]}
+
+
+def _milliseconds(ordered: Sequence[float], share: float) -> int:
+    """The duration that this share of the answers did not exceed."""
+    return round(ordered[min(len(ordered) - 1, int(len(ordered) * share))] * 1000)

@@ -8,48 +8,50 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
+from functools import partial
 from importlib import metadata
 from typing import Any
 
 from structlog.typing import FilteringBoundLogger
 
-from daemon.activity import Activity
-from daemon.calibration import keep_calibrated
-from daemon.claims import keep_claims
+from daemon.activity import Activity, Summary
 from daemon.db.errors import DATABASE_FAULTS, is_gone
-from daemon.db.migrator import check_schema
-from daemon.db.models import model_to_use, read_models
+from daemon.db.plan import check_schema
 from daemon.db.pool import IS_STANDBY, MAX_IDLE_OF_DAEMON, Database, patiently
-from daemon.db.pooler import is_pooled
-from daemon.db.told_settings import write_settings
-from daemon.embedder import FollowingEmbedder
-from daemon.ending import RestRule, end_all, until_done, until_idle, until_signalled
-from daemon.heartbeat import Heartbeat
-from daemon.idleness import Idle, Idleness
+from daemon.db.server import is_pooled
+from daemon.db.settings import WRITE_SETTINGS, model_to_use, read_models, write_settings
+from daemon.embedder import FollowingEmbedder, keep_calibrated
+from daemon.ending import (
+    Idleness,
+    end_all,
+    give_back,
+    heed_no_more,
+    heed_signals,
+    until_done,
+    until_signalled,
+)
 from daemon.measures import Measures
 from daemon.part import KeptPart, Part, Works
 from daemon.plugins import Core, load_plugins
+from daemon.presence import Heartbeat, keep_renewed, take_over
 from daemon.queue import queue
 from daemon.queue.listener import Listener
-from daemon.queue.take_over import TakeOver
 from daemon.queue.worker import Worker
 from daemon.schedule import Schedule
-from daemon.served import ALONE, SoleDatabase
+from daemon.served import ALONE, ServedDatabase
 from daemon.settings import Settings
 from daemon.settings.databases import address_of
-from daemon.signals import give_back, heed_no_more, heed_signals
-from daemon.summary import Summary
-from daemon.thinking import build_dreamer, build_thinker
-from daemon.topics import build_topics, build_workers
-from daemon.turns import SharedTurns, Turns
+from daemon.topics import build_dreamer, build_thinker, build_topics, build_workers
 from daemon.upkeep import build_ticks
 from handlers.shared.embedding import Embedding
 from providers.ports import LanguageModel
 
+Until = Callable[[Idleness, Schedule], Awaitable[None]]
 COMMANDS = "commands"
 """The name of the wake-up for parts that run commands."""
 
@@ -65,14 +67,15 @@ class Daemon:
         embedder: FollowingEmbedder,
         language_model: LanguageModel | None,
         logger: FilteringBoundLogger,
-        shared: SharedTurns,
         name: str = ALONE,
+        turns: Callable[[str], AbstractAsyncContextManager[None]] = lambda _kind: nullcontext(),
         measures: Measures | None = None,
         parts: Sequence[Part] = (),
     ) -> None:
         """`name`: the database's name if there are several. `measures`: the counts of the database's earlier daemons.
 
-        `parts`: more than those of the plugins, such as the watch over the embedded Postgres.
+        `turns`: what work of a kind (batches, dreams, builds) waits for, where databases share a process. `parts`: more than
+        those of the plugins, such as the watch over the embedded Postgres.
         """
         self._settings = settings
         self._url = url
@@ -88,19 +91,17 @@ class Daemon:
         self._leaves = False
         self._measures = measures or Measures()
         self._name = name
-        self._shared = shared
+        self._turns = turns
         self.started = asyncio.Event()
         self.demoted = False
         """Whether it stopped because its database had become a standby."""
-        self.idle: Idle | None = None
-        """The result of the last check when it stopped without work."""
         self.database: Database | None = None
 
-    async def run(self, *, once: bool = False, resting: RestRule | None = None) -> None:
+    async def run(self, *, once: bool = False, until: Until | None = None) -> None:
         """Starts, works, stops; `once`: as soon as nothing is left to do.
 
-        `resting`: as one of several daemons in this process it stops when there is no work, and says so in `idle`. In that
-        case it does not handle signals: see `stop`.
+        `until`: as one of several daemons in this process it stops when that returns. In that case it does not handle signals:
+        see `stop`.
 
         Raises MigrationError, OSError or asyncpg.PostgresError when it cannot start.
         """
@@ -114,7 +115,7 @@ class Daemon:
             # Until here a signal ends the start. One that came just before this is handled at the `sleep` below.
             heeded = (
                 {}
-                if resting is not None
+                if until is not None
                 else heed_signals(
                     self._told_to_stop, grace_seconds=self._settings.shutdown_seconds, logger=self._log
                 )
@@ -126,7 +127,7 @@ class Daemon:
                     began=began,
                     listen=not pooled,
                     once=once,
-                    resting=resting,
+                    until=until,
                 )
             if self.demoted:
                 give_back(heeded)
@@ -137,9 +138,7 @@ class Daemon:
             heed_no_more(heeded)
         self._log.info("daemon_stopped", daemon=str(self._id))
 
-    async def _work(
-        self, core: Core, *, began: float, listen: bool, once: bool, resting: RestRule | None
-    ) -> None:
+    async def _work(self, core: Core, *, began: float, listen: bool, once: bool, until: Until | None) -> None:
         """Builds all parts, and runs them until the daemon is told to stop."""
         settings, database, plugins = self._settings, core.database, load_plugins()
         dreamer = build_dreamer(settings, database, core.embedding, core.thinker, self._log)
@@ -154,21 +153,18 @@ class Daemon:
             measures=self._measures,
             # With a listener the NOTIFY wakes them; to wake them here too could be a useless claim.
             wake_others=(lambda _topics: None) if listen else self.wake,
-            turn=self._turn("batches"),
+            turn=partial(self._turns, "batches"),
             logger=self._log,
         )
+        with contextlib.suppress(*DATABASE_FAULTS):
+            # The doctor tells jobs that wait from those that no daemon does.
+            await database.execute(WRITE_SETTINGS, ["topics"], [json.dumps(list(self._workers))])
+        wake_up = "listen" if listen else "poll"
         heartbeat = Heartbeat(
-            database=database,
-            daemon_id=self._id,
-            number=self._number,
-            version=core.version,
-            dreamer=dreamer,
-            turn=self._turn("dreams"),
-            logger=self._log,
+            core, number=self._number, wake_up=wake_up, dreamer=dreamer, turn=partial(self._turns, "dreams")
         )
-        heartbeat.wake_up = "listen" if listen else "poll"
         schedule = Schedule(database=database, logger=self._log)
-        for tick in build_ticks(core, list(self._workers), build_turn=self._turn("builds")):
+        for tick in build_ticks(core, list(self._workers), build_turn=partial(self._turns, "builds")):
             schedule.add(tick)
         for plugin in plugins:
             for tick in plugin.ticks(core):
@@ -185,18 +181,17 @@ class Daemon:
             work.append(self._stop_after(until_done(idleness, schedule, self._log)))
         else:
             schedule.start()
-        if resting is not None:
-            work.append(self._stop_after(until_idle(idleness, schedule, resting)))
+        if until is not None:
+            work.append(self._stop_after(until(idleness, schedule)))
         running = [asyncio.create_task(one) for one in work]
         self._log.info(
             "daemon_started",
             daemon=str(self._id),
             database=self._name or address_of(self._url),
-            wake_up=heartbeat.wake_up,
+            wake_up=wake_up,
             embedder=self._embedder.name,
             dream_idle_hours=settings.dream_idle_hours,
             language_model=self._model.name if self._model is not None else None,
-            situate=core.thinker is not None,
             **{name: on for plugin in plugins for name, on in plugin.switches(settings).items()},
             ms=round((time.perf_counter() - began) * 1000),
         )
@@ -229,7 +224,7 @@ class Daemon:
             thinker=build_thinker(self._settings, database, self._model, self._log),
             measures=self._measures,
             once=once,
-            served=SoleDatabase(self._measures, self),
+            served=ServedDatabase(self._measures, self),
             is_stopping=self._told_to_stop.is_set,
             closing=closing,
             logger=self._log,
@@ -240,22 +235,15 @@ class Daemon:
     ) -> list[Coroutine[Any, Any, None]]:
         """What runs until it is cancelled: workers, parts, and what keeps both going."""
         database = core.database
-        take_over = TakeOver(
-            database=database,
-            daemon_id=self._id,
-            wake=self.wake,
-            measures=self._measures,
-            logger=self._log,
-        )
         loops = [
             *(worker.run() for worker in self._workers.values()),
             *(part.run() for part in self._parts),
             activity.run(),
             heartbeat.run(),
-            take_over.run(),
+            take_over(core, self.wake),
             self._poll(database, listen=listen),
-            Summary(self._measures, database, list(self._workers), logger=self._log).run(),
-            keep_claims(database, self._workers.values(), logger=self._log),
+            Summary(core, [worker.topic for worker in self._workers.values()]).run(),
+            keep_renewed(self._renew_claims, database, logger=self._log),
             keep_calibrated(database, core.embedding, self._embedder, self._log),
         ]
         if listen:
@@ -268,6 +256,10 @@ class Daemon:
             )
             loops.append(listener.run())
         return loops
+
+    async def _renew_claims(self) -> None:
+        for worker in self._workers.values():
+            await worker.renew_claims()
 
     def wake(self, topics: Sequence[str] | None = None) -> None:
         """Wakes the workers and parts of these topics; all, when None."""
@@ -303,11 +295,6 @@ class Daemon:
     def _wake_parts(self, topic: str | None) -> None:
         for part in self._parts:
             part.wake(topic)
-
-    def _turn(self, kind: str) -> Callable[[], AbstractAsyncContextManager[None]]:
-        """The turn that work of this kind waits for, since several databases share it."""
-        turns: Turns = getattr(self._shared, kind)
-        return lambda: turns.turn(self._name)
 
     async def _open(self) -> tuple[bool, Database]:
         settings = self._settings
@@ -366,7 +353,7 @@ class Daemon:
                     self.wake()
             self._wake_parts(COMMANDS if listen else None)
 
-    async def _stop_after(self, work: Awaitable[Idle | None]) -> None:
-        self.idle = await work
+    async def _stop_after(self, work: Awaitable[None]) -> None:
+        await work
         self._told_to_stop.set()
         await asyncio.Event().wait()  # until it is cancelled with the others

@@ -20,12 +20,21 @@ FIRST_SECONDS, LONGEST_SECONDS = 1.0, 60.0
 """Pauses. After a part has worked for the longest one it counts as healthy, and the next pause is the first one again."""
 
 
+class PartError(Exception):
+    """A part of the daemon ended before it was told to; the log has said why. The process ends, to be started again."""
+
+
+class ImmediateStop(SystemExit):
+    """A second signal came: the process ends, without closing anything but its own Postgres."""
+
+    code: int
+
+
 class Running(Protocol):
     """A part at work."""
 
     async def run(self) -> None:
         """Works until it is cancelled."""
-        ...
 
 
 @runtime_checkable
@@ -38,19 +47,15 @@ class Works(Running, Protocol):
     @property
     def runs(self) -> bool:
         """Whether something runs that must not be interrupted."""
-        ...
 
     def wake(self) -> None:
         """There may be work."""
-        ...
 
     async def has_work(self) -> bool:
         """Whether work runs here, or waits and could start now."""
-        ...
 
     async def stop(self, *, grace_seconds: float) -> None:
         """Begins no new work, gives running work this time to finish, and hands the rest back."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module, metadata
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 from uuid import UUID
 
 from pydantic import BaseModel
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from daemon.db.pool import Database
     from daemon.embedder import FollowingEmbedder
-    from daemon.health.check import Check
     from daemon.measures import Measures
     from daemon.part import Part
     from daemon.queue.topic import Topic
@@ -38,8 +37,8 @@ if TYPE_CHECKING:
 
 GROUP = "memoryd.plugins"
 OURS = (
-    "facts", "documents", "replica", "secrets", "trail", "executor", "supabase", "operate", "mcp", "web", "hooks", "move_in",
-    "audit", "tenants", "embedded",
+    "health", "reembed", "facts", "documents", "replica", "secrets", "trail", "executor", "supabase", "operate", "mcp", "web",
+    "hooks", "move_in", "audit", "tenants", "embedded", "files",
 )  # fmt: skip
 """This is also the order of their settings in docs/settings.md."""
 PANEL = "Plugins"
@@ -83,6 +82,22 @@ class Core:
     closing: AsyncExitStack
     """Callbacks for the end of the daemon's work, before its database is closed."""
     logger: FilteringBoundLogger
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One check of the doctor: its name, its finding, and its advice."""
+
+    name: str
+    verdict: Literal["ok", "warning", "problem"]
+    found: str
+    advice: str | None = None
+
+
+def split_advice(text: str) -> tuple[str, str | None]:
+    """Splits a failure's message into the fault and its last sentence, the advice."""
+    wrong, dot, advice = text.rpartition(". ")
+    return (wrong + ".", advice) if dot else (text, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from structlog.typing import FilteringBoundLogger
 
 from daemon.db.errors import DATABASE_FAULTS, is_gone, is_locked_out
 from daemon.db.pool import Database
-from daemon.logs import describe
+from daemon.logs import describe, frames
 
 LAST_TICK_SECONDS = 2.0
 
@@ -100,7 +100,13 @@ class Schedule:
         if tick.name not in self._running:
             task = asyncio.create_task(self._run(tick))
             self._running[tick.name] = task
-            task.add_done_callback(lambda _task: self._running.pop(tick.name))
+            task.add_done_callback(lambda ended: self._end(tick, ended))
+
+    def _end(self, tick: Tick, task: asyncio.Task[None]) -> None:
+        del self._running[tick.name]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            # A bug, which ends neither the other ticks nor the next run of this one.
+            self._log.error("tick_failed", tick=tick.name, error=describe(error), at=frames(error))
 
     async def _run(self, tick: Tick) -> None:
         try:

@@ -1,4 +1,4 @@
-"""Which topics the core has, who handles each, in batches of what size and how many at once; and their workers."""
+"""Which topics the core has, who handles each, in batches of what size and how many at once; their workers, and who thinks."""
 
 from __future__ import annotations
 
@@ -8,26 +8,28 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 
 from structlog.typing import FilteringBoundLogger
 
-from daemon.db import presence
+from daemon import presence
 from daemon.db.pool import Database
 from daemon.measures import ANSWERS, Measures
 from daemon.plugins import Core, PluginError
 from daemon.queue.failures import BACKOFF_MAX_SECONDS
 from daemon.queue.topic import Topic
 from daemon.queue.worker import Worker
+from daemon.settings import Settings
 from handlers.associate import AssociateHandler
 from handlers.capture import CaptureHandler
 from handlers.context import ContextHandler
-from handlers.document import DocumentHandler
-from handlers.dream.dreamer import Dreamer
-from handlers.dream.handler import DreamHandler
-from handlers.index import IndexHandler
+from handlers.dream.dreamer import Dreamer, DreamHandler
+from handlers.index import IndexHandler, StatisticsHandler
 from handlers.lexicon import LexiconHandler
 from handlers.request import RequestHandler
-from handlers.situate import SituateHandler
-from handlers.statistics import StatisticsHandler
+from handlers.shared.embedding import Embedding
+from handlers.shared.thinking import Budget, Thinker
 from providers.build import build_word_embedder
+from providers.ports import LanguageModel
 
+DREAM_EVERY_HOURS = 6.0
+"""Between two completed dreams."""
 MAX_ATTEMPTS = 15
 """Before a job is discarded."""
 RETRY_MAX_SECONDS = BACKOFF_MAX_SECONDS
@@ -35,11 +37,17 @@ RETRY_MAX_SECONDS = BACKOFF_MAX_SECONDS
 
 def build_topics(core: Core, dreamer: Dreamer) -> list[Topic]:
     """The topics of the core. A remote embedder is waited for by more workers at once; the local one keeps a core busy."""
-    database, embedding, thinker, remote = core.database, core.embedding, core.thinker, core.embedder.remote
+    database, embedding, remote = core.database, core.embedding, core.embedder.remote
     words = build_word_embedder(core.embedder.current)
     calls = 4 if remote else 2
     return [
-        Topic("context", ContextHandler(reader=database, embedding=embedding), batch=16, parallel=calls),
+        Topic(
+            "context",
+            ContextHandler(reader=database, embedding=embedding),
+            batch=16,
+            parallel=calls,
+            counted_as="contexts",
+        ),
         Topic(
             "capture",
             CaptureHandler(reader=database, embedding=embedding),
@@ -47,6 +55,7 @@ def build_topics(core: Core, dreamer: Dreamer) -> list[Topic]:
             parallel=calls,
             lanes=64,
             follow_ups=("index", "associate", "statistics"),
+            counted_as="captured",
         ),
         Topic(
             "index",
@@ -55,24 +64,11 @@ def build_topics(core: Core, dreamer: Dreamer) -> list[Topic]:
             batch=64 if remote else 256,
             parallel=calls,
             follow_ups=("associate", "statistics"),
+            counted_as="indexed",
             waits_for=core.embedder.retry_in,
         ),
-        # Few at once: a document may be as long as a book, and a batch is one transaction.
-        Topic(
-            "document",
-            DocumentHandler(reader=database, situate=thinker is not None),
-            batch=16,
-            follow_ups=("index", "situate"),
-        ),
-        # One document at a time: a batch waits for a language model, and none of its effects is written before the last reply.
-        Topic(
-            "situate",
-            SituateHandler(reader=database, thinker=thinker),
-            batch=1,
-            follow_ups=("index",),
-        ),
         # Deep lanes: what a batch may be near to is read once for each. Many of them: a lane is one user's with one agent.
-        Topic("associate", AssociateHandler(reader=database), batch=512, lanes=32),
+        Topic("associate", AssociateHandler(reader=database), batch=512, lanes=32, counted_as="linked"),
         Topic("statistics", StatisticsHandler(), batch=1000, lanes=1),
         Topic("lexicon", LexiconHandler(reader=database, embedder=words), batch=1000, lanes=1),
         Topic(
@@ -80,10 +76,11 @@ def build_topics(core: Core, dreamer: Dreamer) -> list[Topic]:
             RequestHandler(reader=database, embedding=embedding, words=words),
             batch=16,
             parallel=calls,
+            counted_as="requests",
         ),
         # What reads or deletes all about a user: one at a time, so that a user's exports never take the workers of recalls.
         Topic("user_data", RequestHandler(reader=database, embedding=embedding, words=words), batch=1),
-        Topic("dream", DreamHandler(reader=database, dreamer=dreamer), batch=16),
+        Topic("dream", DreamHandler(reader=database, dreamer=dreamer), batch=16, counted_as="dreams"),
     ]
 
 
@@ -115,3 +112,31 @@ def build_workers(
         )
         for topic in topics
     }
+
+
+def build_thinker(
+    settings: Settings, database: Database, language_model: LanguageModel | None, logger: FilteringBoundLogger
+) -> Thinker | None:
+    """The language model within its budget; None where the settings name none."""
+    if language_model is None:
+        return None
+    budget = Budget(settings.language_model_calls_per_hour, settings.language_model_tokens_per_hour)
+    return Thinker(language_model, store=database, budget=budget, logger=logger)
+
+
+def build_dreamer(
+    settings: Settings,
+    database: Database,
+    embedding: Embedding,
+    thinker: Thinker | None,
+    logger: FilteringBoundLogger,
+) -> Dreamer:
+    """The dreamer that these settings ask for."""
+    return Dreamer(
+        store=database,
+        embedding=embedding,
+        thinker=thinker,
+        logger=logger,
+        idle_hours=settings.dream_idle_hours,
+        every_hours=DREAM_EVERY_HOURS,
+    )

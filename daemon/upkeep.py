@@ -12,12 +12,11 @@ from contextlib import AbstractAsyncContextManager
 from structlog.typing import FilteringBoundLogger
 
 from daemon.activity import keep_history, measure_queue
-from daemon.db import generations
-from daemon.db.dense_indexes import build_dense_indexes
-from daemon.db.plan import MigrationError
+from daemon.db.indexes import build_dense_indexes
 from daemon.db.pool import Database
 from daemon.plugins import Core
 from daemon.schedule import Tick
+from daemon.settings import Settings
 
 CLEANUP_SECONDS = 300.0
 OVERDUE_EVERY_SECONDS = 60.0
@@ -39,13 +38,15 @@ AUDIT_DAYS = 90
 HISTORY_ROWS = 1000
 """Rows that one transaction deletes: a command may have megabytes, a run many steps."""
 
-SWEEP_AUDIT = "select memoryd.sweep_audit($1)"
-EXPIRE_MEMORIES = "select public.cleanup_expired_memory($1::integer)"
+SWEEP_AUDIT = "select coalesce(memoryd.sweep_audit($1), 0) as rows"
+EXPIRE_MEMORIES = "select public.cleanup_expired_memory($1::integer) as memories"
 EXPIRE_CONVERSATIONS = "select messages, sessions from memoryd.expire_conversations($1, $2)"
-PURGE_DOCUMENTS = "select memoryd.purge_documents($1)"
-PURGE_ENTRIES = "select memoryd.purge_entries($1)"
-ARCHIVE_KNOWLEDGE = "select public.expire_low_confidence() + memoryd.archive_resolved()"
-COUNT_RETRIEVED = "select memoryd.count_retrieved($1)"
+PURGE_DOCUMENTS = "select memoryd.purge_documents($1) as documents"
+PURGE_ENTRIES = "select memoryd.purge_entries($1) as entries"
+ARCHIVE_KNOWLEDGE = (
+    "select coalesce(public.expire_low_confidence() + memoryd.archive_resolved(), 0) as entries"
+)
+COUNT_RETRIEVED = "select memoryd.count_retrieved($1) as retrievals"
 
 REMOVE_OUTDATED = "select marks, texts from memoryd.remove_outdated($1)"
 
@@ -64,7 +65,7 @@ with expired as (
     )
     returning 1
 )
-select count(*) from expired
+select count(*) as requests from expired
 """
 
 FAIL_OVERDUE = """
@@ -150,62 +151,39 @@ select (select count(*) from commands) as commands, (select count(*) from runs) 
 
 
 class Upkeep:
-    """The work of the ticks."""
+    """The work of the ticks. Each says how much it did."""
 
-    def __init__(
-        self,
-        *,
-        database: Database,
-        logger: FilteringBoundLogger,
-        command_timeout_hours: float,
-        query_log_days: float,
-        history_days: float,
-        audit_days: float,
-        conversation_minutes: int | None,
-    ) -> None:
+    def __init__(self, database: Database, settings: Settings, *, logger: FilteringBoundLogger) -> None:
         self._database = database
+        self._settings = settings
         self._log = logger
-        self._command_timeout_hours = command_timeout_hours
-        self._query_log_days = query_log_days
-        self._history_days = history_days
-        self._audit_days = audit_days
-        self._conversation_minutes = conversation_minutes
 
     async def expire_memories(self) -> int:
-        """Deletes expired memories, in transactions of bounded size."""
-        if total := await self._in_batches(EXPIRE_MEMORIES, CLEANUP_ROWS):
-            self._log.info("memories_expired", memories=total)
-        return total
+        """Deletes expired memories."""
+        if total := await self._clean(EXPIRE_MEMORIES, limit=CLEANUP_ROWS):
+            self._log.info("memories_expired", **total)
+        return total.total()
 
     async def expire_conversations(self) -> int:
-        """Deletes messages past their retention, and sessions as old that are empty; transactions of bounded size."""
-        messages = sessions = 0
-        while True:
-            [gone] = await self._database.fetch(
-                EXPIRE_CONVERSATIONS, self._conversation_minutes, CLEANUP_ROWS
-            )
-            messages += gone["messages"]
-            sessions += gone["sessions"]
-            if max(gone) < CLEANUP_ROWS:
-                break
-        if messages or sessions:
-            self._log.info("conversations_expired", messages=messages, sessions=sessions)
-        return int(messages + sessions)
+        """Deletes messages past their retention, and sessions as old that are empty."""
+        minutes = self._settings.conversation_retention_minutes
+        if total := await self._clean(EXPIRE_CONVERSATIONS, minutes, limit=CLEANUP_ROWS):
+            self._log.info("conversations_expired", **total)
+        return total.total()
 
     async def archive_knowledge(self) -> int:
         """Archives unused learning entries of low confidence, and entries that were resolved long ago."""
-        if total := await self._in_batches(COUNT_RETRIEVED, RETRIEVALS):
-            self._log.info("knowledge_uses_counted", retrievals=total)
-        archived = int(await self._database.fetchval(ARCHIVE_KNOWLEDGE) or 0)
-        if archived:
-            self._log.info("knowledge_archived", entries=archived)
-        return total + archived
+        if counted := await self._clean(COUNT_RETRIEVED, limit=RETRIEVALS):
+            self._log.info("knowledge_uses_counted", **counted)
+        if archived := await self._clean(ARCHIVE_KNOWLEDGE):
+            self._log.info("knowledge_archived", **archived)
+        return counted.total() + archived.total()
 
     async def expire_answers(self) -> int:
-        """Deletes the results of exports and erasures after an hour, in transactions of bounded size."""
-        if total := await self._in_batches(EXPIRE_ANSWERS, ANSWERS):
-            self._log.info("answers_expired", requests=total)
-        return total
+        """Deletes the results of exports and erasures after an hour."""
+        if total := await self._clean(EXPIRE_ANSWERS, limit=ANSWERS):
+            self._log.info("answers_expired", **total)
+        return total.total()
 
     async def remove_outdated(self) -> int:
         """Removes lines of deleted, replaced or reworded rows from stored contexts and answers."""
@@ -222,83 +200,55 @@ class Upkeep:
 
     async def fail_overdue_commands(self) -> int:
         """Fails commands that their executor never completed; the failure is remembered like any other."""
-        failed = int(await self._database.fetchval(FAIL_OVERDUE, self._command_timeout_hours))
+        hours = self._settings.command_timeout_hours
+        failed = int(await self._database.fetchval(FAIL_OVERDUE, hours))
         if failed:
-            self._log.warning("commands_overdue", commands=failed, hours=self._command_timeout_hours)
+            self._log.warning("commands_overdue", commands=failed, hours=hours)
         return failed
 
     async def purge_documents(self) -> int:
         """Deletes for good what people deleted in the replica, when it can be restored no more."""
-        purged = int(await self._database.fetchval(PURGE_DOCUMENTS, DELETED_DAYS))
-        if purged:
-            self._log.info("documents_purged", documents=purged)
-        entries = int(await self._database.fetchval(PURGE_ENTRIES, DELETED_DAYS))
-        if entries:
-            self._log.info("entries_purged", entries=entries)
-        return purged + entries
+        if documents := await self._clean(PURGE_DOCUMENTS, DELETED_DAYS):
+            self._log.info("documents_purged", **documents)
+        if entries := await self._clean(PURGE_ENTRIES, DELETED_DAYS):
+            self._log.info("entries_purged", **entries)
+        return documents.total() + entries.total()
 
     async def sweep(self) -> int:
         """Deletes logs of retrievals, answered requests, dead letters, kept embeddings and leases past their time."""
         await keep_history(self._database)
-        [row] = await self._database.fetch(SWEEP, self._query_log_days, DEAD_LETTER_DAYS, EMBEDDING_DAYS)
-        if any(row.values()):
-            self._log.info("old_rows_swept", **dict(row))
-        logged = int(await self._database.fetchval(SWEEP_AUDIT, self._audit_days or AUDIT_DAYS) or 0)
-        if logged:
-            self._log.info("audit_swept", rows=logged)
-        return int(sum(row.values())) + logged
+        days = self._settings.query_log_days
+        if swept := await self._clean(SWEEP, days, DEAD_LETTER_DAYS, EMBEDDING_DAYS):
+            self._log.info("old_rows_swept", **swept)
+        if audited := await self._clean(SWEEP_AUDIT, self._settings.audit_days or AUDIT_DAYS):
+            self._log.info("audit_swept", **audited)
+        return swept.total() + audited.total()
 
     async def prune_history(self) -> int:
-        """Deletes commands, runs and dreams that are long over, in transactions of bounded size."""
-        total: Counter[str] = Counter()
-        while True:
-            [row] = await self._database.fetch(PRUNE, self._history_days, HISTORY_ROWS)
-            total.update(dict(row))
-            if max(row) < HISTORY_ROWS:
-                break
-        if any(total.values()):
+        """Deletes commands, runs and dreams that are long over."""
+        if total := await self._clean(PRUNE, self._settings.history_days, limit=HISTORY_ROWS):
             self._log.info("history_pruned", **total)
         return total.total()
 
-    async def drop_previous_embeddings(self) -> int:
-        """Deletes the embeddings of the model before, when they have been kept for long."""
-        try:
-            dropped = await generations.drop_outdated(self._database)
-        except MigrationError as error:
-            self._log.info("previous_embeddings_kept", reason=str(error))
-            return 1
-        if dropped:
-            self._log.info("previous_embeddings_dropped", days=generations.PREVIOUS_DAYS)
-        return int(dropped)
+    async def _clean(self, sql: str, *args: object, limit: int | None = None) -> Counter[str]:
+        """Runs a statement; returns how much it did, by kind, and nothing where it did nothing.
 
-    async def _in_batches(self, sql: str, rows: int) -> int:
-        """Does `rows` rows in each transaction, until there are fewer. Returns the number of all."""
-        total = 0
-        while done := int(await self._database.fetchval(sql, rows)):
-            total += done
-            if done < rows:
-                break
-        return total
+        `limit`: the most rows of a kind in one transaction, its last argument; it runs until there are fewer.
+        """
+        total: Counter[str] = Counter()
+        while True:
+            [row] = await self._database.fetch(sql, *args, *(() if limit is None else (limit,)))
+            total.update(dict(row))
+            if limit is None or max(row) < limit:
+                return total if any(total.values()) else Counter()
 
 
 def build_ticks(
     core: Core, topics: Sequence[str], *, build_turn: Callable[[], AbstractAsyncContextManager[None]]
 ) -> Iterable[Tick]:
     """The ticks of the core. `topics`: those whose queues are measured; `build_turn`: what an index waits for."""
-    settings, database, logger = core.settings, core.database, core.logger
-    upkeep = Upkeep(
-        database=database,
-        logger=logger,
-        command_timeout_hours=settings.command_timeout_hours,
-        query_log_days=settings.query_log_days,
-        history_days=settings.history_days,
-        audit_days=settings.audit_days,
-        conversation_minutes=settings.conversation_retention_minutes,
-    )
-
-    async def build() -> int:
-        return await build_dense_indexes(database, logger, turn=build_turn)
-
+    database, logger = core.database, core.logger
+    upkeep = Upkeep(database, core.settings, logger=logger)
     return (
         Tick("expire_memories", CLEANUP_SECONDS, upkeep.expire_memories),
         Tick("expire_conversations", CLEANUP_SECONDS, upkeep.expire_conversations),
@@ -307,9 +257,12 @@ def build_ticks(
         Tick("remove_outdated", OUTDATED_EVERY_SECONDS, upkeep.remove_outdated),
         Tick("fail_overdue_commands", OVERDUE_EVERY_SECONDS, upkeep.fail_overdue_commands),
         Tick("measure_queue", MEASURE_EVERY_SECONDS, lambda: measure_queue(database, topics)),
-        Tick("build_dense_indexes", DENSE_EVERY_SECONDS, build),
+        Tick(
+            "build_dense_indexes",
+            DENSE_EVERY_SECONDS,
+            lambda: build_dense_indexes(database, logger, turn=build_turn),
+        ),
         Tick("purge_documents", SWEEP_EVERY_SECONDS, upkeep.purge_documents),
         Tick("sweep", SWEEP_EVERY_SECONDS, upkeep.sweep),
         Tick("prune_history", SWEEP_EVERY_SECONDS, upkeep.prune_history),
-        Tick("drop_previous_embeddings", SWEEP_EVERY_SECONDS, upkeep.drop_previous_embeddings),
     )

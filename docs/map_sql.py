@@ -37,7 +37,7 @@ the handlers. To change something, find where it starts, follow the tree, and op
   from everywhere ({helpers}).
 """
 
-LEFT_OUT = ("base/callers.sql", "base/text.sql", "base/timestamps.sql")
+LEFT_OUT = ("base/callers.sql", "base/text.sql")
 """Files whose functions are in no tree: they are called from everywhere and say nothing of what happens."""
 MANY = 5
 """A function that calls nothing and that this many call is left out of the trees, too."""
@@ -76,7 +76,7 @@ STARTS = (
         "What the daemon does",
         handlers=(
             "handlers/context", "handlers/capture", "handlers/index", "handlers/associate", "plugins/facts/facts",
-            "plugins/facts/names", "handlers/request", "handlers/dream/handler",
+            "plugins/facts/names", "handlers/request", "handlers/dream/dreamer",
         ),
     ),
 )  # fmt: skip

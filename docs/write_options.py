@@ -1,6 +1,6 @@
 """Writes the options of both clients from the one table of them, migrations/functions/search/options.sql.
 
-Promise: tests/unit/test_written_options.py fails where a client's file says something else.
+Promise: tests/integration/recall/test_options.py fails where a client's file says something else.
 
     python -m docs.write_options      writes both files
 """
@@ -11,7 +11,7 @@ import argparse
 import re
 from pathlib import Path
 
-from daemon.db.search_options import ROLES, Of, Option, options_of
+from daemon.db.migration_files import ROLES, Of, Option, options_of
 
 ROOT = Path(__file__).parents[1]
 PYTHON = ROOT / "clients/python/src/memoryd_client/_options.py"
@@ -57,7 +57,7 @@ OPTIONS: Mapping[str, tuple[str, int | None, int | None]] = {{
 
 PROMPT: RecallOptions = {{
 {prompt}}}
-"""What ChatMemory.prompt() asks with, unless it is told otherwise."""
+"""The options of ChatMemory.prompt() unless given."""
 '''
 
 
@@ -70,7 +70,7 @@ def in_typescript() -> str:
 
 {_interface("recall")}
 {_interface("context")}
-/** What `prompt` asks with, unless it is told otherwise. */
+/** The options of `prompt` unless given. */
 export const PROMPT: RecallConditions = {{ {prompt} }};
 """
 

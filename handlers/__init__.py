@@ -1,1 +1,1 @@
-"""What happens on each event, one file per topic."""
+"""What happens on each event: one file or folder for one or two topics."""

@@ -25,11 +25,10 @@ from uuid import UUID
 import asyncpg
 
 from handlers.shared.embedding import embedding_of
-from handlers.shared.ports import AnyConnection, Commit, Job, Reader, RowsLocked
+from handlers.shared.ports import AnyConnection, Commit, Job, Reader, RowLockError
 from memory.calibration import Calibration
 from memory.linking import MAX_LINKS, RELATED, Link, Linkable, link_batch
-from memory.neighbours import nearest_earlier
-from memory.vectors import Vectors, rows_of, unpacked, unpacked_doubles
+from memory.vectors import Vectors, nearest_earlier, rows_of, unpacked, unpacked_doubles
 
 WINDOW = 30
 REACH = 500
@@ -250,7 +249,7 @@ class AssociateHandler:
             try:
                 await connection.execute(WRITE, *_columns(mine, links, versions))
             except asyncpg.LockNotAvailableError as error:
-                raise RowsLocked from error
+                raise RowLockError from error
             to_mine = [
                 (m.memory_id, m.related_memory_id, m.strength) for m in missed if m.related_memory_id in mine
             ]
@@ -324,10 +323,7 @@ class AssociateHandler:
         return [link for link in links if link.related_memory_id in ids]
 
     def _links(
-        self,
-        new: Sequence[Any],
-        candidates: Sequence[Any],
-        neighbours: Mapping[UUID, Mapping[UUID, float]],
+        self, new: Sequence[Any], candidates: Sequence[Any], neighbours: Mapping[UUID, Mapping[UUID, float]]
     ) -> Iterator[Link]:
         for (agent, user), rows in _by_owner(new).items():
             visible = (
@@ -384,10 +380,4 @@ def _born(rows: Sequence[Any]) -> list[float]:
 
 
 def _linkable(row: Any) -> Linkable:
-    return Linkable(
-        id=row["id"],
-        kind=row["kind"],
-        agent_id=row["agent_id"],
-        keywords=frozenset(row["keywords"]),
-        created_at=row["created_at"],
-    )
+    return Linkable(row["id"], row["kind"], row["agent_id"], frozenset(row["keywords"]), row["created_at"])

@@ -9,13 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from handlers.indexing.rows import RowToIndex, write_rows
-from handlers.indexing.words import learn_words, unknown_words
 from handlers.shared.embedding import Embedding
+from handlers.shared.indexing import RowToIndex, learn_words, unknown_words, write_rows
 from handlers.shared.ports import AnyConnection, Commit, Job, Reader
-from memory.outcome import summarise_outcome
+from memory.outcome import category_of, summarise_outcome
 from memory.passages import passages
-from memory.significance import category_of
 
 # Only the tail of an output can matter to its summary.
 READ = """

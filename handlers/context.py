@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from handlers.shared.embedding import Embedding
-from handlers.shared.locked_rows import enqueue_for_later
-from handlers.shared.ports import AnyConnection, Commit, Job, Reader
+from handlers.shared.ports import AnyConnection, Commit, Job, Reader, enqueue_for_later
 
 READ = """
 select c.id, left(c.message, 32768) as message,

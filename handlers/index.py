@@ -1,4 +1,5 @@
-"""A row was written, or its words changed: make it findable.
+"""A row was written, or its words changed: make it findable. And its lexemes are counted in, so that recall knows
+which words are rare where.
 
 Of every searchable row the passages are written into memoryd.entries, with their embeddings, lexemes and weights. A row whose
 words change again meanwhile is left to the job of that change. While a remote embedder is down, rows are found by their words.
@@ -13,13 +14,17 @@ from uuid import UUID
 
 from pgvector import Vector
 
-from handlers.indexing.rows import RowToIndex, read_rows, texts_of, write_rows
-from handlers.indexing.words import learn_words, unknown_words
 from handlers.shared.embedding import Embedding
-from handlers.shared.locked_rows import enqueue_for_later
-from handlers.shared.ports import AnyConnection, Commit, Job, Store
+from handlers.shared.indexing import RowToIndex, learn_words, read_rows, texts_of, unknown_words, write_rows
+from handlers.shared.ports import AnyConnection, Commit, Job, Store, enqueue_for_later
 from memory.vectors import OneVector
-from providers.ports import Unavailable
+from providers.ports import UnavailableError
+
+MAX_CHANGES = 5_000
+"""Statements' changes that one transaction counts in."""
+
+FOLD = "select memoryd.fold_lexeme_changes($1)"
+MORE = "insert into memoryd.jobs (topic, lane) values ('statistics', 'lexemes')"
 
 
 class IndexHandler:
@@ -30,7 +35,7 @@ class IndexHandler:
         self._embedding = embedding
 
     async def prepare(self, jobs: Sequence[Job]) -> Commit:
-        """Embeds the passages. Raises Unavailable or Rejected; of rows whose embedder is unavailable the words are indexed."""
+        """Embeds the passages. Raises UnavailableError (the words of such rows are indexed) or RejectionError."""
         read: Mapping[str, Sequence[RowToIndex]] = {
             source: await read_rows(self._store, source, of_source)
             for source, of_source in _by_source(jobs).items()
@@ -43,7 +48,7 @@ class IndexHandler:
         try:
             if texts:
                 vectors = dict(zip(texts, await self._embedding.of(texts), strict=True))
-        except Unavailable:
+        except UnavailableError:
             for source, rows in read.items():
                 async with self._store.transaction() as connection:
                     written = await write_rows(connection, source, rows, vectors={}, embedder=None)
@@ -66,6 +71,19 @@ class IndexHandler:
                     )
             await learn_words(connection, words, found_by_words)
             return pauses
+
+        return commit
+
+
+class StatisticsHandler:
+    """Changes are counted in, many at once."""
+
+    async def prepare(self, jobs: Sequence[Job]) -> Commit:
+        """Nothing to prepare: the database counts."""
+
+        async def commit(connection: AnyConnection, _ours: Sequence[Job]) -> None:
+            if await connection.fetchval(FOLD, MAX_CHANGES) == MAX_CHANGES:
+                await connection.execute(MORE)
 
         return commit
 

@@ -20,8 +20,7 @@ from collections.abc import Sequence
 from pgvector import Vector
 
 from handlers.shared.ports import AnyConnection, Commit, Job, Reader, nothing
-from memory.nearest_words import BLOCK, PAGE, NearestWords, has_meaning
-from memory.vectors import unpacked
+from memory.vectors import BLOCK, PAGE, NearestWords, has_meaning, unpacked
 from providers.ports import WordEmbedder
 
 BATCH = 500

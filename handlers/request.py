@@ -14,9 +14,8 @@ from uuid import UUID
 import asyncpg
 from pgvector import Vector
 
-from handlers.shared.embedding import Embedding
+from handlers.shared.embedding import Embedding, Questions
 from handlers.shared.ports import AnyConnection, Commit, Job, Reader
-from handlers.shared.question import Questions
 from providers.ports import Embedder
 
 READ = """

@@ -63,8 +63,7 @@ class Dreamable:
 class Cluster:
     """Two or more memories of one user (None: of the agents) in order of creation.
 
-    `common` are the keywords that the seed's agent or user uses everywhere: they do not tell what the cluster
-    is about.
+    `common` are the keywords that the seed's agent or user uses everywhere: they do not tell what the cluster is about.
     """
 
     user_id: UUID | None

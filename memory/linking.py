@@ -1,8 +1,7 @@
 """Which earlier memories a new memory belongs to, how strongly, and in what way.
 
-Promise: the strength follows from shared keywords and time (see `link`), at most five links a memory, never to
-itself, the same links for the same input whatever its order. A near neighbour by embedding counts as overlap
-too.
+Promise: the strength follows from shared keywords and time (see `link`), at most five links a memory, never to itself, the same
+links for the same input whatever its order. A near neighbour by embedding counts as overlap too.
 """
 
 from __future__ import annotations
@@ -69,10 +68,9 @@ def link(
     strength = overlap + 0.2 under 1 h apart, + 0.1 under 6 h; capped at 1, dropped under 0.15, so two memories of the same hour
     are linked by time only. overlap = shared / max(|a|, |b|) keywords or, when larger, (similarity - related) / (1 - related).
 
-    `causal`: a success follows a failure of the same agent within 6 h on the same keywords: two at least, and
-    more than half of the smaller set (an error's text is longer than the success's, so the larger set would
-    hide it). Otherwise `similar` above an overlap of one half, else `sequential` within the hour, else
-    `related`.
+    `causal`: a success follows a failure of the same agent within 6 h on the same keywords: two at least, and more than half of
+    the smaller set (an error's text is longer than the success's, so the larger set would hide it). Otherwise `similar` above
+    an overlap of one half, else `sequential` within the hour, else `related`.
     """
     found: list[tuple[float, float, int, Link]] = []
     seen = {memory.id}
@@ -112,10 +110,9 @@ def link_batch(
 ) -> list[Link]:
     """The links of many new memories of one lane, by memory in order of creation.
 
-    Each new memory is compared with the `window` newest before its own (created_at, id) among `earlier` and
-    `new` together, and with those before it that its entry in `neighbours` (new id -> earlier id -> similarity)
-    names. `earlier` may come in any order, be any number, and include the new ones; unknown neighbours are
-    skipped.
+    Each new memory is compared with the `window` newest before its own (created_at, id) among `earlier` and `new` together, and
+    with those before it that its entry in `neighbours` (new id -> earlier id -> similarity) names. `earlier` may come in any
+    order, be any number, and include the new ones; unknown neighbours are skipped.
     """
     by_id = {memory.id: memory for memory in (*earlier, *new)}
     ordered = sorted(by_id.values(), key=_order)

@@ -1,13 +1,17 @@
-"""What is remembered of a finished command: its task line and the last lines that say something.
+"""What is remembered of a finished command: its task line and the last lines that say something; and whether it is anchored.
 
 Promise: `Task: <message> → completed` or `→ failed (exit n)`, at most 500 characters, in time that does not
 grow with the output, for any output whatever.
+
+Anchored are memories whose text has one of the words of an incident, a decision or a milestone. A phrase is several words; a
+word behind `no`, `not`, `without` or the like does not count.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Literal, TypeAlias
 
 from memory.text import cut, one_line, rendered
 
@@ -37,9 +41,7 @@ _BARE_LEVEL = re.compile(
     r"|(debug|trace|verbose|info|notice|log) ?: +"
 )
 # A line's own "ERROR: ..." is what it has to say; only behind a time stamp is it a log's column.
-_STAMPED_LEVEL = re.compile(
-    rf"({_NAMES.upper()})(?=[\s|:,\-\[])[\s|:,\-]*|((?i:{_NAMES})) ?[|:][\s|:,\-]*",
-)
+_STAMPED_LEVEL = re.compile(rf"({_NAMES.upper()})(?=[\s|:,\-\[])[\s|:,\-]*|((?i:{_NAMES})) ?[|:][\s|:,\-]*")
 _CHATTER = frozenset({"debug", "trace", "verbose"})
 _MAX_PREFIXES = 6
 
@@ -76,11 +78,10 @@ def summarise_outcome(
 ) -> str:
     """The content of an outcome or error memory, at most 500 characters.
 
-    First line: `Task: <message> → completed`, `→ failed (exit n)`, or `→ failed` when the command has no exit
-    code that says so. The message is one line of at most 200 characters and the task line is never cut. Below
-    it the last five meaningful lines of the output, each cut with `…` where they would not fit together, then
-    `Error: ...` when an error is given that the output does not already show. Without meaningful output there
-    is only the task line.
+    First line: `Task: <message> → completed`, `→ failed (exit n)`, or `→ failed` when the command has no exit code that says
+    so. The message is one line of at most 200 characters and the task line is never cut. Below it the last five meaningful
+    lines of the output, each cut with `…` where they would not fit together, then `Error: ...` when an error is given that the
+    output does not already show. Without meaningful output there is only the task line.
     """
     task = _task_line(message, exit_code, failed=failed)
     room = SUMMARY_LENGTH - len(task)
@@ -197,3 +198,36 @@ def _fitted(lines: list[str], room: int) -> list[str]:
         room -= length
         waiting -= 1
     return [cut(line, limit) for line in lines]
+
+
+Category: TypeAlias = Literal["incident", "decision", "milestone"]
+
+
+def _any_of(words: str) -> re.Pattern[str]:
+    phrases = (r"[\s-]+".join(map(re.escape, phrase.split())) for phrase in words.split(","))
+    return re.compile(rf"(?<!\w)(?:{'|'.join(phrases)})(?!\w)", re.IGNORECASE)
+
+
+_WORDS: dict[Category, re.Pattern[str]] = {
+    "incident": _any_of(
+        "incident, outage, breach, exploit, exploited, vulnerability, compromised, data loss, rollback, rolled back, "
+        "downtime, postmortem"
+    ),
+    "decision": _any_of("decided, decision, chose, agreed to, approved, rejected"),
+    "milestone": _any_of("milestone, launched, released, deployed, shipped, went live"),
+}
+"""By category the words; the first category that is found counts."""
+
+_DENIED = re.compile(
+    r"(?:\b(?:no|not|never|without|avoid(?:ed|s)?|prevent(?:ed|s)?)|n['\u2019]t)(?:\s+\w+)?\s+$",
+    re.IGNORECASE,
+)
+
+
+def category_of(text: str) -> Category | None:
+    """The category of a memory with this text; incidents first. None: it is not anchored."""
+    for category, words in _WORDS.items():
+        found = words.finditer(text)
+        if any(_DENIED.search(text[max(0, one.start() - 60) : one.start()]) is None for one in found):
+            return category
+    return None

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
-
-from memory.tables import tables
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 MAX_WORDS = 200
 MAX_CHARACTERS = 1_600
@@ -24,6 +23,9 @@ HEAD_CHARACTERS = 800
 """Of what stands above each: more is a passage by itself, but for the names of the columns."""
 WIDE_CHARACTERS = 300
 """Of a passage of scripts that write no spaces: there a character says as much as half a word."""
+
+NAME_CHARACTERS = 200
+"""Of the name of a column. What looks like a table and has a longer one is text beside text."""
 
 _WIDE = re.compile(
     "[\u0e00-\u0eff\u0f00-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]"
@@ -40,6 +42,8 @@ _CUTS = (
 )
 _FLAG_LETTERS = "".join(map(chr, range(0x1F1E6, 0x1F200)))
 _JOINERS = "\u200d\u2060"
+_RULE = re.compile(r"^[|:\- \t]++$", re.MULTILINE)
+_BAR = re.compile(r"(?<!\\)\|")
 
 
 def passages(text: str) -> list[str]:
@@ -146,3 +150,45 @@ def _is_in_flag(text: str) -> bool:
     """Whether the last character of the text is the second half of a flag: two letters, of which many may follow each other."""
     letters = len(text) - len(text.rstrip(_FLAG_LETTERS))
     return letters > 0 and letters % 2 == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Where it begins, where its rows begin, and where it ends; the names of its columns."""
+
+    start: int
+    rows: int
+    end: int
+    names: tuple[str, ...]
+
+
+def tables(text: str, code: Sequence[tuple[int, int]]) -> Iterator[Table]:
+    """The tables that are in no block of code: a line of names, a line of dashes, and the lines with bars that follow."""
+    at = end = 0
+    for rule in _RULE.finditer(text):
+        if "|" not in rule[0] or "-" not in rule[0] or rule.start() <= end:
+            continue
+        start = text.rfind("\n", 0, rule.start() - 1) + 1
+        names = cells_of(text[start : rule.start()])
+        while at < len(code) and code[at][1] <= start:
+            at += 1
+        if (at < len(code) and code[at][0] <= start) or (
+            len(names) == 1 and "|" not in text[start : rule.start()]
+        ):
+            continue
+        if any(names) and max(map(len, names)) <= NAME_CHARACTERS:
+            rows = end = line_end(text, rule.start())
+            while end < len(text) and "|" in text[end : (line := line_end(text, end))]:
+                end = line
+            yield Table(start, rows, end, tuple(names))
+
+
+def cells_of(row: str) -> list[str]:
+    """The cells of a line of a table."""
+    cells = [" ".join(cell.split()) for cell in _BAR.split(row.strip())]
+    return cells[not cells[0] : len(cells) - (len(cells) > 1 and not cells[-1])]
+
+
+def line_end(text: str, at: int) -> int:
+    """Where the line after the one at this offset begins."""
+    return text.find("\n", at) + 1 or len(text)

@@ -1,1 +1,1 @@
-"""The numbered SQL files that are the schema's only source."""
+"""The SQL: numbered files of tables (schema/), and files of functions."""

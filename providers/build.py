@@ -1,14 +1,14 @@
 """From a setting's words to a provider: the one place that knows which providers there are.
 
 Promise: a provider that comes from here is complete (circuit and all), and a wrong setting fails at start
-with a sentence that names the setting. Nothing of a provider that is not chosen is imported.
+with a sentence that names the setting. Nothing of a provider that is not chosen is imported. A text is stored without the
+instructions of a model, and a model that is not known here gets none, unless the settings name some.
 """
 
 from __future__ import annotations
 
 from providers.circuit import Circuit, CircuitEmbedder, CircuitLanguageModel, OnChange, log_change
-from providers.instructions import instructions_for
-from providers.ports import Embedder, LanguageModel, WordEmbedder
+from providers.ports import Embedder, Instructions, LanguageModel, WordEmbedder
 
 LOCAL = "local/wordllama-256"
 ALLOWED_EMBEDDERS = (
@@ -28,6 +28,36 @@ MAX_DIMENSIONS = 16_000
 
 WORD_DIMENSIONS = 256
 """Of the vectors in memoryd.lexicon."""
+
+INSTRUCTION_CHARACTERS = 1_000
+"""Of an instruction: it goes before every text, and counts among its tokens."""
+
+_RETRIEVE = "Given a web search query, retrieve relevant passages that answer the query"
+_REPRESENT = "Represent this sentence for searching relevant passages: "
+
+_CHINESE = Instructions("为这个句子生成表示以用于检索相关文章：")  # noqa: RUF001
+
+# The first that is part of the model's name, in lower case. As the models' own cards have them.
+_KNOWN = (
+    ("e5-mistral", Instructions(f"Instruct: {_RETRIEVE}\nQuery: ")),
+    ("-instruct", Instructions(f"Instruct: {_RETRIEVE}\nQuery: ")),
+    ("e5-", Instructions("query: ", "passage: ")),
+    ("bge-m3", Instructions()),
+    ("bge-reranker", Instructions()),
+    ("bge-small-zh", _CHINESE),
+    ("bge-base-zh", _CHINESE),
+    ("bge-large-zh", _CHINESE),
+    ("bge-", Instructions(_REPRESENT)),
+    ("nomic-embed", Instructions("search_query: ", "search_document: ")),
+    ("modernbert-embed", Instructions("search_query: ", "search_document: ")),
+    ("arctic-embed-l-v2", Instructions("query: ")),
+    ("arctic-embed-m-v2", Instructions("query: ")),
+    ("arctic-embed2", Instructions("query: ")),
+    ("arctic-embed", Instructions(_REPRESENT)),
+    ("mxbai-embed", Instructions(_REPRESENT)),
+    ("qwen3-embedding", Instructions(f"Instruct: {_RETRIEVE}\nQuery:")),
+    ("embeddinggemma", Instructions("task: search result | query: ", "title: none | text: ")),
+)
 
 
 def build_embedder(
@@ -105,8 +135,7 @@ def build_language_model(
     timeout_seconds: float,
     on_circuit_change: OnChange = log_change,
 ) -> LanguageModel | None:
-    """Build the language model called 'openai/<model>', or None if there is no name: rules then write the
-    insights.
+    """Build the language model called 'openai/<model>', or None if there is no name: rules then write the insights.
 
     Raises ValueError that names the setting to change.
     """
@@ -144,3 +173,27 @@ def _openai_dimensions(model: str, wanted: int | None) -> int:
             f"set MEMORYD_EMBEDDING_DIMENSIONS to {native}, or unset it"
         )
     return wanted
+
+
+def instructions_for(model: str, *, query: str | None, document: str | None) -> Instructions:
+    """Those of the settings; where they are None, those of the model called so. 'none' means none.
+
+    Raises ValueError, with the setting to change, for one that is too long.
+    """
+    name = model.lower()
+    known = next((found for part, found in _KNOWN if part in name), Instructions())
+    return Instructions(
+        _given(query, known.query, "MEMORYD_QUERY_INSTRUCTION"),
+        _given(document, known.document, "MEMORYD_DOCUMENT_INSTRUCTION"),
+    )
+
+
+def _given(text: str | None, known: str, setting: str) -> str:
+    if text is None:
+        return known
+    if len(text) > INSTRUCTION_CHARACTERS or "\x00" in text:
+        raise ValueError(
+            f"{setting} has {len(text):,} characters: it goes before every text, so it may have {INSTRUCTION_CHARACTERS:,}, "
+            "and no NUL"
+        )
+    return "" if text.strip().lower() == "none" else text

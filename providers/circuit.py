@@ -1,24 +1,25 @@
 """The circuit breaker before a provider: after a failure there is no call until a pause is over, and then only one.
 
-    closed     every call passes; the first Unavailable opens the circuit
+    closed     every call passes; the first UnavailableError opens the circuit
     open       every call is refused at once, until the pause is over
     half-open  one call, the probe, is under way; all others are refused. Its success closes the circuit, its
-               Unavailable opens it again for twice as long; if it is cancelled, the next caller is the probe
+               UnavailableError opens it again for twice as long; if it is cancelled, the next caller is the probe
 
 Promise: an outage of a provider costs one call per pause for the whole process, never one per job, and it is
-logged twice: when the provider is lost and when it is back. `Rejected` is an answer: the provider works.
+logged twice: when the provider is lost and when it is back. `RejectionError` is an answer: the provider works.
 """
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from random import Random
 from typing import Literal, TypeAlias
 
 import structlog
 
-from providers.ports import Answer, Embedder, LanguageModel, Prompt, Rejected, Unavailable, Vectors
+from providers.ports import Answer, Embedder, LanguageModel, Prompt, RejectionError, UnavailableError, Vectors
 
 State: TypeAlias = Literal["closed", "open"]
 OnChange: TypeAlias = Callable[[State, str, float, str], None]
@@ -26,6 +27,7 @@ OnChange: TypeAlias = Callable[[State, str, float, str], None]
 
 PROBE_WAIT_SECONDS = 0.5
 RETRY_AFTER_SPREAD = 0.1
+MAX_RETRY_AFTER_SECONDS = 3_600.0
 
 
 def log_change(state: State, provider: str, retry_in: float, reason: str) -> None:
@@ -79,11 +81,11 @@ class Circuit:
     async def call(self, ask: Callable[[], Awaitable[Answer]]) -> Answer:
         """Answer what `ask` answers, or refuse to ask if the circuit is open.
 
-        Every `Unavailable` that this raises has `retry_in` > 0.
+        Every `UnavailableError` that this raises has `retry_in` > 0.
         """
         wait = self.retry_in()
         if wait > 0:
-            raise Unavailable(
+            raise UnavailableError(
                 f"not asked, and not for another {wait:.1f} s, since: {self._reason}",
                 provider=self._provider,
                 retry_in=wait,
@@ -94,11 +96,11 @@ class Circuit:
         self._probing = probe
         try:
             answer = await ask()
-        except Unavailable as fault:
+        except UnavailableError as fault:
             self._failed(fault, first_to_tell=opened == self._opened)
             wait = self.retry_in() or PROBE_WAIT_SECONDS
-            raise Unavailable(str(fault), provider=fault.provider, retry_in=wait) from fault
-        except Rejected:
+            raise UnavailableError(str(fault), provider=fault.provider, retry_in=wait) from fault
+        except RejectionError:
             self._answered(probe)
             raise
         else:
@@ -109,7 +111,7 @@ class Circuit:
             if probe:
                 self._probing = False
 
-    def _failed(self, fault: Unavailable, *, first_to_tell: bool) -> None:
+    def _failed(self, fault: UnavailableError, *, first_to_tell: bool) -> None:
         now = self._clock()
         named = fault.retry_in * (1 + RETRY_AFTER_SPREAD * self._rng.random())
         if not first_to_tell:
@@ -147,15 +149,13 @@ class CircuitEmbedder:
         self._circuit = circuit
 
     def retry_in(self) -> float:
-        """Answer the seconds until a call may pass: 0.0 if one may pass now."""
         return self._circuit.retry_in()
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
-        """Embed, see `Embedder.embed`; every `Unavailable` has `retry_in` > 0."""
+        """Embed, see `Embedder.embed`; every `UnavailableError` has `retry_in` > 0."""
         return await self._circuit.call(lambda: self._inner.embed(texts))
 
     async def close(self) -> None:
-        """Close the embedder within."""
         await self._inner.close()
 
 
@@ -168,13 +168,34 @@ class CircuitLanguageModel:
         self._circuit = circuit
 
     def retry_in(self) -> float:
-        """Answer the seconds until a call may pass: 0.0 if one may pass now."""
         return self._circuit.retry_in()
 
     async def ask(self, prompt: Prompt[Answer]) -> tuple[Answer, int]:
-        """Ask, see `LanguageModel.ask`; every `Unavailable` has `retry_in` > 0."""
+        """Ask, see `LanguageModel.ask`; every `UnavailableError` has `retry_in` > 0."""
         return await self._circuit.call(lambda: self._inner.ask(prompt))
 
     async def close(self) -> None:
-        """Close the language model within."""
         await self._inner.close()
+
+
+def retry_after(headers: Mapping[str, str], *, now: float) -> float:
+    """Answer the seconds that the reply asks to wait, at most an hour; 0.0 if it does not say.
+
+    `now` is seconds since the epoch, for the date form (RFC 9110, 10.2.3).
+    """
+    from email.utils import parsedate_to_datetime
+
+    for header, per_second in (("retry-after-ms", 1000), ("retry-after", 1)):
+        value = headers.get(header)
+        if value is None:
+            continue
+        try:
+            seconds = float(value) / per_second
+        except ValueError:
+            try:
+                seconds = parsedate_to_datetime(value).timestamp() - now
+            except ValueError:
+                continue
+        if not math.isnan(seconds):
+            return min(max(seconds, 0.0), MAX_RETRY_AFTER_SECONDS)
+    return 0.0

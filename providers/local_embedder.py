@@ -1,10 +1,9 @@
 """The embedder that needs no key, no network and no GPU: wordllama's 256-dimensional token vectors, averaged.
 
-A text's vector is the mean of its tokens' vectors, scaled to unit length; the answers equal wordllama's own.
-Its package is only the source of two files, the tokenizer and the weights, and is never imported: its import
-sets up the root logger and pulls an HTTP stack, and its loader keeps the 16 MB of half-precision weights as
-32 MB of single precision. Here the weights stay in the file, mapped, and only the rows of tokens that occur
-are widened.
+A text's vector is the mean of its tokens' vectors, scaled to unit length; the answers equal wordllama's own. Its package is
+only the source of two files, the tokenizer and the weights, and is never imported: its import sets up the root logger and pulls
+an HTTP stack, and its loader keeps the 16 MB of half-precision weights as 32 MB of single precision. Here the weights stay in
+the file, mapped, and only the rows of tokens that occur are widened.
 
 Promise: memory is bounded whatever the texts are (no padding, one piece of text at a time), and the event
 loop never waits longer than for a handful of short texts.
@@ -15,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib.util import find_spec
@@ -27,7 +26,7 @@ import numpy.typing as npt
 from tokenizers import Tokenizer
 
 from providers.ports import Instructions, Vectors
-from providers.vectors import clean, unit
+from providers.vectors import clean, grouped, unit
 
 NAME = "local/wordllama-256"
 DIMENSIONS = (64, 128, 256)
@@ -70,8 +69,7 @@ class LocalEmbedder:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="embed")
 
     def retry_in(self) -> float:
-        """Answer 0.0: it runs in this process."""
-        return 0.0
+        return 0.0  # it runs in this process
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
         """Answer one unit vector for each text, shape (len(texts), dimensions); see `Embedder.embed`.
@@ -95,7 +93,8 @@ class LocalEmbedder:
         row_of = {text: row for row, text in enumerate(dict.fromkeys(texts))}
         rows = np.zeros((len(row_of), self.dimensions), dtype=np.float32)
         start = 0
-        for group in _groups(list(row_of)):
+        # The tokenizer keeps 100 bytes a token.
+        for group in grouped(row_of, most=GROUP_BYTES, cost=lambda text: len(text.encode())):
             self._add_tokens(group, rows[start : start + len(group)])
             start += len(group)
         return unit(rows)[[row_of[text] for text in texts]]
@@ -114,21 +113,6 @@ class LocalEmbedder:
                 end = min(piece + PIECE_TOKENS, start + length)
                 rows[row] += widened[inverse[piece:end]].sum(axis=0)
             start += length
-
-
-def _groups(texts: list[str]) -> Iterator[list[str]]:
-    """Cut the texts, in order, into groups of bounded size: the tokenizer keeps 100 bytes a token."""
-    group: list[str] = []
-    size = 0
-    for text in texts:
-        cost = len(text) if text.isascii() else len(text.encode())
-        if group and size + cost > GROUP_BYTES:
-            yield group
-            group, size = [], 0
-        group.append(text)
-        size += cost
-    if group:
-        yield group
 
 
 def package_folder() -> Path:

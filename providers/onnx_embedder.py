@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from providers.extras import missing
-from providers.ports import Instructions, Unavailable, Vectors
+from providers.ports import Instructions, UnavailableError, Vectors, missing
 from providers.vectors import clean, unit
 
 if TYPE_CHECKING:
@@ -66,8 +65,7 @@ class OnnxEmbedder:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="onnx")
 
     def retry_in(self) -> float:
-        """Answer 0.0: when to ask again is known to the circuit around it."""
-        return 0.0
+        return 0.0  # the circuit around it knows when to ask again
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
         """Answer one unit vector for each text, shape (len(texts), dimensions); see `Embedder.embed`.
@@ -96,13 +94,13 @@ class OnnxEmbedder:
             rows = np.asarray(list(self._model.embed(texts, batch_size=GROUP)), dtype=np.float32)
         except Exception as error:  # noqa: BLE001 - onnxruntime, the hub and the tokenizers have no common one
             reason = str(error).strip().partition("\n")[0][:300] or type(error).__name__
-            raise Unavailable(
+            raise UnavailableError(
                 f"the model cannot be loaded or run: {reason}. Check MEMORYD_EMBEDDER, and whether this machine may fetch it",
                 provider=self.name,
                 retry_in=RETRY_SECONDS,
             ) from None
         if rows.shape != (len(texts), self.dimensions) or not np.isfinite(rows).all():
-            raise Unavailable(
+            raise UnavailableError(
                 f"the model answered {rows.shape[1:]} numbers a text instead of {self.dimensions} finite ones",
                 provider=self.name,
                 retry_in=RETRY_SECONDS,

@@ -1,7 +1,7 @@
 """The official OpenAI client as memoryd uses it: one attempt a call, and each failure one of the two faults.
 
-Promise: a failure that another text would not meet is `Rejected`; all others, a wrong key or address among
-them, are `Unavailable`, so that no job is discarded because of a setting. No message contains a text, a reply or a key.
+Promise: a failure that another text would not meet is `RejectionError`; all others, a wrong key or address among
+them, are `UnavailableError`, so that no job is discarded because of a setting. No message contains a text, a reply or a key.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from providers.ports import Rejected, Unavailable
-from providers.retry_after import retry_after
+from providers.circuit import retry_after
+from providers.ports import RejectionError, UnavailableError
 
 if TYPE_CHECKING:
     from openai import APIStatusError, AsyncOpenAI
@@ -76,17 +76,17 @@ async def translated(provider: str, *, setting: str, timeout_seconds: float) -> 
     """
     from openai import APIConnectionError, APIStatusError, APITimeoutError, OpenAIError
 
-    fault: Unavailable | Rejected
+    fault: UnavailableError | RejectionError
     try:
         # The client's own timeout starts again with every byte that arrives.
         async with asyncio.timeout(timeout_seconds):
             yield
     except (TimeoutError, APITimeoutError):
-        fault = Unavailable(f"{provider}: no answer within {timeout_seconds:g} s", provider=provider)
+        fault = UnavailableError(f"{provider}: no answer within {timeout_seconds:g} s", provider=provider)
     except APIStatusError as error:
         fault = _of_status(error, provider=provider, setting=setting)
     except APIConnectionError:
-        fault = Unavailable(
+        fault = UnavailableError(
             f"{provider}: no connection; if this lasts, check MEMORYD_OPENAI_BASE_URL", provider=provider
         )
     except (OpenAIError, ValueError, TypeError, AttributeError):
@@ -96,32 +96,32 @@ async def translated(provider: str, *, setting: str, timeout_seconds: float) -> 
     raise fault from None
 
 
-def misunderstood(provider: str) -> Unavailable:
+def misunderstood(provider: str) -> UnavailableError:
     """Answer the fault of a server that replied with something else than the OpenAI protocol."""
-    return Unavailable(
+    return UnavailableError(
         f"{provider}: the reply is not of the OpenAI protocol: check MEMORYD_OPENAI_BASE_URL",
         provider=provider,
     )
 
 
-def _of_status(error: APIStatusError, *, provider: str, setting: str) -> Unavailable | Rejected:
+def _of_status(error: APIStatusError, *, provider: str, setting: str) -> UnavailableError | RejectionError:
     status = error.status_code
     where = f"{provider}: HTTP {status}{_code(error)}"
     retry_in = retry_after(error.response.headers, now=time.time())
     if status in SETTINGS:
-        return Unavailable(
+        return UnavailableError(
             f"{where}: {SETTINGS[status].format(setting=setting)}", provider=provider, retry_in=retry_in
         )
     if error.code == "insufficient_quota":
-        return Unavailable(
+        return UnavailableError(
             f"{where}: check the account's plan and billing", provider=provider, retry_in=retry_in
         )
     if error.param in ABOUT_SETTINGS and 400 <= status < 500:
         hint = ABOUT_SETTINGS[error.param].format(setting=setting)
-        return Unavailable(f"{where}: check {hint}", provider=provider, retry_in=retry_in)
+        return UnavailableError(f"{where}: check {hint}", provider=provider, retry_in=retry_in)
     if 400 <= status < 500 and status not in TRANSIENT:
-        return Rejected(f"{where}: the provider refuses this input", provider=provider)
-    return Unavailable(where, provider=provider, retry_in=retry_in)
+        return RejectionError(f"{where}: the provider refuses this input", provider=provider)
+    return UnavailableError(where, provider=provider, retry_in=retry_in)
 
 
 def _code(error: APIStatusError) -> str:

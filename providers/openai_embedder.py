@@ -1,22 +1,20 @@
-"""The embedder behind the OpenAI protocol: OpenAI itself, or any server that speaks it (Ollama, vLLM, LiteLLM
-...).
+"""The embedder behind the OpenAI protocol: OpenAI itself, or any server that speaks it (Ollama, vLLM, LiteLLM ...).
 
-Promise: the answers are in the order of the texts, whatever the order of the reply, and have the dimensions
-that the database was made for; a reply that cannot be trusted to be so is a fault of the provider, never a
-wrong vector.
+Promise: the answers are in the order of the texts, whatever the order of the reply, and have the dimensions that the database
+was made for; a reply that cannot be trusted to be so is a fault of the provider, never a wrong vector.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from operator import itemgetter
 
 import numpy as np
 
 from providers.openai_client import connect, misunderstood, translated
-from providers.ports import Instructions, Rejected, Unavailable, Vectors
-from providers.vectors import blank, clean, unit
+from providers.ports import Instructions, RejectionError, UnavailableError, Vectors
+from providers.vectors import blank, clean, grouped, unit
 
 SETTING = "MEMORYD_EMBEDDER"
 
@@ -24,8 +22,7 @@ MAX_CHARACTERS = 24_000
 """Of a text: English prose of this length stays below the 8,191 tokens that OpenAI's models take."""
 
 SHORTER_BYTES = (8_000, 1_500)
-"""What a refused text is cut to: below 8,191 tokens in any language, and below the 512 of small local
-models."""
+"""What a refused text is cut to: below 8,191 tokens in any language, and below the 512 of small local models."""
 
 MAX_CHARACTERS_PER_REQUEST = 250_000
 """A request may have 300,000 tokens; a character is hardly ever more than one."""
@@ -66,45 +63,30 @@ class OpenAIEmbedder:
         self._client = connect(base_url=base_url, api_key=api_key, timeout_seconds=timeout_seconds)
 
     def retry_in(self) -> float:
-        """Answer 0.0: when to ask again is known to the circuit around it."""
-        return 0.0
+        return 0.0  # the circuit around it knows when to ask again
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
         """Answer one unit vector for each text, shape (len(texts), dimensions); see `Embedder.embed`.
 
-        Only the first 24,000 characters of a text count. A blank text is not sent, and gets the vector of
-        `blank`. A text that is refused in a request of its own is cut shorter and tried again, since it may have
-        had too many tokens.
+        Only the first 24,000 characters of a text count. A blank text is not sent, and gets the vector of `blank`. A text that
+        is refused in a request of its own is cut shorter and tried again, since it may have had too many tokens.
         """
         cleaned = [clean(text, MAX_CHARACTERS) for text in texts]
         distinct = list(dict.fromkeys(text for text in cleaned if text.strip()))
         answers = {text: blank(self.dimensions) for text in cleaned if not text.strip()}
-        for request in self._requests(distinct):
+        for request in grouped(distinct, most=MAX_CHARACTERS_PER_REQUEST, count=self._batch):
             answers.update(zip(request, await self._ask(request), strict=True))
         if not cleaned:
             return np.empty((0, self.dimensions), dtype=np.float32)
         return np.stack([answers[text] for text in cleaned])
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._client.close()
-
-    def _requests(self, texts: list[str]) -> Iterator[list[str]]:
-        request: list[str] = []
-        size = 0
-        for text in texts:
-            if request and (len(request) == self._batch or size + len(text) > MAX_CHARACTERS_PER_REQUEST):
-                yield request
-                request, size = [], 0
-            request.append(text)
-            size += len(text)
-        if request:
-            yield request
 
     async def _ask(self, texts: list[str]) -> Vectors:
         try:
             return await self._ask_once(texts)
-        except Rejected as rejected:
+        except RejectionError as rejected:
             if len(texts) > 1:
                 raise
             verdict = rejected
@@ -114,7 +96,7 @@ class OpenAIEmbedder:
                 continue
             try:
                 return await self._ask_once([whole[:limit].decode(errors="ignore")])
-            except Rejected as rejected:
+            except RejectionError as rejected:
                 verdict = rejected
         raise verdict
 
@@ -125,20 +107,19 @@ class OpenAIEmbedder:
             reply = await self._client.embeddings.create(
                 model=self._model,
                 input=texts,
-                # A quarter of the bytes, and nothing to parse. Servers that do not know it answer with
-                # numbers.
+                # A quarter of the bytes, and nothing to parse. Servers that do not know it answer with numbers.
                 encoding_format="base64",
                 dimensions=self.dimensions if self._send_dimensions else omit,
             )
             rows = sorted(((item.index, _numbers(item.embedding)) for item in reply.data), key=itemgetter(0))
         if [index for index, _ in rows] != list(range(len(texts))):
-            raise Unavailable(
+            raise UnavailableError(
                 f"{self.name}: {len(rows)} vectors came for {len(texts)} texts, or wrongly numbered",
                 provider=self.name,
             )
         odd = next((row.size for _, row in rows if row.shape != (self.dimensions,)), None)
         if odd is not None:
-            raise Unavailable(
+            raise UnavailableError(
                 f"{self.name}: the reply has vectors of {odd} dimensions, not {self.dimensions}: "
                 f"check {SETTING} and MEMORYD_EMBEDDING_DIMENSIONS",
                 provider=self.name,

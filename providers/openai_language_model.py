@@ -1,7 +1,7 @@
 """The language model behind the OpenAI protocol: it answers prompts with JSON of the shape that they name.
 
 Promise: what it is shown is data. It reaches the model fenced off as JSON and cannot leave the fence, and what comes back has
-the shape that was asked for, or is `Useless`, upon which the caller keeps what its rule wrote. The reason quotes nothing.
+the shape that was asked for, or is `UselessReplyError`: then the caller keeps what its rule wrote. The reason quotes nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from providers.openai_client import connect, misunderstood, translated
-from providers.ports import Answer, NotUsable, Prompt, Useless
+from providers.ports import Answer, InvalidReplyError, Prompt, UselessReplyError
 from providers.vectors import clean
 
 SETTING = "MEMORYD_LANGUAGE_MODEL"
@@ -26,10 +26,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 class OpenAILanguageModel:
-    """Asks a model of the OpenAI protocol. Implements `LanguageModel`.
-
-    Raises ValueError without a key and a base_url.
-    """
+    """Asks a model of the OpenAI protocol. Implements `LanguageModel`. Raises ValueError without a key and a base_url."""
 
     def __init__(
         self, *, model: str, base_url: str | None, api_key: str | None, timeout_seconds: float
@@ -40,11 +37,9 @@ class OpenAILanguageModel:
         self._client = connect(base_url=base_url, api_key=api_key, timeout_seconds=timeout_seconds)
 
     def retry_in(self) -> float:
-        """See `LanguageModel`: the circuit before it tells."""
-        return 0.0
+        return 0.0  # the circuit around it knows when to ask again
 
     async def ask(self, prompt: Prompt[Answer]) -> tuple[Answer, int]:
-        """See `LanguageModel.ask`."""
         system, user = prompt.instructions, _fenced(prompt.fence, prompt.data)
         async with translated(self.name, setting=SETTING, timeout_seconds=self._timeout_seconds):
             reply = await self._client.chat.completions.create(
@@ -67,11 +62,10 @@ class OpenAILanguageModel:
         tokens = told or (len(system) + len(user) + len(content)) // CHARACTERS_OF_TOKEN
         try:
             return prompt.read(_parsed(content, prompt.shape)), tokens
-        except NotUsable as error:
-            raise Useless(f"{self.name}: {error}", provider=self.name, tokens=tokens) from None
+        except InvalidReplyError as error:
+            raise UselessReplyError(f"{self.name}: {error}", provider=self.name, tokens=tokens) from None
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._client.close()
 
 
@@ -116,19 +110,21 @@ def _asked(given: dict[str, Any], shapes: dict[str, Any]) -> dict[str, object]:
 
 
 def _parsed(content: str, shape: type[Model]) -> Model:
-    """The reply in this shape. Raises `NotUsable`."""
+    """The reply in this shape. Raises `InvalidReplyError`."""
     if len(content) > MAX_CHARACTERS_OF_REPLY:
-        raise NotUsable("the reply is longer than 10,000,000 characters")
+        raise InvalidReplyError("the reply is longer than 10,000,000 characters")
     # Servers without structured output like to wrap JSON in a Markdown fence.
     content = content.strip().removeprefix("```json").removeprefix("```").removesuffix("```")
     try:
         reply = _storable(json.loads(content))
     except (ValueError, RecursionError):
-        raise NotUsable("the reply is not JSON") from None
+        raise InvalidReplyError("the reply is not JSON") from None
     try:
         return shape.model_validate(reply, strict=True)
     except ValidationError as error:
         # Only what is expected where: pydantic's own message quotes the reply.
         where = error.errors(include_url=False, include_context=False, include_input=False)[0]
         path = ".".join(part if isinstance(part, str) else "item" for part in where["loc"])
-        raise NotUsable(f"{path or 'the reply'} is not what was asked for ({where['type']})") from None
+        raise InvalidReplyError(
+            f"{path or 'the reply'} is not what was asked for ({where['type']})"
+        ) from None

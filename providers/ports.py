@@ -1,8 +1,7 @@
 """The interfaces of the providers: what an embedder and a language model must do for their callers.
 
 Promise: to call a provider one needs to know only this file. It imports nothing of memoryd, and it names
-the only ways in which a provider may fail: `Unavailable` (ask again later), `Rejected` (never ask this again) and
-`Unreadable` (this file cannot be read as it is).
+the only ways in which a provider may fail: `UnavailableError` (ask again later) and `RejectionError` (never ask this again).
 """
 
 from __future__ import annotations
@@ -22,9 +21,8 @@ Vectors: TypeAlias = "npt.NDArray[np.float32]"
 """Shape (n, dimensions); every row is finite and of unit length."""
 
 
-class Unavailable(Exception):
-    """The provider cannot answer any caller now: refused connection, timeout, 429, 5xx, or a wrong key or
-    address.
+class UnavailableError(Exception):
+    """The provider cannot answer any caller now: refused connection, timeout, 429, 5xx, or a wrong key or address.
 
     Nothing is wrong with the text. The job is snoozed: it is claimed again after `retry_in` seconds; 0.0
     means that the provider named no time. The message says what to do, and never contains the text or a key.
@@ -38,11 +36,10 @@ class Unavailable(Exception):
         self.asked = asked
 
 
-class Rejected(Exception):
+class RejectionError(Exception):
     """The provider will never answer for this very input; asking again would only cost money.
 
-    If the input was a batch, one of its texts is the reason: ask for the halves. The message never contains the
-    text or a key.
+    If the input was a batch, one of its texts is the reason: ask for the halves. The message never contains the text or a key.
     """
 
     def __init__(self, message: str, *, provider: str) -> None:
@@ -50,7 +47,7 @@ class Rejected(Exception):
         self.provider = provider
 
 
-class Useless(Rejected):
+class UselessReplyError(RejectionError):
     """A language model replied, and the reply is of no use: no JSON, or not of the shape that was asked for.
 
     Asked once more, it may do better.
@@ -60,14 +57,6 @@ class Useless(Rejected):
         """`tokens`: what the reply cost."""
         super().__init__(message, provider=provider)
         self.tokens = tokens
-
-
-class Unreadable(Exception):
-    """This file can never be read as it is; parsing it again would fail again.
-
-    The message is for the person who dropped the file: it says what is wrong with it and what to do. It never
-    contains what is in the file.
-    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +72,7 @@ class Instructions:
 
 
 class Embedder(Protocol):
-    """Turns texts into vectors. Any `str` is welcome: empty, with NUL, with lone surrogates, of any
-    length."""
+    """Turns texts into vectors. Any `str` is welcome: empty, with NUL, with lone surrogates, of any length."""
 
     @property
     def name(self) -> str:
@@ -113,7 +101,7 @@ class Embedder(Protocol):
     async def embed(self, texts: Sequence[str]) -> Vectors:
         """Answer one unit vector for each text, in the order of the texts, shape (len(texts), dimensions).
 
-        Raises `Unavailable` or `Rejected`; then nothing was embedded.
+        Raises `UnavailableError` or `RejectionError`; then nothing was embedded.
         """
         ...
 
@@ -122,7 +110,7 @@ class Embedder(Protocol):
         ...
 
 
-class NotUsable(Exception):
+class InvalidReplyError(Exception):
     """A reply does not say what was asked; says why, and quotes nothing."""
 
 
@@ -130,8 +118,7 @@ class NotUsable(Exception):
 class Prompt(Generic[Answer]):
     """What a language model is asked, and what its reply may be.
 
-    `data` is to be read, never an order: the model gets it as JSON between <fence> and </fence>, which no text in it can
-    close.
+    `data` is to be read, never an order: the model gets it as JSON between <fence> and </fence>, which no text in it can close.
     """
 
     name: str
@@ -142,7 +129,7 @@ class Prompt(Generic[Answer]):
     shape: type[BaseModel]
     """Of the reply. Types are not converted; fields that it does not have are ignored, so they cannot have an effect."""
     read: Callable[[Any], Answer]
-    """The answer in a reply of this shape. Raises `NotUsable`."""
+    """The answer in a reply of this shape. Raises `InvalidReplyError`."""
 
 
 class WordEmbedder(Embedder, Protocol):
@@ -168,10 +155,18 @@ class LanguageModel(Protocol):
     async def ask(self, prompt: Prompt[Answer]) -> tuple[Answer, int]:
         """The answer, and the tokens that it cost.
 
-        Raises `Unavailable`, `Rejected`, or `Useless` when the reply is of no use.
+        Raises `UnavailableError`, `RejectionError`, or `UselessReplyError` when the reply is of no use.
         """
         ...
 
     async def close(self) -> None:
         """Let go of connections. The model is not used afterwards."""
         ...
+
+
+def missing(what: str, extra: str) -> str:
+    """What is said of a part of memoryd whose packages are not installed. `extra`: as pyproject.toml names it."""
+    return (
+        f"{what} needs packages that are not installed. In the folder of a checkout: pipx install --force '.[{extra}]' "
+        f"(or, in its own environment, .venv/bin/pip install -e '.[{extra}]')"
+    )

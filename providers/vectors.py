@@ -1,20 +1,39 @@
-"""What every embedder does alike: makes a text safe to send, and a row of numbers a unit vector.
+"""What every embedder does alike: makes texts safe to send, in groups, and a row of numbers a unit vector.
 
 Promise: no text crashes a tokenizer or a JSON encoder, and no row that leaves an embedder has NaN in it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
+
 import numpy as np
 import numpy.typing as npt
 
-from providers.characters import whole_characters
 from providers.ports import Vectors
 
 
 def clean(text: str, limit: int) -> str:
     """Answer the first `limit` characters of the text, NUL as a space and lone surrogates as U+FFFD."""
-    return whole_characters(text[:limit].replace("\x00", " "))
+    text = text[:limit].replace("\x00", " ")
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def grouped(
+    texts: Iterable[str], *, most: int, count: int | None = None, cost: Callable[[str], int] = len
+) -> Iterator[list[str]]:
+    """The texts, in order, in groups of at most `count` texts that cost `most` together; one that costs more stands alone."""
+    group: list[str] = []
+    size = 0
+    for text in texts:
+        added = cost(text)
+        if group and (len(group) == count or size + added > most):
+            yield group
+            group, size = [], 0
+        group.append(text)
+        size += added
+    if group:
+        yield group
 
 
 def blank(dimensions: int) -> npt.NDArray[np.float32]:

@@ -7,6 +7,7 @@ test runs on every server that `tests/support/database/servers.py` names.
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -21,7 +22,7 @@ import hypothesis
 import pytest
 import structlog
 
-from daemon.cli.proxies import reach_this_machine_directly
+from daemon.cli.common import reach_this_machine_directly
 from daemon.db.migrator import migrate
 from daemon.db.pool import Database
 from plugins.embedded.server import EmbeddedPostgres
@@ -53,10 +54,18 @@ RUN = pytest.StashKey[Run]()
 
 def pytest_configure(config: pytest.Config) -> None:
     """Begins the test run, or joins it: of its processes, one leads."""
+    # Thousands of tests are collected and stay: to look through them for garbage again and again takes seconds.
+    gc.disable()
     # Told to end, a run ends as at Ctrl-C, and leaves no server behind.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     led = getattr(config, "workerinput", None)
     config.stash[RUN] = Run(Path(led["run"])) if led is not None else Run.begin()
+
+
+def pytest_collection_finish() -> None:
+    """From here on only what the tests themselves make is garbage."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from plugins.documents.parsing.parser import ChildParser
-from providers.ports import Unreadable
+from plugins.files.local import UnreadableFileError
 
 EXPECTED: Mapping[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 KINDS = ("csv", "docx", "pptx", "xlsx", "pdf", "html", "eml")
@@ -35,7 +35,7 @@ def memoryd(path: Path) -> str:
         parser = ChildParser()
         try:
             return (await parser.parse(content, path.name)).text
-        except Unreadable as error:
+        except UnreadableFileError as error:
             return f"rejected: {error}"
         finally:
             await parser.close()

@@ -17,7 +17,7 @@ import asyncpg
 
 from benchmarks.harness import arguments, embedded, report
 from benchmarks.load.ingest import measure as ingest
-from daemon.cli.operations.migrate import migrate_database
+from daemon.cli.database import migrate_database
 from daemon.settings import load_settings
 from plugins.embedded.server import EmbeddedPostgres
 from plugins.operate.backup.archive import read_manifest

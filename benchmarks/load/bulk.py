@@ -18,7 +18,7 @@ from pgvector import Vector
 
 from benchmarks.corpus import Corpus
 from benchmarks.harness import daemon, wait_for
-from daemon.db.dense_indexes import build_dense_indexes
+from daemon.db.indexes import build_dense_indexes
 from daemon.db.pool import Database
 from daemon.logs import get_logger
 from providers.local_embedder import LocalEmbedder

@@ -20,7 +20,7 @@ from benchmarks.load.pipeline import texts
 from daemon.db.pool import Database
 from daemon.logs import configure_logs, get_logger
 from daemon.settings import load_settings
-from daemon.thinking import build_dreamer
+from daemon.topics import build_dreamer
 from handlers.shared.embedding import Embedding
 from providers.build import build_embedder
 

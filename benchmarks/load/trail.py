@@ -21,8 +21,7 @@ from benchmarks.load.pipeline import INSERT, tasks
 from daemon.db.pool import Database
 from daemon.logs import configure_logs, get_logger
 from plugins.trail.log import Pace, Trail
-from plugins.trail.proving import prove
-from plugins.trail.reading import read_keys, verify_all
+from plugins.trail.reading import prove, read_keys, verify_all
 from plugins.trail.rules.proof import Proof, check
 
 FILL = """

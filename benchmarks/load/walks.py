@@ -25,7 +25,7 @@ import asyncpg
 
 from benchmarks.harness import arguments, database, report, wait_for
 from benchmarks.load.latency import ASSOCIATED, INSERT_MEMORY
-from daemon.cli.operations.serve import making
+from daemon.cli.run import making
 from daemon.settings import load_settings
 
 ROOT = Path(__file__).parents[2]
@@ -66,7 +66,7 @@ class Walk:
 async def working(url: str, **settings: object) -> AsyncIterator[None]:
     """A daemon in this process."""
     given = load_settings(database_url=url, log_level="error", **settings)
-    async with making(given, many=False) as made:
+    async with making(given) as made:
         daemon = made.daemon(given, url)
         running = asyncio.create_task(daemon.run())
         await daemon.started.wait()

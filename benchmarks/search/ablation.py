@@ -100,7 +100,7 @@ PARTS = (
         "less of them for long messages",
         [Edit("lexical_scores", "80.0 / (80 + r.row_length) as share", "1.0 as share")],
     ),
-    Part("words near in meaning", [Edit("near_lexemes", "limit 8\n", "limit 0\n")]),
+    Part("words near in meaning", [Edit("weigh_lexemes", "limit 8\n", "limit 0\n")]),
     Part(
         "named and roles",
         [
@@ -142,7 +142,7 @@ PARTS = (
         "time in the question",
         [Edit("times_in", "if not memoryd.may_name_time(p_text) then", "if not p_written then")],
     ),
-    Part("times that rows name", [Edit("time_fit", " OR (p_times && p_row_times)", "")]),
+    Part("times that rows name", [Edit("fit_passages", " or times_asked && r.times then 1", " then 1")]),
     Part(
         "candidates of these times",
         [Edit("candidates", "nearest := nearest || memoryd.timed_passages(p_request, p_question);", "")],

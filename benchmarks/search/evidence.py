@@ -28,8 +28,7 @@ from benchmarks.search.bodies import Asked, Body, parser, read, write
 from benchmarks.search.naive import RANKINGS, rank_all
 from daemon.db.pool import Database
 from daemon.logs import get_logger
-from handlers.shared.embedding import Embedding
-from handlers.shared.question import Questions, search
+from handlers.shared.embedding import Embedding, Questions, search
 from providers.local_embedder import LocalEmbedder
 from providers.ports import Embedder
 

@@ -22,7 +22,7 @@ from benchmarks.harness import arguments, database, report
 from daemon.db.pool import Database
 from daemon.logs import configure_logs, get_logger
 from handlers.lexicon import LexiconHandler
-from memory.nearest_words import has_meaning
+from memory.vectors import has_meaning
 from providers.local_embedder import LocalEmbedder
 
 LETTERS = "etaoinshrdlucmfwypvbgkjqxz"

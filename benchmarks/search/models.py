@@ -18,9 +18,9 @@ from benchmarks.harness import database
 from benchmarks.search.bodies import parser, read, write
 from benchmarks.search.evidence import Figures, ask_through_daemon, print_table, shown
 from daemon.cli.common import embedder_of
-from daemon.db.models import model_of
+from daemon.db.settings import model_of
 from daemon.settings import Settings, load_settings
-from providers.ports import Embedder, Unavailable, Vectors
+from providers.ports import Embedder, UnavailableError, Vectors
 
 SHOWN = ("@5", "@10", "@20")
 PASSED_ON = (
@@ -50,7 +50,7 @@ class Down:
 
     async def embed(self, _texts: Sequence[str]) -> Vectors:
         """See `Embedder`."""
-        raise Unavailable("it is left out", provider=self.name, retry_in=0.0, asked=False)
+        raise UnavailableError("it is left out", provider=self.name, retry_in=0.0, asked=False)
 
     async def close(self) -> None:
         """There is nothing to close."""

@@ -28,7 +28,7 @@ from benchmarks.chart import Line, draw
 from benchmarks.corpus import Corpus, Question
 from benchmarks.harness import arguments, database, percentiles, report
 from benchmarks.load.bulk import SOURCES, Rows, learn, load
-from daemon.db.dense_indexes import MIN_ROWS
+from daemon.db.indexes import MIN_ROWS
 from providers.local_embedder import LocalEmbedder
 
 GROWTH = (10_000, 30_000, 100_000, 300_000, 1_000_000)

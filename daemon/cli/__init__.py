@@ -1,1 +1,1 @@
-"""The memoryd command line: one file a command, put together in app.py."""
+"""The memoryd command line: a file for one or a few commands, put together in app.py."""

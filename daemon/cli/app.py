@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from io import TextIOWrapper
 from typing import Any
@@ -16,8 +16,8 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from daemon.cli.common import reach_this_machine_directly
 from daemon.cli.failure import EXIT_CODES, show_sentence
-from daemon.cli.proxies import reach_this_machine_directly
 from daemon.plugins import PANEL, Command, PluginError, imported, load_plugins
 
 PANELS = (
@@ -25,21 +25,14 @@ PANELS = (
 )  # fmt: skip
 """The panels of the help, by the users of their commands."""
 OF_CORE = {
-    "run": Command("daemon.cli.operations.run:run", "Start"),
-    "status": Command("daemon.cli.operations.status:status", "Start"),
-    "doctor": Command("daemon.cli.operations.doctor:doctor", "Start"),
-    "psql": Command("daemon.cli.operations.psql:psql", "Start"),
-    "url": Command("daemon.cli.operations.url:url", "Start"),
-    "recall": Command("daemon.cli.memories.recall:recall", "Remember and ask"),
-    "context": Command("daemon.cli.memories.context:context", "Remember and ask"),
-    "know": Command("daemon.cli.memories.decisions:know", "Remember and ask"),
-    "dream": Command("daemon.cli.memories.dream:dream", "Remember and ask"),
-    "export": Command("daemon.cli.user_data.export:export", "People's data"),
-    "import": Command("daemon.cli.user_data.import_:import_", "People's data"),
-    "erase": Command("daemon.cli.user_data.erase:erase", "People's data"),
-    "migrate": Command("daemon.cli.operations.migrate:migrate", "Operate"),
-    "reembed": Command("daemon.cli.operations.reembed:reembed", "Operate"),
-    "dead": Command("daemon.cli.operations.dead:dead", "Operate"),
+    "run": Command("daemon.cli.run:run", "Start"),
+    "psql": Command("daemon.cli.database:psql", "Start"),
+    "url": Command("daemon.cli.database:url", "Start"),
+    "recall": Command("daemon.cli.recall:recall", "Remember and ask"),
+    "context": Command("daemon.cli.recall:context", "Remember and ask"),
+    "dream": Command("daemon.cli.upkeep:dream", "Remember and ask"),
+    "erase": Command("daemon.cli.upkeep:erase", "People's data"),
+    "migrate": Command("daemon.cli.database:migrate", "Operate"),
 }
 REMOVED = {
     "conflicts": "memoryd replica conflicts",
@@ -50,38 +43,7 @@ REMOVED = {
 """Commands that are gone, each with what does it now."""
 
 
-class _LazyCommands(MutableMapping[str, Any]):
-    """The commands by name, each imported on access."""
-
-    def __init__(self) -> None:
-        of_plugins = {name: each for plugin in load_plugins() for name, each in plugin.commands.items()}
-        if twice := OF_CORE.keys() & of_plugins:
-            raise PluginError(f"A plugin brings the command {min(twice)}, which memoryd has: uninstall it.")
-        self._found = dict(sorted((OF_CORE | of_plugins).items(), key=lambda item: _panel(item[1])))
-        self._made: dict[str, Any] = {}
-
-    def __getitem__(self, name: str) -> Any:
-        if name not in self._made:
-            self._made[name] = _made(name, self._found[name])
-        return self._made[name]
-
-    def __setitem__(self, name: str, command: Any) -> None:
-        self._made[name] = command
-
-    def __delitem__(self, name: str) -> None:
-        del self._found[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._found)
-
-    def __len__(self) -> int:
-        return len(self._found)
-
-
-def _panel(command: Command) -> int:
-    return PANELS.index(command.panel) if command.panel in PANELS else len(PANELS)
-
-
+@cache
 def _made(name: str, command: Command) -> Any:
     """The command as click has it, read from the signature of its function."""
     target = imported(command.target)
@@ -96,16 +58,34 @@ def _made(name: str, command: Command) -> Any:
     return group.commands[name]
 
 
+class _LazyCommands(Mapping[str, Any]):
+    """The commands by name, those of one panel together, each imported on access."""
+
+    def __init__(self) -> None:
+        of_plugins = {name: each for plugin in load_plugins() for name, each in plugin.commands.items()}
+        if twice := OF_CORE.keys() & of_plugins:
+            raise PluginError(f"A plugin brings the command {min(twice)}, which memoryd has: uninstall it.")
+        found = (OF_CORE | of_plugins).items()
+        self._found = dict(sorted(found, key=lambda each: (*PANELS, each[1].panel).index(each[1].panel)))
+
+    def __getitem__(self, name: str) -> Any:
+        return _made(name, self._found[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+
 class _Commands(TyperGroup):
     """The commands; one that is gone says what does it now."""
+
+    commands: Any
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         self.commands = _LazyCommands()
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        """See click."""
-        return list(self.commands)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """See click."""
@@ -157,7 +137,7 @@ def command_tree() -> Callable[[], object]:
 
 def main() -> None:
     """Entry point."""
-    # A script's background jobs begin with SIGINT ignored. Then asyncio would cancel nothing, at SIGTERM neither: embedded.py.
+    # A script's background jobs begin with SIGINT ignored. Then asyncio would cancel nothing, at SIGTERM neither.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):

@@ -8,9 +8,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, MutableMapping
 from contextlib import asynccontextmanager, contextmanager, suppress
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from uuid import UUID
 
@@ -22,8 +21,8 @@ from daemon.ids import id_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from daemon.db.models import Model
     from daemon.db.pool import Database
+    from daemon.db.settings import Model
     from daemon.settings import Settings
     from daemon.settings.databases import NamedDatabase
     from handlers.shared.ports import AnyConnection
@@ -35,6 +34,7 @@ MOST_NAMES = 20
 """Databases that a sentence names."""
 TIMES = ["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z"]
 """How a time may be written in an option."""
+THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 
 
 class Server(Protocol):
@@ -78,13 +78,6 @@ def id_option(*names: str, says: str) -> Any:
     return typer.Option(None, *names, parser=uuid_or_name, metavar="NAME|UUID", help=says)
 
 
-def in_utc(time: datetime | None) -> str | None:
-    """A time of an option, of UTC where it names no offset."""
-    if time is None:
-        return None
-    return (time if time.tzinfo is not None else time.replace(tzinfo=UTC)).isoformat()
-
-
 @contextmanager
 def ended_by_ctrl_c() -> Iterator[None]:
     """While stdin is read: Python hears a signal that comes between two reads only when more input comes."""
@@ -95,9 +88,17 @@ def ended_by_ctrl_c() -> Iterator[None]:
         signal.signal(signal.SIGINT, heard)
 
 
-def settings_or_exit(
-    *, quiet: bool = False, tell: Callable[[str], None] = show_sentence, **overrides: object
-) -> Settings:
+def reach_this_machine_directly(environment: MutableMapping[str, str]) -> None:
+    """Makes all libraries for HTTP use no proxy for addresses of this machine: a proxy would look for them on its own."""
+    if not any(name.lower().endswith("_proxy") for name in environment):
+        return
+    told = environment.get("no_proxy") or environment.get("NO_PROXY") or ""
+    if told.strip() != "*":
+        told = ",".join([*filter(None, (name.strip() for name in told.split(","))), *THIS_MACHINE])
+    environment["no_proxy"] = environment["NO_PROXY"] = told
+
+
+def settings_or_exit(*, quiet: bool = False, tell: Callable[[str], None] = show_sentence) -> Settings:
     """The settings; a wrong one ends the program with its sentence, exit code 2.
 
     `quiet`: the command prints an answer, so only warnings are logged, unless a level was asked for.
@@ -113,12 +114,12 @@ def settings_or_exit(
     )
 
     try:
-        settings = load_settings(**overrides)
-    except SettingsError as error:
+        settings = load_settings()
+        if settings.database is not None:
+            settings = _chosen(settings, settings.database)
+    except (SettingsError, ValueError) as error:
         tell(str(error))
         raise typer.Exit(2) from None
-    if settings.database is not None:
-        settings = _chosen(settings, settings.database, tell)
     level = "warning" if quiet and "log_level" not in settings.model_fields_set else settings.log_level
     configure_logs(level=level, style=settings.log_format)
     if (owner := foreign_env_file()) is not None:
@@ -132,22 +133,19 @@ def settings_or_exit(
     return settings
 
 
-def _chosen(settings: Settings, name: str, tell: Callable[[str], None]) -> Settings:
-    """The settings of that one of several databases; another name ends the program with its sentence."""
+def _chosen(settings: Settings, name: str) -> Settings:
+    """The settings of that one of several databases. Raises ValueError where there is none of this name."""
     if settings.database_urls is None:
         # Otherwise it would be done in the only database that there is.
-        tell(f"--database {name} (MEMORYD_DATABASE) needs MEMORYD_DATABASE_URLS, which says where {name} is.")
-        raise typer.Exit(2)
-    try:
-        listed = listed_databases(settings)
-        for one in listed:
-            if one.name == name:
-                return settings_of_database(settings, one)
-        names = ", ".join(one.name for one in listed[:MOST_NAMES])
-        tell(f"MEMORYD_DATABASE_URLS has no database named {name!r}. It has: {names}")
-    except ValueError as error:
-        tell(str(error))
-    raise typer.Exit(2)
+        raise ValueError(
+            f"--database {name} (MEMORYD_DATABASE) needs MEMORYD_DATABASE_URLS, which says where {name} is."
+        )
+    listed = listed_databases(settings)
+    for one in listed:
+        if one.name == name:
+            return settings_of_database(settings, one)
+    names = ", ".join(one.name for one in listed[:MOST_NAMES])
+    raise ValueError(f"MEMORYD_DATABASE_URLS has no database named {name!r}. It has: {names}")
 
 
 def listed_databases(settings: Settings) -> tuple[NamedDatabase, ...]:
@@ -264,7 +262,7 @@ async def open_database(
 ) -> AsyncIterator[Database]:
     """A small pool for one command."""
     from daemon.db.pool import Database
-    from daemon.db.pooler import is_pooled
+    from daemon.db.server import is_pooled
     from daemon.logs import get_logger
 
     # The embedded server has no pooler before it.
@@ -296,8 +294,8 @@ def embedder_of(settings: Settings, model: Model | None = None) -> Embedder:
 
 async def embedder_of_database(settings: Settings, connection: AnyConnection) -> Embedder:
     """The embedder that the database is embedded by. Raises MigrationError where the settings name one that it never had."""
-    from daemon.db.models import model_of, model_to_use, read_models
-    from providers.ports import Rejected, Unavailable
+    from daemon.db.settings import model_of, model_to_use, read_models
+    from providers.ports import RejectionError, UnavailableError
 
     embedder = embedder_of(settings)
     asked = model_of(embedder)
@@ -316,7 +314,7 @@ async def embedder_of_database(settings: Settings, connection: AnyConnection) ->
         embedder = embedder_of(settings, model)
     if embedder.name.startswith("fastembed/"):
         # It is loaded here: a question has only two seconds. What is wrong with it is found again by who asks it.
-        with suppress(Unavailable, Rejected):
+        with suppress(UnavailableError, RejectionError):
             await embedder.embed(["memory"])
     return embedder
 

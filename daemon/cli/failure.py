@@ -62,14 +62,13 @@ def explain(error: Exception) -> str | None:
         return str(error)  # without a look at libraries, one of which may be the reason
     import asyncpg
 
-    from daemon.db.plan import MigrationError
-    from daemon.refusal import ExplainedError
-    from providers.ports import Rejected, Unavailable
+    from daemon.db.errors import MigrationError
+    from providers.ports import RejectionError, UnavailableError
 
     # Of a PostgresError only the message: details and hints stand on lines of their own, and may quote rows.
     said = str(error.args[0]) if isinstance(error, asyncpg.PostgresError) and error.args else str(error)
     match error:
-        case ExplainedError() | MigrationError() | Unavailable() | Rejected() | ValueError():
+        case MigrationError() | UnavailableError() | RejectionError() | ValueError():
             return said
         case asyncpg.InvalidPasswordError() | asyncpg.InvalidAuthorizationSpecificationError():
             return f"The database refused to let us in: {said}. Check user and password in DATABASE_URL."

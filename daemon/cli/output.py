@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from memory.text import one_line
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 PLAIN_LENGTH = 200
 """Characters of a cell: a pipe has no edge, but a line should still be a line."""
@@ -120,3 +124,14 @@ def age(seconds: float | None) -> str:
 def number(count: int, noun: str, plural: str | None = None) -> str:
     """`1 job`, `1,200 jobs`."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+@contextmanager
+def progress(*, quiet: bool) -> Iterator[Progress]:
+    """A bar on stderr while a command goes through many things, gone at the end; with `quiet` nothing is shown."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=quiet) as shown:
+        yield shown

@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from daemon.db.names import postgres_names
+from daemon.db.foreign import postgres_names
 from handlers.shared.ports import AnyConnection
 
 # It reads only the catalogs, so it works on any database, for any role. "with admin option": what a role may give away; a role

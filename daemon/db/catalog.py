@@ -12,8 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from daemon.db.functions import AppliedFile
-from daemon.db.migration_files import Migration, tables_of
+from daemon.db.migration_files import AppliedFile, Migration, tables_of
 from handlers.shared.ports import AnyConnection
 
 # The kind and name of each thing, what it belongs to, and its definition, without the brackets that a dump adds. `not null` is

@@ -7,6 +7,11 @@ from __future__ import annotations
 
 import asyncpg
 
+
+class MigrationError(Exception):
+    """The schema cannot be brought, or is not, where this code needs it; the message says what to do."""
+
+
 DATABASE_FAULTS = (
     asyncpg.PostgresError,
     asyncpg.InterfaceError,
@@ -16,6 +21,9 @@ DATABASE_FAULTS = (
     TimeoutError,
 )
 """All that asking a database can raise."""
+
+IN_THE_WAY = (asyncpg.QueryCanceledError, asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError)
+"""What a short wait for a lock ends with."""
 
 _GONE = (
     OSError,

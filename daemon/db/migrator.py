@@ -4,15 +4,12 @@ Promise: an upgrade is one transaction, so a kill leaves all of it or nothing, a
 A numbered file changed after it was applied, or a schema newer than this code, stops with one sentence. Tables in use are
 locked together, for a moment that benchmarks/load/upgrade.py measures; where they cannot be, everything is undone and tried
 again.
-The first migration notes the embedder and its dimensions; `memoryd reembed` changes them (daemon/db/generations.py).
+The first migration notes the embedder and its dimensions; `memoryd reembed` changes them (plugins/reembed/).
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
-import random
-import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, replace
@@ -22,9 +19,9 @@ import asyncpg
 
 from daemon.db.administrator import PART, MissingRights, describe_missing, read_missing_rights
 from daemon.db.apply import (
-    IN_THE_WAY,
     LOCK_MILLISECONDS,
     Conflicts,
+    Patience,
     RestartUpgrade,
     Run,
     apply_functions,
@@ -32,16 +29,15 @@ from daemon.db.apply import (
     lock_tables,
 )
 from daemon.db.catalog import record_made
-from daemon.db.foreign import describe_obstacles, read_obstacles, settle
-from daemon.db.functions import read_applied
-from daemon.db.joining import join
-from daemon.db.key_index import build_late_indexes
+from daemon.db.errors import IN_THE_WAY, MigrationError
+from daemon.db.foreign import describe_obstacles, postgres_names, put_back, read_obstacles, set_aside, settle
+from daemon.db.indexes import build_late_indexes
 from daemon.db.migration_files import Migration, MigrationFiles, load_files
-from daemon.db.models import NO_INSTRUCTIONS, Model, is_like, read_models, refuse_model
-from daemon.db.names import postgres_names, put_back, set_aside
-from daemon.db.plan import MigrationError, Upgrade, plan, schema_trouble
+from daemon.db.plan import Upgrade, plan, read_applied, read_ledger, refuse_schema_of_others
 from daemon.db.pool import FIND_VECTOR_SCHEMA, quoted, search_path
-from daemon.db.standby import refuse_standby
+from daemon.db.server import refuse_standby
+from daemon.db.settings import NO_INSTRUCTIONS, WRITE_SETTINGS, Model, is_like, read_models, refuse_model
+from daemon.plugins import service
 from handlers.shared.ports import AnyConnection
 from providers.ports import Instructions
 
@@ -57,11 +53,8 @@ _MAX_RACES = 20
 # Unlike an advisory lock with a known key, no other role may take it. Transactions that only read the table go on.
 _LOCK = "lock table memoryd.migrations in share row exclusive mode"
 
-PATIENCE_SECONDS = 120.0
-"""How long it tries again, before it fails and names the transactions that it waited for."""
 VALIDATION_SECONDS = 7 * 86_400.0
 """How long one check may read old rows: as long as the table is. Without a number the connection's own timeout would end it."""
-OPEN_TRANSACTIONS = "select pid, state, xact_start, query from pg_stat_activity order by xact_start"
 _NOT_VALIDATED = """
 select conrelid::regclass::text, conname
 from pg_constraint
@@ -79,24 +72,7 @@ create table if not exists memoryd.migrations (
     applied_at timestamptz not null default now()
 )
 """
-_LENT_TO = """
-select o.rolname
-from pg_catalog.pg_namespace n
-join pg_catalog.pg_roles o on o.oid operator(pg_catalog.=) n.nspowner
-join pg_catalog.pg_roles me on me.rolname operator(pg_catalog.=) current_user and me.rolsuper
-where n.nspname operator(pg_catalog.=) 'memoryd' and not o.rolsuper
-  and not pg_catalog.pg_has_role(o.oid, me.oid, 'member')
-"""
-READ_LEDGER = "select version, name, checksum from memoryd.migrations order by version"
 _WRITE_LEDGER = "insert into memoryd.migrations (version, name, checksum) values ($1, $2, $3)"
-READ_SETTING = "select value #>> '{}' from memoryd.settings where key = $1"
-WRITE_SETTINGS = """
-insert into memoryd.settings (key, value)
-select key, value from unnest($1::text[], $2::jsonb[]) as s(key, value)
-on conflict (key) do update
-set value = excluded.value, updated_at = now()
-where settings.value <> excluded.value
-"""
 
 
 class Adoption(Protocol):
@@ -143,10 +119,8 @@ async def migrate(  # noqa: PLR0913 - what it is to do, one each
         raise MigrationError(
             describe_missing(lacking, await connection.fetchval("select current_database()"))
         )
-    until = time.monotonic() + PATIENCE_SECONDS
-    conflicts, tries = Conflicts(), 0
+    conflicts, patience = Conflicts(), Patience()
     while True:
-        tries += 1
         try:
             done = await _upgrade(
                 connection,
@@ -163,17 +137,13 @@ async def migrate(  # noqa: PLR0913 - what it is to do, one each
                 f"Something uses what this version drops or changes: {error.detail}. Drop or change that first."
             ) from None
         except IN_THE_WAY as error:
-            if time.monotonic() > until:
-                raise MigrationError(
-                    f"Other transactions have been in the way for {PATIENCE_SECONDS:.0f} s ({error}). Nothing was "
-                    f"changed. End what stands open, then try again: {OPEN_TRANSACTIONS}"
-                ) from None
-            await asyncio.sleep(random.uniform(0.5, 1) * min(tries, 4))
+            await patience.wait(error)
             continue
         await _validate_checks(connection)
         await build_late_indexes(connection)
         await check_dimensions(connection, dimensions=dimensions, embedder=embedder)
-        left = await join(connection, admin_roles)
+        join = service("join_platform")
+        left = () if join is None else await join(connection, admin_roles)
         return replace(done, left=left + _left_to_administrator(await read_missing_rights(connection)))
 
 
@@ -269,13 +239,6 @@ async def _validate_checks(connection: asyncpg.Connection) -> None:
             ) from None
 
 
-async def check_schema(connection: AnyConnection) -> None:
-    """Fails closed where the schema is missing, older or newer. Raises MigrationError."""
-    trouble = schema_trouble(await read_ledger(connection), await read_applied(connection))
-    if trouble is not None:
-        raise MigrationError(trouble)
-
-
 async def check_dimensions(connection: AnyConnection, *, dimensions: int, embedder: str) -> None:
     """Raises MigrationError where the database has, and had, embeddings of other dimensions only."""
     models = await read_models(connection)
@@ -310,7 +273,7 @@ async def _locked_ledger(connection: asyncpg.Connection) -> AsyncIterator[str]:
         await transaction.start()
         try:
             await connection.execute("create schema if not exists memoryd")
-            await _refuse_schema_of_others(connection)
+            await refuse_schema_of_others(connection)
             await connection.execute(_CREATE_LEDGER)
             await connection.execute(_LOCK)
         except _RACES_LOST:
@@ -355,26 +318,3 @@ async def _ensure_extension(connection: asyncpg.Connection) -> str:
             ) from None
         schema = target
     return schema
-
-
-async def _refuse_schema_of_others(connection: AnyConnection) -> None:
-    """What stands in the schema runs with the rights of who reads it, and a superuser has more of them than its owner.
-
-    Raises MigrationError where the schema is of a role that has not the superuser's rights.
-    """
-    if (owner := await connection.fetchval(_LENT_TO)) is not None:
-        raise MigrationError(
-            f"Schema memoryd belongs to the role {owner}, and this connection is a superuser's: what the role has put there "
-            f"would run with the superuser's rights. Connect as {owner}, or drop the schema."
-        )
-
-
-async def read_ledger(connection: AnyConnection) -> list[tuple[int, str, str]]:
-    """(version, name, checksum) of the numbered files that the database has; none where there is no ledger.
-
-    Raises MigrationError where another role has made the schema: see `_refuse_schema_of_others`.
-    """
-    await _refuse_schema_of_others(connection)
-    if await connection.fetchval("select to_regclass('memoryd.migrations')") is None:
-        return []
-    return [(r["version"], r["name"], r["checksum"]) for r in await connection.fetch(READ_LEDGER)]

@@ -11,12 +11,28 @@ from dataclasses import dataclass, field
 from importlib.metadata import version as package_version
 
 from daemon.db.administrator import PART, block_of
-from daemon.db.functions import AppliedFile
-from daemon.db.migration_files import FunctionFile, Migration, MigrationFiles, load_files
+from daemon.db.errors import MigrationError
+from daemon.db.migration_files import AppliedFile, FunctionFile, Migration, MigrationFiles, load_files
+from handlers.shared.ports import AnyConnection
+
+READ_FILES = "select name, checksum, objects, applied_by from memoryd.function_files"
+READ_LEDGER = "select version, name, checksum from memoryd.migrations order by version"
+_LENT_TO = """
+select o.rolname
+from pg_catalog.pg_namespace n
+join pg_catalog.pg_roles o on o.oid operator(pg_catalog.=) n.nspowner
+join pg_catalog.pg_roles me on me.rolname operator(pg_catalog.=) current_user and me.rolsuper
+where n.nspname operator(pg_catalog.=) 'memoryd' and not o.rolsuper
+  and not pg_catalog.pg_has_role(o.oid, me.oid, 'member')
+"""
 
 
-class MigrationError(Exception):
-    """The schema cannot be brought, or is not, where this code needs it; the message says what to do."""
+async def read_applied(connection: AnyConnection) -> dict[str, AppliedFile]:
+    """The files that the database has, by name; none where it has no such table."""
+    if await connection.fetchval("select to_regclass('memoryd.function_files')") is None:
+        return {}
+    rows = await connection.fetch(READ_FILES)
+    return {r["name"]: AppliedFile(r["checksum"], tuple(r["objects"]), r["applied_by"]) for r in rows}
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,3 +148,33 @@ def schema_trouble(ledger: Sequence[tuple[int, str, str]], applied: Mapping[str,
             else f"functions/{files[0]}"
         )
     return f"The database lacks {names}. Run: memoryd migrate"
+
+
+async def check_schema(connection: AnyConnection) -> None:
+    """Fails closed where the schema is missing, older or newer. Raises MigrationError."""
+    trouble = schema_trouble(await read_ledger(connection), await read_applied(connection))
+    if trouble is not None:
+        raise MigrationError(trouble)
+
+
+async def read_ledger(connection: AnyConnection) -> list[tuple[int, str, str]]:
+    """(version, name, checksum) of the numbered files that the database has; none where there is no ledger.
+
+    Raises MigrationError where another role has made the schema: see `refuse_schema_of_others`.
+    """
+    await refuse_schema_of_others(connection)
+    if await connection.fetchval("select to_regclass('memoryd.migrations')") is None:
+        return []
+    return [(r["version"], r["name"], r["checksum"]) for r in await connection.fetch(READ_LEDGER)]
+
+
+async def refuse_schema_of_others(connection: AnyConnection) -> None:
+    """What stands in the schema runs with the rights of who reads it, and a superuser has more of them than its owner.
+
+    Raises MigrationError where the schema is of a role that has not the superuser's rights.
+    """
+    if (owner := await connection.fetchval(_LENT_TO)) is not None:
+        raise MigrationError(
+            f"Schema memoryd belongs to the role {owner}, and this connection is a superuser's: what the role has put there "
+            f"would run with the superuser's rights. Connect as {owner}, or drop the schema."
+        )

@@ -42,7 +42,7 @@ MAX_IDLE_IN_TRANSACTION = "30s"
 MAX_IDLE_OF_DAEMON = "5s"
 """The same for a daemon: it is short, since clients wait for its locks."""
 POSTGRES_NAMES = "pg_catalog, pg_temp"
-"""A search path in which nothing is found that a role has made: see daemon/db/names.py."""
+"""A search path in which nothing is found that a role has made: see daemon/db/foreign.py."""
 _CLOSED = (asyncpg.InvalidCatalogNameError, asyncpg.ObjectNotInPrerequisiteStateError)
 
 

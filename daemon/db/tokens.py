@@ -13,8 +13,8 @@ from collections.abc import AsyncIterator, Sequence
 
 import asyncpg
 
-from daemon.db.migrator import READ_SETTING, WRITE_SETTINGS
-from daemon.db.plan import MigrationError
+from daemon.db.errors import MigrationError
+from daemon.db.settings import READ_SETTING, WRITE_SETTINGS
 from providers.local_embedder import NAME
 from providers.local_tokens import Token, fingerprint, read_tokens
 

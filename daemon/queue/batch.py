@@ -32,7 +32,7 @@ from daemon.queue import failures, queue
 from daemon.queue.failures import Fault, ProviderSuspects, reason_of
 from daemon.queue.topic import Topic
 from handlers.shared.ports import Job
-from providers.ports import Unavailable
+from providers.ports import UnavailableError
 
 
 class BatchRunner:
@@ -118,7 +118,7 @@ class BatchRunner:
         try:
             await self._process(jobs, return_lanes=first)
             return True
-        except Unavailable as error:
+        except UnavailableError as error:
             return await self._wait_for_provider(jobs, error)
         except Exception as error:
             # If the database answers at once, the connection was not lost: then the error is treated as the jobs' own.
@@ -169,7 +169,7 @@ class BatchRunner:
 
     # --- Jobs that must wait for something else: most attempts are not counted.
 
-    async def _wait_for_provider(self, jobs: Sequence[Job], error: Unavailable) -> bool:
+    async def _wait_for_provider(self, jobs: Sequence[Job], error: UnavailableError) -> bool:
         self._log.info(
             "jobs_wait_for_provider",
             jobs=len(jobs),

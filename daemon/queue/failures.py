@@ -20,8 +20,8 @@ from itertools import groupby
 import asyncpg
 
 from daemon.db.errors import is_locked_out, is_outage
-from handlers.shared.ports import Job, Poison, RowsLocked
-from providers.ports import Rejected, Unavailable
+from handlers.shared.ports import Job, Poison, RowLockError
+from providers.ports import RejectionError, UnavailableError
 
 BACKOFF_FIRST_SECONDS = 1.0
 BACKOFF_MAX_SECONDS = 300.0
@@ -37,7 +37,7 @@ MAX_REMEMBERED = 10_000
 """How many jobs with which a provider failed are remembered."""
 
 _PERMANENT = (
-    Rejected,
+    RejectionError,
     Poison,
     asyncpg.DataError,
     asyncpg.CheckViolationError,
@@ -56,9 +56,9 @@ class Fault(Enum):
 
 def fault_of(error: Exception) -> Fault:
     """The cause of this error, if the connection to the database was not lost."""
-    if isinstance(error, Unavailable):
+    if isinstance(error, UnavailableError):
         return Fault.PROVIDER
-    if isinstance(error, RowsLocked) or is_locked_out(error):
+    if isinstance(error, RowLockError) or is_locked_out(error):
         return Fault.LOCK_CONTENTION
     return Fault.OUTAGE if is_outage(error) else Fault.JOB
 

@@ -183,13 +183,6 @@ or exists (
        or greatest(j.visible_at, l.not_before) <= now() + interval '2 seconds')
 """
 
-ANYTHING_OPEN = """
-select exists (select from memoryd.jobs)
-    or exists (select from public.agent_commands c where c.status = 'running')
-    or exists (select from memoryd.unread) and exists (
-        select from memoryd.settings s where s.key = 'facts' and s.value = '"model"')
-"""
-
 REQUEUE = """
 with back as (
     delete from memoryd.dead_letters d
@@ -318,11 +311,6 @@ async def topics_with_work(database: Database, topics: Sequence[str]) -> list[st
 async def is_work_left(database: Database, topics: Sequence[str]) -> bool:
     """Whether these topics have a job that somebody does now, or will within two seconds."""
     return bool(await database.fetchval(WORK_LEFT, list(topics)))
-
-
-async def is_anything_open(database: Database) -> bool:
-    """Whether there is a job, also one that waits for its time, a conversation to be read, or a command that is worked on."""
-    return bool(await database.fetchval(ANYTHING_OPEN))
 
 
 async def requeue(database: Database, *, ids: Sequence[int] | None = None, topic: str | None = None) -> int:

@@ -22,4 +22,6 @@ class Topic:
     parallel: int = 1
     lanes: int = 0
     follow_ups: tuple[str, ...] = ()
+    counted_as: str | None = None
+    """The name of its done jobs in the log line of each minute. Other topics serve those that have one."""
     waits_for: Callable[[], float] = lambda: 0.0

@@ -1,12 +1,19 @@
-"""Checks of settings that a type alone does not express."""
+"""Checks of settings that a type alone does not express; and secrets, which may stand in a file that nobody else can read.
+
+Promise: no message contains a secret, or a part of one.
+"""
 
 from __future__ import annotations
 
 import re
 from contextlib import suppress
 from ipaddress import ip_address
+from pathlib import Path
 
+from pydantic import SecretStr
 from pydantic_core import PydanticCustomError
+
+from providers.regular_files import read_private
 
 URL = re.compile(
     r"https?://(?:[^\s/?#@\[\]]*@)?(?:\[[0-9a-f:.%]+\]|[^\s/?#@:\[\]]+)(?::([0-9]{0,5}))?(?:[/?][^\s#]*)?",
@@ -14,6 +21,9 @@ URL = re.compile(
 )
 FOLDER_OF_DATABASE = "folder of a database"
 """Marks a setting for a folder: each of several databases has one of its name in it."""
+FILE = "file:"
+"""Begins the value of a setting that names a file."""
+MAX_SECRET_BYTES = 10_000
 A_CENTURY = 876_000
 """In hours. Longer times would not fit into Postgres' timestamps."""
 
@@ -66,3 +76,31 @@ def split_list(text: str) -> list[str]:
 def roles_in(text: str) -> list[str]:
     """The roles of a database in a text that separates them by commas, as they are written, each once."""
     return list(dict.fromkeys(name for part in text.split(",") if (name := part.strip())))
+
+
+def file_of(value: SecretStr) -> Path | None:
+    """The file that a setting names instead of a secret."""
+    text = value.get_secret_value().strip()
+    return Path(text.removeprefix(FILE)).expanduser() if text.startswith(FILE) else None
+
+
+def read_secret(value: SecretStr | None, *, setting: str) -> str | None:
+    """The value, or what stands in the file that it names; None where it is empty. Raises ValueError that names the setting."""
+    if value is None:
+        return None
+    path = file_of(value)
+    return value.get_secret_value().strip() or None if path is None else _read(path, setting)
+
+
+def _read(path: Path, setting: str) -> str:
+    try:
+        content = read_private(path, name=f"the file of {setting}", max_bytes=MAX_SECRET_BYTES + 1)
+    except OSError as error:
+        raise ValueError(f"the file of {setting} cannot be read: {error.strerror}") from None
+    try:
+        text = content.decode("ascii").strip()
+    except UnicodeDecodeError:
+        text = ""
+    if not text or len(content) > MAX_SECRET_BYTES:
+        raise ValueError(f"the file of {setting} holds no key: it must be one line of text")
+    return text

@@ -13,8 +13,7 @@ from pydantic import BaseModel, Field
 
 from daemon.cli.common import settings_or_exit
 from daemon.cli.failure import Failure, sentences
-from daemon.health.check import Check
-from daemon.plugins import Command, Core, Examination, Plugin
+from daemon.plugins import Check, Command, Core, Examination, Plugin
 from daemon.queue.topic import Topic
 from daemon.schedule import Tick
 from handlers.shared.ports import AnyConnection, Commit, Job, Reader

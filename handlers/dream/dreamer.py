@@ -2,13 +2,15 @@
 what earlier dreams said, draws again what lost its memories, and weakens links that nothing uses.
 
 Promise: one dream at a time across daemons, see `lease.py`; a dream that lost its lease ends at the next chunk.
-The same cluster seen again updates its insight; a language model is not asked about the same memories twice.
+The same cluster seen again updates its insight; a language model is not asked about the same memories twice. What was committed
+before a request for a dream is remembered before the dream begins, unless that takes more than seconds.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
 from hashlib import sha256
@@ -17,13 +19,12 @@ from uuid import UUID, uuid4
 from structlog.typing import FilteringBoundLogger
 
 from handlers.dream import lease, writer
-from handlers.dream.lease import MIN_MEMORIES, DreamTimes
+from handlers.dream.lease import MIN_MEMORIES, DreamReport, DreamTimes, Start
 from handlers.dream.model import Cause, Wording
 from handlers.dream.reader import read_known, read_memories, read_stale
-from handlers.dream.report import DreamReport, Start
 from handlers.dream.writer import NewInsight
 from handlers.shared.embedding import Embedding, calibration_of
-from handlers.shared.ports import Store
+from handlers.shared.ports import AnyConnection, Commit, Job, Reader, Store
 from handlers.shared.thinking import Thinker
 from memory.clustering import SAME_TOPIC, Cluster, ClusteringStoppedError, cluster
 from memory.insights import KnownInsights, parts_of, write_insight
@@ -37,6 +38,16 @@ WINDOW_HOURS, OVERDUE_HOURS = 48.0, 24.0
 """A dream reads the memories of the first; after the second without one it does not wait until the fleet is idle."""
 REDRAWN = 200
 """Insights that are drawn again at once."""
+
+ANSWER_REQUEST = """
+update public.memory_requests
+set status = $2, result = $3, error = $4, finished_at = clock_timestamp()
+where id = $1 and status = 'pending'
+"""
+
+NEXT = "select coalesce(max(id), 0) + 1 as next from memoryd.jobs"
+BEHIND = "select exists (select from memoryd.jobs where topic = any($1) and id < $2) as behind"
+WAIT_SECONDS, LOOK_SECONDS = 5.0, 0.05
 
 
 class Dreamer:
@@ -217,3 +228,43 @@ def _hash(found: Cluster) -> bytes:
     for memory in found.memories:
         digest.update(memory.id.bytes + sha256(f"{memory.kind} {memory.content}".encode()).digest())
     return digest.digest()
+
+
+class DreamHandler:
+    """A request of kind dream: dreams, and answers with the report."""
+
+    def __init__(self, *, reader: Reader, dreamer: Dreamer) -> None:
+        self._reader = reader
+        self._dreamer = dreamer
+
+    async def prepare(self, jobs: Sequence[Job]) -> Commit:
+        """Dreams once for all of the batch."""
+        deadline = time.monotonic() + WAIT_SECONDS
+        # A topic that nobody serves has no jobs: "facts" may stand here where its plugin does not.
+        await self._until_done(("capture", "facts"), max(job.id for job in jobs), deadline)
+        # What became memories has newer jobs.
+        [newest] = await self._reader.fetch(NEXT)
+        await self._until_done(("index",), newest["next"], deadline)
+        report = await self._dreamer.dream("manual")
+
+        async def commit(connection: AnyConnection, ours: Sequence[Job]) -> None:
+            for job in ours:
+                await connection.execute(ANSWER_REQUEST, job.ref, *_answer(report))
+
+        return commit
+
+    async def _until_done(self, topics: Sequence[str], before: int, deadline: float) -> None:
+        while time.monotonic() < deadline:
+            [row] = await self._reader.fetch(BEHIND, topics, before)
+            if not row["behind"]:
+                return
+            await asyncio.sleep(LOOK_SECONDS)
+
+
+def _answer(report: DreamReport | None) -> tuple[str, str | None, str | None]:
+    if report is None:
+        return "failed", None, "Another dream is running; see dream_sessions. Ask again when it has ended."
+    fields = ", ".join(
+        f'"{k}": {v}' if isinstance(v, int) else f'"{k}": "{v}"' for k, v in asdict(report).items()
+    )
+    return "done", "{" + fields + "}", None

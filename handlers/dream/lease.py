@@ -1,4 +1,4 @@
-"""Which dream runs: a row of dream_sessions under a unique index, with a lease.
+"""Which dream runs, and its figures: a row of dream_sessions under a unique index, with a lease.
 
 Promise: one dream at a time across daemons, also behind a pooler and after a kill -9. An idle dream ends when
 anybody asks or writes anything, or a load arrives; an overdue one only when a load arrives.
@@ -11,15 +11,18 @@ import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Literal
 from uuid import UUID
 
-from handlers.dream.report import DreamReport, Start
 from handlers.shared.ports import Store
 
 MIN_MEMORIES = 3
 LEASE_SECONDS = 20.0
 """Shorter than a claim: when a killed daemon's request is taken up again, its dream has ended."""
 RENEW_SECONDS = 1.0
+
+Start = Literal["idle", "manual"]
+"""Causes of a dream. An idle dream may turn out to be overdue: the fleet was never idle for that long."""
 
 
 def _active_since(moment: str) -> str:
@@ -117,6 +120,23 @@ set status = $2, finished_at = clock_timestamp(), memories_scanned = $3, cluster
     associations_pruned = $6, insights_judged = $7, insights_redrawn = $8, links_faded = $9
 where id = $1 and status = 'running'
 """
+
+
+@dataclass(frozen=True, slots=True)
+class DreamReport:
+    """The figures of a dream."""
+
+    dream_id: UUID
+    status: Literal["completed", "interrupted"]
+    memories_scanned: int = 0
+    clusters_found: int = 0
+    insights_generated: int = 0
+    insights_judged: int = 0
+    """Insights of earlier dreams whose confidence changed by what happened since."""
+    insights_redrawn: int = 0
+    """Insights that were drawn again, or deleted, because memories that they were drawn from changed or went."""
+    links_faded: int = 0
+    associations_pruned: int = 0
 
 
 @dataclass(frozen=True, slots=True)

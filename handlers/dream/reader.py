@@ -40,8 +40,8 @@ limit $4
 READ_SOURCES = f"{_READ} and m.id = any($1)"
 
 READ_KNOWN = """
-select id, category, user_id, source_memories, agent_id, insight, confidence, topic, judged_until, resolved_at, written_by,
-       sources_hash
+select id, category, user_id, source_memories, agent_id, insight as text, confidence, topic, judged_until, resolved_at,
+       written_by, sources_hash
 from public.dream_insights
 where generated_at > now() - interval '30 days'
 """
@@ -88,18 +88,7 @@ async def read_known(reader: Reader) -> KnownInsights:
     """The insights that this dream's may continue, and that it holds later memories against."""
     return KnownInsights(
         KnownInsight(
-            id=r["id"],
-            category=r["category"],
-            user_id=r["user_id"],
-            source_memories=frozenset(r["source_memories"]),
-            agent_id=r["agent_id"],
-            text=r["insight"],
-            confidence=r["confidence"],
-            topic=tuple(r["topic"]),
-            judged_until=r["judged_until"],
-            resolved_at=r["resolved_at"],
-            written_by=r["written_by"],
-            sources_hash=r["sources_hash"],
+            **dict(r) | {"source_memories": frozenset(r["source_memories"]), "topic": tuple(r["topic"])}
         )
         for r in await reader.fetch(READ_KNOWN)
     )
@@ -126,12 +115,7 @@ async def read_stale(reader: Reader, limit: int) -> list[StaleInsight]:
 
 
 def _dreamable(row: Any) -> Dreamable:
+    keywords, created_at = tuple(row["keywords"]), row["created_at"]
     return Dreamable(
-        id=row["id"],
-        agent_id=row["agent_id"],
-        user_id=row["user_id"],
-        kind=row["kind"],
-        content=row["content"],
-        keywords=tuple(row["keywords"]),
-        created_at=row["created_at"],
+        row["id"], row["agent_id"], row["user_id"], row["kind"], row["content"], keywords, created_at
     )

@@ -159,7 +159,7 @@ async def write_insights(
     """Writes the insights, each with its embedding by its index, and `causes`. `read_at`: when their memories were read."""
     insights = [one.insight for one in drawn]
     async with store.transaction() as connection:
-        # Memories and links are locked before insights (migrations/functions/users/jobs.sql).
+        # Memories and links are locked before insights (migrations/functions/base/locks.sql).
         await _write_causes(connection, causes)
         await connection.execute(
             WRITE_INSIGHTS,

@@ -1,4 +1,7 @@
-"""Embeds texts, asking a remote embedder for no text twice.
+"""Embeds texts, asking a remote embedder for no text twice; and asks recall as well as it can be asked.
+
+recall() called directly searches only by words, unless the caller gives an embedding; `memoryd recall` and the requests add it
+here, and the words near to words that are new.
 
 Promise: an answer that was paid for is kept before anything else happens, so a crash between the slow half and the
 commit half costs nothing. A local embedder is quicker than the look-up and is simply asked.
@@ -8,15 +11,18 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from uuid import UUID
 
 from pgvector import Vector
 
 from handlers.shared.ports import Reader
 from memory.calibration import Calibration
 from memory.vectors import rows_of
-from providers.ports import Embedder, Rejected, Unavailable, Vectors
+from providers.ports import Embedder, RejectionError, UnavailableError, Vectors
 
 Key = TypeVar("Key")
 
@@ -39,6 +45,13 @@ order by h.content_hash
 on conflict (embedder, content_hash) do update
 set embedding = excluded.embedding, used_at = now()
 where vector_dims(e.embedding) <> vector_dims(excluded.embedding)
+"""
+
+READ = "select text, words, lexemes from memoryd.read_question($1, $2, $3)"
+NEAR = "select memoryd.near_words($1, $2)"
+SEARCH = """
+select s.*, extract(epoch from now() - s.created_at)::float8 as seconds
+from memoryd.search(memoryd.recall_request($9, $2, $3, $4, $5, $6, $7, '{}', $1, $8)) s
 """
 
 
@@ -73,7 +86,7 @@ class Embedding:
         return not self._embedder.name.startswith("local/")
 
     async def of(self, texts: Sequence[str], *, asked: bool = False) -> Vectors:
-        """Unit vectors, shape (len(texts), dimensions); `asked`: of questions. Raises Unavailable or Rejected."""
+        """Unit vectors, shape (len(texts), dimensions); `asked`: of questions. Raises UnavailableError or RejectionError."""
         instructions = self._embedder.instructions
         before = instructions.query if asked else instructions.document
         if before:
@@ -109,9 +122,71 @@ class Embedding:
         try:
             async with asyncio.timeout(patience):
                 return await self.by_key(texts, asked=asked)
-        except (Unavailable, Rejected, TimeoutError):
+        except (UnavailableError, RejectionError, TimeoutError):
             return {}
 
     async def if_local(self, texts: Mapping[Key, str]) -> dict[Key, Vector]:
         """As `if_possible`, but empty at once when the embedder is a remote one."""
         return {} if self._embedder.remote else await self.if_possible(texts)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """The arguments of memoryd.search() for a question."""
+
+    text: str
+    embedding: Vector | None
+    near: str | None
+    """A JSON array, see memoryd.question()."""
+    by_words: bool = False
+    """Whether it has no embedding because the embedder does not answer."""
+
+
+class Questions:
+    """Makes questions ready."""
+
+    def __init__(self, *, reader: Reader, embedding: Embedding, words: Embedder) -> None:
+        self._reader = reader
+        self._embedding = embedding
+        self._words = words
+
+    async def read(self, text: str, *, agent: str | None = None, user: UUID | None = None) -> Question:
+        """The question with its embedding, where the embedder answers in time, and its new words' neighbours."""
+        (row,) = await self._reader.fetch(READ, text, agent, user)
+        asked = {0: row["text"]} if row["text"] else {}
+        found = await self._embedding.if_possible(asked, asked=True)
+        near = None
+        if row["words"]:
+            vectors = await self._words.embed(row["words"])
+            (answer,) = await self._reader.fetch(NEAR, row["lexemes"], [Vector(v) for v in vectors])
+            near = answer[0]
+        return Question(text, found.get(0), near, by_words=asked != {} and not found)
+
+
+async def search(
+    reader: Reader,
+    question: Question,
+    *,
+    agent: str | None = None,
+    user: UUID | None = None,
+    count: int = 10,
+    sources: Sequence[str] | None = None,
+    options: Mapping[str, object] | None = None,
+    explained: bool = False,
+) -> list[Any]:
+    """The rows that recall() returns, best first, each with what every part contributed; `options` as there.
+
+    `explained`: those of explain_recall(), with what does not belong to the question.
+    """
+    return await reader.fetch(
+        SEARCH,
+        json.dumps(dict(options or {})),
+        question.text,
+        agent,
+        user,
+        question.embedding,
+        count,
+        sources,
+        question.near,
+        "explain_recall" if explained else "recall",
+    )

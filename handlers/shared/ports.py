@@ -2,7 +2,8 @@
 
 A handler's work has two halves. `prepare` is the slow half: it reads, computes and calls providers, with no transaction open.
 It returns the commit half, which runs in the transaction that completes the jobs: it writes the effects of those jobs whose
-claim is still the worker's, and of no others.
+claim is still the worker's, and of no others. A row that another transaction has locked gets a new job for later, so that the
+rest of the batch does not wait.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -18,6 +19,17 @@ from asyncpg import Connection
 from asyncpg.pool import PoolConnectionProxy
 
 AnyConnection = Connection | PoolConnectionProxy
+
+MIN_PAUSE, MAX_PAUSE = 1.0, 10.0
+"""Seconds until the job for such a row may be claimed."""
+
+# created_at is kept, so that `memoryd status` shows for how long rows have been waiting.
+ASK_AGAIN = """
+insert into memoryd.jobs (topic, ref, payload, created_at, visible_at, fair_at, tenant)
+select $1, r.id, $2::jsonb, r.since, now() + make_interval(secs => r.pause), clock_timestamp() + make_interval(secs => r.pause),
+       case when $1 = 'context' then (select memoryd.tenant_of(c.user_id) from public.agent_commands c where c.id = r.id) end
+from unnest($3::uuid[], $4::timestamptz[], $5::double precision[]) as r(id, since, pause)
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +105,25 @@ class Poison(Exception):
     """This job can never succeed: it is discarded at its first failure, with this message."""
 
 
-class RowsLocked(Exception):
+class RowLockError(Exception):
     """Lock contention: another transaction has locked rows that the jobs need. They are snoozed."""
 
 
 async def nothing(_connection: AnyConnection, _jobs: Sequence[Job]) -> None:
     """The commit half of work that needs no effects."""
+
+
+async def enqueue_for_later(
+    connection: AnyConnection, topic: str, locked: Sequence[UUID], jobs: Sequence[Job], *, payload: str | None
+) -> set[float]:
+    """Makes new jobs for the `locked` rows of these `jobs`, after pauses that grow with the time waited. Returns the pauses."""
+    now = datetime.now(UTC)
+    since = dict.fromkeys(locked, now)
+    for job in jobs:
+        if job.ref in since:
+            since[job.ref] = min(since[job.ref], job.created_at)
+    pauses = [
+        min(MAX_PAUSE, max(MIN_PAUSE, round((now - one).total_seconds() / 4))) for one in since.values()
+    ]
+    await connection.execute(ASK_AGAIN, topic, payload, list(since), list(since.values()), pauses)
+    return set(pauses)

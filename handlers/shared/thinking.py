@@ -1,7 +1,7 @@
 """Asking the language model: within a budget an hour, with one retry, and without ever being needed.
 
-Promise: `ask` answers, or raises `Silent`, upon which the caller keeps what its rule wrote. All daemons share one budget,
-which a restart does not renew: it is kept in memoryd.settings (model_calls). No transaction is open in a call.
+Promise: `ask` answers, or raises `NoReplyError`, and the caller keeps the text that its rule wrote. All daemons share one
+budget, kept in memoryd.settings (model_calls), which a restart does not renew. No transaction is open in a call.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Literal
 from structlog.typing import FilteringBoundLogger
 
 from handlers.shared.ports import Reader
-from providers.ports import Answer, LanguageModel, Prompt, Rejected, Unavailable, Useless
+from providers.ports import Answer, LanguageModel, Prompt, RejectionError, UnavailableError, UselessReplyError
 
 # A call is counted before it is made. No row: the budget is spent.
 TAKE = """
@@ -53,8 +53,8 @@ TRIES = 2
 """A reply of no use is asked for once more."""
 
 
-class Silent(Exception):
-    """The language model has nothing to say to this; `retry_in`: seconds until it is worth asking again, 0.0 for never."""
+class NoReplyError(Exception):
+    """The language model gave no answer, for this reason; `retry_in`: seconds until another call may succeed, 0.0: never."""
 
     def __init__(self, reason: Reason, *, retry_in: float = 0.0) -> None:
         super().__init__(reason)
@@ -97,26 +97,26 @@ class Thinker:
         return max(1.0, float(spent["again_in"]))
 
     async def ask(self, prompt: Prompt[Answer]) -> Answer:
-        """The answer, see `LanguageModel.ask`. Raises `Silent`."""
+        """The answer, see `LanguageModel.ask`. Raises `NoReplyError`."""
         for _ in range(TRIES):
             hour = await self._take()
             try:
                 answer, tokens = await self._model.ask(prompt)
-            except Unavailable as error:
+            except UnavailableError as error:
                 if not error.asked:
                     await self._store.execute(UNCOUNT, hour)
-                raise Silent("unavailable", retry_in=error.retry_in or 1.0) from None
-            except Useless as error:
+                raise NoReplyError("unavailable", retry_in=error.retry_in or 1.0) from None
+            except UselessReplyError as error:
                 await self._store.execute(SPEND, hour, error.tokens)
                 continue
-            except Rejected:
-                raise Silent("refused") from None
+            except RejectionError:
+                raise NoReplyError("refused") from None
             await self._store.execute(SPEND, hour, tokens)
             return answer
-        raise Silent("useless reply")
+        raise NoReplyError("useless reply")
 
     async def _take(self) -> object:
-        """Takes one call off the budget: the hour that it is counted in. Raises `Silent`."""
+        """Takes one call off the budget: the hour that it is counted in. Raises `NoReplyError`."""
         taken = await self._store.fetch(TAKE, self._budget.calls, self._budget.tokens)
         if taken:
             return taken[0]["hour"]
@@ -132,4 +132,4 @@ class Thinker:
                 tokens=spent["tokens"],
                 again_in=round(spent["again_in"]),
             )
-        raise Silent("budget spent", retry_in=max(1.0, spent["again_in"]))
+        raise NoReplyError("budget spent", retry_in=max(1.0, spent["again_in"]))

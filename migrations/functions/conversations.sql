@@ -19,18 +19,15 @@ begin
                          'beside a name say the role too: user, assistant, system or tool.';
     end if;
     insert into public.conversation_messages (
-        id, user_id, session_id, chat_id, agent_id, message_index,
-        role, speaker, content,
-        created_at, access_level, visibility_tags,
-        metadata, embedding)
+        id, user_id, session_id, chat_id, agent_id, message_index, role, speaker, content, created_at,
+        access_level, visibility_tags, metadata, embedding)
     values (
         coalesce(new.id, gen_random_uuid()), new.user_id, new.session_id, new.chat_id, new.agent_id,
         new.message_index,
         coalesce(case lower(new.role) when 'agent' then 'assistant' else new.role end, said_by),
         case when named then new.speaker end, coalesce(new.message_text, new.content),
         coalesce(new."timestamp", new.created_at, now()), new.access_level,
-        coalesce(new.visibility_tags, '{}'),
-        coalesce(new.metadata, '{}'), new.embedding)
+        coalesce(new.visibility_tags, '{}'), coalesce(new.metadata, '{}'), new.embedding)
     returning id, user_id, message_index, role, created_at, created_at, content, content, visibility_tags,
               metadata
     into new.id, new.user_id, new.message_index, new.role, new."timestamp", new.created_at, new.content,
@@ -116,9 +113,9 @@ begin
 end
 $$;
 
--- For the policies of rows that name a session: an end user names one of theirs, or of a group chat that they
--- are a member of, which is what they may read. A stranger's and one that does not exist are refused by the
--- same words.
+-- For the policies of rows that name a session: an end user names an own session, or one of a group chat
+-- with this user as a member: what the user may read. A stranger's session and one that does not exist are
+-- refused by the same words.
 create or replace function memoryd.may_name_session(p_session uuid) returns boolean
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 ROUNDS = 10
 """Rounds that search for rows derived meanwhile. Each round finds fewer, since their origins are gone."""
 
-# In the order in which all transactions lock rows (migrations/functions/users/jobs.sql).
+# In the order in which all transactions lock rows (migrations/functions/base/locks.sql).
 KINDS = ("command", "message", "conversation", "memory", "insight", "document", "knowledge")
 WITHOUT_A_SOURCE = {"command", "insight", "knowledge"}
 """forget() does not know these: a service deletes them, and an end user may not."""
@@ -32,7 +32,7 @@ CLEAN = "select * from memoryd.remove_outdated(null)"
 ISOLATION = "select current_setting('transaction_isolation')"
 
 
-class NotForgottenError(ValueError):
+class ForgetError(ValueError):
     """Nothing was forgotten; the message says why, and what to do."""
 
 
@@ -52,15 +52,15 @@ def to_forget(lineage: Lineage, *, influenced: bool) -> dict[str, list[UUID]]:
 async def forget(
     connection: AnyConnection, kind: Kind, what: UUID | str, *, influenced: bool = False
 ) -> Mapping[str, int]:
-    """Forgets it; returns the number of deleted rows by kind. Raises NotForgottenError, asyncpg.PostgresError."""
+    """Forgets it; returns the number of deleted rows by kind. Raises ForgetError, asyncpg.PostgresError."""
     if kind == Kind.USER:
-        raise NotForgottenError(
+        raise ForgetError(
             "Forget a user by an erasure, which also deletes what is not derived: memoryd erase USER"
         )
     gone: Counter[str] = Counter()
     async with connection.transaction():
         if await connection.fetchval(ISOLATION) != "read committed":
-            raise NotForgottenError(
+            raise ForgetError(
                 "It must see what is committed while it runs: use isolation level read committed."
             )
         service = await connection.fetchval(SERVICE)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from providers.extras import missing
+from providers.ports import missing
 
 PIECE = 2000
 OVERLAP = 400

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 EXPIRES_IN_DAYS = 30
 
-# In the order in which all transactions lock rows (migrations/functions/users/jobs.sql).
+# In the order in which all transactions lock rows (migrations/functions/base/locks.sql).
 TABLES = (
     "agent_commands",
     "conversation_messages",

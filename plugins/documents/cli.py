@@ -1,7 +1,7 @@
 """memoryd ingest: files and folders become documents.
 
-Promise: the same command again takes in only what is new or changed; a file that cannot be read is named with its reason, and
-stops nothing.
+Promise: the same command again takes in only new and changed files. A file that cannot be read is named with its reason, and
+does not stop the others.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ import typer
 
 from daemon.cli.common import id_option, with_database
 from daemon.cli.failure import Failure, sentences
-from daemon.cli.output import as_json, remark, say, table
-from daemon.cli.progress import progress
+from daemon.cli.output import as_json, progress, remark, say, table
 
 if TYPE_CHECKING:
     from daemon.db.pool import Database
@@ -26,24 +25,24 @@ if TYPE_CHECKING:
     from plugins.documents.store import Ownership
 
 SHOWN = 20
-"""Rejected files that a person is shown."""
+"""How many rejected files are shown to a person."""
 
 
 def ingest(
     paths: list[Path] = typer.Argument(help="Files, and folders with files. Hidden ones are left out."),
-    user: UUID | None = id_option(says="The user whose documents they become. Without: the agents'."),
+    user: UUID | None = id_option(says="The user who owns the documents. Left out: the agents."),
     level: int | None = typer.Option(
-        None, min=0, help="The access_level: others may read the documents from that level on."
+        None, min=0, help="The access_level: users of this level or a higher one may read the documents, too."
     ),
-    tag: list[str] = typer.Option([], help="A visibility tag; can be given several times."),
-    project: str | None = typer.Option(None, help="The project, channel or group that they belong to."),
-    source: str = typer.Option("file", help="Where they come from, as it is shown with results."),
+    tag: list[str] = typer.Option([], help="A visibility tag; may be given several times."),
+    project: str | None = typer.Option(None, help="The project, channel or group of the documents."),
+    source: str = typer.Option("file", help="The origin of the documents, which results show."),
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Take files in as documents: text, Markdown, CSV, JSON, DOCX, PPTX, XLSX; HTML, PDF and e-mail with an extra.
 
-    A file that was taken in before is looked at by its content: unchanged, it costs nothing; changed, the document follows.
-    docs/documents.md says more. The daemon cuts and indexes them. Exit code 1: some files were rejected.
+    If the content of a file is unchanged since the last time, nothing happens; if it changed, so does the document. The daemon
+    cuts and indexes documents. docs/documents.md says more. Exit code 1: some files were rejected.
     """
     with sentences():
         for path in paths:
@@ -63,9 +62,9 @@ def ingest(
 
 
 async def _take(database: Database, paths: Sequence[Path], owned: Ownership, *, quiet: bool) -> list[Outcome]:
-    from daemon.local_files import walk
-    from plugins.documents.ingest import Ingest, ParserUnavailable
+    from plugins.documents.ingest import Ingest, ParserError
     from plugins.documents.parsing.parser import ChildParser
+    from plugins.files.local import walk
 
     files = list(walk(paths))
     parser = ChildParser()
@@ -76,7 +75,7 @@ async def _take(database: Database, paths: Sequence[Path], owned: Ownership, *, 
             async for outcome in Ingest(database=database, parser=parser, owned=owned).take(files):
                 outcomes.append(outcome)
                 shown.advance(bar)
-    except ParserUnavailable as error:
+    except ParserError as error:
         raise Failure(str(error)) from error
     finally:
         await parser.close()

@@ -1,8 +1,8 @@
-"""A drop folder in Google Drive: what a person puts there becomes a document, and is moved away.
+"""A drop folder in Google Drive: a file that a person puts there becomes a document, and is moved away.
 
-Promise: as for a local one (drop). A file is moved after its document is written, so that a daemon which is killed in between
-finds it known. One daemon at a time works on the folder, by a lease in the database. What Drive refuses is tried again, after
-pauses that grow, and the log says what to do.
+Promise: the same as for a local folder (drop). A file is moved after its document is written; if the daemon is killed in
+between, the next one finds the file known. One daemon at a time works on the folder, by a lease in the database. If Drive
+refuses a call, it is repeated with growing pauses, and the log says what to do.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from structlog.typing import FilteringBoundLogger
 from daemon.db.errors import DATABASE_FAULTS
 from daemon.db.lease import Lease
 from daemon.db.pool import Database
-from daemon.first_to_end import until_first_ends
+from daemon.ending import until_first_ends
 from plugins.documents.drive_files import DriveFiles, DroppedFile
-from plugins.documents.ingest import Ingest, Outcome, ParserUnavailable
+from plugins.documents.ingest import Ingest, Outcome, ParserError
 from plugins.documents.ports import Parser
 from plugins.documents.store import Ownership
-from plugins.replica.drive.faults import DriveError
+from plugins.replica.drive.client import DriveError
 
 LEASE_SECONDS, RENEW_SECONDS = 30.0, 5.0
 PAUSE_SECONDS, MAX_PAUSE_SECONDS = 1.0, 60.0
-"""Before it is tried again: another daemon works on the folder, or folder or database are gone."""
+"""Seconds before the next attempt, if another daemon works on the folder, or folder or database are gone."""
 OPEN_SECONDS = 60.0
-"""For so long a document of Google's must not have changed: people write in it."""
+"""Seconds without a change before a document of Google is taken, since people write in it."""
 
 
 class DriveDrop:
@@ -46,9 +46,9 @@ class DriveDrop:
         logger: FilteringBoundLogger,
         pauses: tuple[float, float] = (PAUSE_SECONDS, MAX_PAUSE_SECONDS),
     ) -> None:
-        """`settle_seconds`: for so long a file must not have changed. `poll_seconds`: between two looks.
+        """`settle_seconds`: a file is taken after this time without a change. `poll_seconds`: between two listings.
 
-        `pauses`: the first and the longest one before it is tried again.
+        `pauses`: the first and the longest pause before another attempt.
         """
         self._files = files
         self._database = database
@@ -67,7 +67,7 @@ class DriveDrop:
         self._pause = self._first
 
     async def run(self) -> None:
-        """Takes files, for ever. What fails is logged and tried again."""
+        """Takes files until cancelled. A failure is logged, and the attempt repeated."""
         try:
             while True:
                 try:
@@ -79,7 +79,7 @@ class DriveDrop:
                         self._log.info("drop_folder_busy")
                 except DriveError as error:
                     self._tell_trouble(error)
-                except ParserUnavailable as error:
+                except ParserError as error:
                     if self._is_new(f"parser {error.code}"):
                         self._log.warning("drop_waits_for_parser", error=error.code)
                 except DATABASE_FAULTS as error:
@@ -116,7 +116,7 @@ class DriveDrop:
             await asyncio.sleep(self._poll)
 
     async def _scan(self) -> None:
-        """Takes what is ready. A file that fails is left for the next look, and stops no other one."""
+        """Takes the files that are ready. A file that fails waits for the next listing, and does not stop the others."""
         began = time.perf_counter()
         ready = await asyncio.to_thread(self._ready)
         counts: Counter[str] = Counter()
@@ -152,7 +152,7 @@ class DriveDrop:
 
     def _is_still(self, one: DroppedFile, now: float) -> bool:
         wanted = max(self._settle, OPEN_SECONDS) if one.is_googles else self._settle
-        # Its own time too: after a start it need not be watched when it is old.
+        # The file's own time counts, too: after a start an old file need not be watched first.
         age = min(time.time() - one.node.modified.timestamp(), 2 * wanted)
         return max(now - self._seen[one.node.id][1], age) >= wanted
 
@@ -163,11 +163,11 @@ class DriveDrop:
         self._pause = max(self._pause, min(error.retry_after, self._longest))
 
     def _is_new(self, condition: str) -> bool:
-        """Whether this is another condition than before: each is logged once, not every time that it is met again."""
+        """Whether the condition is new: each condition is logged once, not at each attempt."""
         before, self._told = self._told, condition
         return before != condition
 
 
 def _why(outcome: Outcome) -> str | None:
-    """What a person is told of a file that is rejected."""
+    """The note for the person whose file is rejected."""
     return outcome.reason if outcome.result == "rejected" else None

@@ -1,7 +1,7 @@
-"""The files of a drop folder in Google Drive: which there are, what is in them, and where they go.
+"""The files of a drop folder in Google Drive: their list, their content, and where they are moved.
 
-Promise: nothing outside the folder is read or changed; a shortcut is not followed. A call that is repeated makes no second file
-or folder. What is downloaded is what Drive told of, or it is not used.
+Promise: nothing outside the folder is read or changed; shortcuts are not followed. A repeated call makes no second file or
+folder. A download is used only if it is the content that Drive announced.
 """
 
 from __future__ import annotations
@@ -13,19 +13,18 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from daemon.local_files import MAX_BYTES, File, LocalFiles
+from plugins.files.local import MAX_BYTES, File, LocalFiles, UnreadableFileError
 from plugins.replica.drive.api import DOCUMENT, MARKDOWN, Api, Node, checksum
-from plugins.replica.drive.faults import DriveError
-from providers.ports import Unreadable
+from plugins.replica.drive.client import DriveError
 
 TAKEN, REJECTED = "taken", "rejected"
 REASON = ".why.txt"
 TEXT = "text/plain"
 OF_GOOGLE = "application/vnd.google-apps."
 EXPORTED_BYTES = 10_000_000
-"""Drive exports no more of a document of Google's."""
+"""The most bytes that Drive exports of a document of Google."""
 DEEPEST = 20
-"""Folders in folders."""
+"""The maximum depth of folders."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +33,11 @@ class DroppedFile:
 
     node: Node
     path: Path
-    """The folder's id, and the names of the folders and of the file; nothing of this machine."""
+    """The folder's id, and the names of the folders and of the file; no path of this machine."""
 
     @property
     def is_googles(self) -> bool:
-        """Whether it is a document of Google's, which may be open in a browser and changes letter by letter."""
+        """Whether it is a document of Google, which may be open in a browser and change letter by letter."""
         return self.node.kind.startswith(OF_GOOGLE)
 
 
@@ -46,7 +45,7 @@ class DriveFiles:
     """See `Source`. Its methods block, and raise DriveError. One call at a time; the others wait."""
 
     def __init__(self, api: Api, folder_id: str, *, leave_out: str | None) -> None:
-        """`leave_out`: the id of a folder that is never looked into: the replica."""
+        """`leave_out`: the id of a folder that is never read: the replica."""
         self.id = folder_id
         self._api = api
         self._leave_out = leave_out
@@ -56,10 +55,10 @@ class DriveFiles:
         self._making: dict[str, str] = {}
         self._known: dict[Path, DroppedFile] = {}
         self._content: tuple[Node, bytes] | None = None
-        """Of the file that was downloaded last: it is asked for twice."""
+        """The content of the last download: two callers ask for it."""
 
     def close(self) -> None:
-        """Ends the call that is running, and refuses all others."""
+        """Ends the running call, and refuses all others."""
         self._api.close()
 
     def check(self) -> None:
@@ -80,11 +79,11 @@ class DriveFiles:
             self._require_outside()
 
     def find(self) -> list[DroppedFile]:
-        """The files in the folder, the oldest first. What is in `taken` and `rejected`, and what is hidden, is left out."""
+        """The files in the folder, the oldest first, without hidden ones and those in `taken` and `rejected`."""
         with self._lock:
             self._folders, self._known = {}, {}
             for one in sorted(self._below(), key=lambda one: (one.node.created, one.node.id)):
-                # Of two with the same name the later one is taken when the first one is away, as a new edition.
+                # Of two files with one name, the later one is taken after the first is moved, as a new edition.
                 self._known.setdefault(one.path, one)
             return list(self._known.values())
 
@@ -104,7 +103,7 @@ class DriveFiles:
             return content, File(path, one.node.when, sha256(content).digest())
 
     def is_there(self, name: str) -> bool:
-        """See `Source`. What was taken is there no more."""
+        """See `Source`. A file that was taken does not exist any more."""
         return Path(name) in self._known if name.startswith("gdrive:") else LocalFiles.is_there(name)
 
     def take_away(self, one: DroppedFile, *, why: str | None) -> None:
@@ -145,23 +144,23 @@ class DriveFiles:
 
     def _download(self, node: Node) -> bytes:
         if node.md5 is None:
-            raise Unreadable("Google Drive has no content of it. Put a copy here.")
+            raise UnreadableFileError("Google Drive has no content of this file. Put a copy here.")
         if node.size > MAX_BYTES:
-            raise Unreadable(
+            raise UnreadableFileError(
                 f"It has {node.size:,} bytes, the limit is {MAX_BYTES:,}. Split it, or take out pictures."
             )
         try:
             content = self._api.content(node)
         except DriveError as error:
-            raise _refusal(error, "Google Drive does not let the account download it.") from None
+            raise _refusal(error, "The account may not download this file.") from None
         if checksum(content) != node.md5:
             raise _other_content()
         return content
 
     def _export(self, node: Node) -> bytes:
         if node.kind != DOCUMENT:
-            raise Unreadable(
-                "It is a file of Google's that is no text document, or a shortcut. Download it as PDF, DOCX or XLSX, and put "
+            raise UnreadableFileError(
+                "It is a shortcut, or a file of Google that is not a text document. Download it as PDF, DOCX or XLSX, and put "
                 "that file here."
             )
         try:
@@ -174,9 +173,9 @@ class DriveFiles:
         return content
 
     def _folder_id(self, name: str) -> str:
-        """The id of `taken` or `rejected`; it is made where there is none."""
+        """The id of `taken` or `rejected`, which is made if missing."""
         if (found := self._folders.get(name)) is None:
-            # A listing may not have it yet though it was made: the same id makes no second one.
+            # A listing may not have a new folder yet; the same id makes no second folder.
             self._making[name] = self._making.get(name) or self._api.new_id()
             made = self._api.create_folder(name, self.id, file_id=self._making[name])
             if made.trashed or made.parent != self.id:
@@ -186,13 +185,13 @@ class DriveFiles:
         return found
 
     def _write_reason(self, folder: str, name: str, content: bytes) -> None:
-        """Writes it, unless a daemon that was killed had written it."""
+        """Writes the note, unless a daemon that was killed has already written it."""
         there = self._api.children([folder], drive=self._drive, name=name)
         if not any(node.md5 == checksum(content) for node in there):
             self._api.create(name, folder, content, kind=TEXT, file_id=self._api.new_id())
 
     def _require_outside(self) -> None:
-        """Raises DriveError where the folder is in the replica: its files would be documents twice."""
+        """Raises DriveError if the folder is in the replica: its files would become documents twice."""
         above: str | None = self.id
         for _ in range(DEEPEST if self._leave_out is not None else 0):
             if above == self._leave_out:
@@ -204,7 +203,7 @@ class DriveFiles:
             except DriveError as error:
                 if not error.is_missing:
                     raise
-                return  # the account sees no further
+                return  # the account cannot see more
 
 
 def _name(node: Node) -> str:
@@ -213,8 +212,8 @@ def _name(node: Node) -> str:
 
 
 def _refusal(error: DriveError, reason: str) -> Exception:
-    """What Drive refuses of this file alone: its person is told."""
-    return Unreadable(f"{reason} Put a copy here.") if error.errno == errno.EACCES else error
+    """Drive refuses only this file; its person gets the reason."""
+    return UnreadableFileError(f"{reason} Put a copy here.") if error.errno == errno.EACCES else error
 
 
 def _unusable(reason: str) -> DriveError:
@@ -222,4 +221,4 @@ def _unusable(reason: str) -> DriveError:
 
 
 def _other_content() -> DriveError:
-    return DriveError(errno.ESTALE, "Google Drive sent another content than it told of.", passes=True)
+    return DriveError(errno.ESTALE, "Google Drive sent another content than it announced.", passes=True)

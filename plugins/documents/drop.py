@@ -1,11 +1,11 @@
-"""The drop folder: what a person puts there becomes a document, and the folder is empty again.
+"""The drop folder: a file that a person puts there becomes a document, and is moved away.
 
-Events of the folder are hints, for speed; a scan every so often is what counts, and on network folders, which may send no
-events, the only thing. A file is taken when nobody has it open for writing and it has not changed for a while.
+Regular scans find the files. Events of the folder only make this faster; network folders may send none. A file is taken when
+nobody has it open for writing and it has not changed for a while.
 
-Promise: no file is lost, and none is taken twice: it is moved away after its document is written, so that a daemon which is
-killed in between finds it known. What was taken is in `taken/`, what cannot be read in `rejected/`, beside a file that says
-why. One daemon at a time works on a folder.
+Promise: no file is lost, and none is taken twice. A file is moved after its document is written; if the daemon is killed in
+between, the next one finds the file known. Files that were taken are in `taken/`, files that cannot be read in `rejected/`,
+each beside a file with the reason. One daemon at a time works on a folder.
 """
 
 from __future__ import annotations
@@ -26,24 +26,23 @@ from structlog.typing import FilteringBoundLogger
 
 from daemon.db.errors import DATABASE_FAULTS
 from daemon.db.pool import Database
-from daemon.local_files import walk, written
 from daemon.logs import describe
-from daemon.open_files import is_open_for_writing
-from daemon.watching import NotWatched, changes
-from plugins.documents.ingest import Ingest, Outcome, ParserUnavailable
+from plugins.documents.ingest import Ingest, Outcome, ParserError
 from plugins.documents.ports import Parser
 from plugins.documents.store import Ownership
+from plugins.files.local import is_open_for_writing, walk, written
+from plugins.files.watching import WatchError, changes
 
 TAKEN, REJECTED = "taken", "rejected"
 REASON = ".why.txt"
 LOCK = ".memoryd.lock"
 LOOK_AGAIN_SECONDS = 0.5
-"""While there are files that are open, or were written a moment ago. Sooner, if one will be ready sooner."""
+"""Seconds between scans while files are open or were just written; less if one will be ready sooner."""
 SHORTEST_SECONDS = 0.05
 TIDY_SECONDS = 3600.0
 PAUSE_SECONDS = 1.0
 MAX_PAUSE_SECONDS = 30.0
-"""Before it is tried again: another daemon works on the folder, or folder or database are gone."""
+"""Seconds before the next attempt, if another daemon works on the folder, or folder or database are gone."""
 
 Look = tuple[int, int]
 P = ParamSpec("P")
@@ -64,9 +63,9 @@ class DropFolder:
         keep_days: float | None = None,
         logger: FilteringBoundLogger,
     ) -> None:
-        """`settle_seconds`: for so long a file must not have changed. `scan_seconds`: between two scans without an event.
+        """`settle_seconds`: a file is taken after this time without change. `scan_seconds`: between two scans without event.
 
-        `keep_days`: for so long what was taken or rejected is kept; None: for ever.
+        `keep_days`: how long files in `taken/` and `rejected/` are kept; None: for ever.
         """
         self._folder = Path(os.path.realpath(folder))
         self._parser = parser
@@ -83,19 +82,19 @@ class DropFolder:
         self._pause = PAUSE_SECONDS
 
     async def run(self) -> None:
-        """Takes files, for ever. What fails is logged and tried again."""
+        """Takes files until cancelled. A failure is logged, and the attempt repeated."""
         try:
             while True:
                 try:
                     await _on_disk(_make, self._folder)
                     async with self._alone():
                         await self._work()
-                except FolderLost as error:
+                except DropFolderError as error:
                     if error.busy and self._is_new("busy"):
                         self._log.info("drop_folder_busy")
                     elif not error.busy and self._is_new(error.code):
                         self._log.warning("drop_folder_unavailable", error=error.code)
-                except ParserUnavailable as error:
+                except ParserError as error:
                     if self._is_new(f"parser {error.code}"):
                         self._log.warning("drop_waits_for_parser", error=error.code)
                 except DATABASE_FAULTS as error:
@@ -120,8 +119,8 @@ class DropFolder:
                         else:
                             await asyncio.sleep(again)
                         again = await self._scan()
-            except NotWatched as error:
-                # Such as: a name is no UTF-8, or the system watches as many folders as it may. Scans go on.
+            except WatchError as error:
+                # For example, a name is not UTF-8, or the system's limit of watched folders is reached. Scans go on.
                 if pause < LOOK_AGAIN_SECONDS <= 2 * pause:
                     self._log.warning("drop_folder_not_watched", error=describe(error.__cause__ or error))
                 await asyncio.sleep(pause)
@@ -129,7 +128,7 @@ class DropFolder:
                 again = await self._scan()
 
     async def _scan(self) -> float | None:
-        """Takes what is ready. When to look again for more that is not ready yet; None: there is no more."""
+        """Takes the files that are ready. Returns when to scan for files that were not ready; None: there were none."""
         began = time.perf_counter()
         ready, again = await _on_disk(self._look)
         counts: Counter[str] = Counter()
@@ -144,10 +143,10 @@ class DropFolder:
         return again
 
     def _require(self) -> None:
-        """The folder is still the one that is locked, and has what memoryd puts into it: nothing is moved through a link."""
+        """Checks that the folder is still the locked one, and makes memoryd's folders in it. No link is followed."""
         if not os.path.samestat(os.fstat(self._lock), (self._folder / LOCK).lstat()):
             raise FileNotFoundError(errno.ENOENT, "another folder is in its place", str(self._folder))
-        os.scandir(self._folder).close()  # whether it can be read: a walk leaves out what cannot
+        os.scandir(self._folder).close()  # whether it can be read: a walk leaves out unreadable folders
         for name in (TAKEN, REJECTED):
             _make(self._folder / name)
 
@@ -165,7 +164,7 @@ class DropFolder:
                 before = self._seen.get(path)
                 since = before[1] if before is not None and before[0] == look else now
                 found[path] = (look, since)
-                # Its own time too: after a start it need not be watched when it is old.
+                # The file's own time counts, too: after a start an old file need not be watched first.
                 still = max(now - since, min(time.time() - status.st_mtime, 2 * self._settle))
                 if still < self._settle:
                     waits.append(min(LOOK_AGAIN_SECONDS, max(SHORTEST_SECONDS, self._settle - still)))
@@ -177,7 +176,7 @@ class DropFolder:
         return ready, min(waits, default=None)
 
     def _move(self, outcome: Outcome) -> None:
-        """Takes the file away, and the folders that are empty then. What has changed meanwhile is left for the next look."""
+        """Moves the file away, and removes folders that are empty then. A file that has changed stays for the next scan."""
         self._require()
         seen = self._seen.pop(outcome.path, None)
         try:
@@ -191,9 +190,7 @@ class DropFolder:
             # The name of a file may have 255 bytes.
             name = os.fsencode(to.name)[:240].decode("utf-8", "ignore") + REASON
             reason = to.with_name(name)
-            reason.unlink(
-                missing_ok=True
-            )  # of an earlier file of the name, or a link that somebody has put there
+            reason.unlink(missing_ok=True)  # the note of an earlier file of this name, or somebody's link
             with reason.open("x", encoding="utf-8") as file:
                 file.write(f"{outcome.reason}\n")
         outcome.path.rename(to)
@@ -204,14 +201,14 @@ class DropFolder:
                 folder.rmdir()
 
     def _tidy(self) -> int:
-        """Deletes what was taken or rejected long ago; how many files. Moving a file there is its last change."""
+        """Deletes old files of `taken/` and `rejected/`; returns how many. The move there is their last change."""
         now = time.time()
         if self._keep is None or now - self._tidied < min(TIDY_SECONDS, self._keep / 2):
             return 0
         self._require()
         self._tidied, deleted = now, 0
         for folder in (TAKEN, REJECTED):
-            # Each folder is opened by itself: no link is followed, whenever it was put there.
+            # Each folder is opened by itself, so that no link is followed, also one that appears meanwhile.
             for _, _, names, number in os.fwalk(self._folder / folder):
                 for name in names:
                     with suppress(OSError):
@@ -223,7 +220,7 @@ class DropFolder:
 
     @asynccontextmanager
     async def _alone(self) -> AsyncIterator[None]:
-        """The folder's lock. It goes with the process that holds it, however that ends."""
+        """The folder's lock. It ends with its process, however that ends."""
         self._lock = await _on_disk(
             os.open, self._folder / LOCK, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
         )
@@ -234,13 +231,13 @@ class DropFolder:
             os.close(self._lock)
 
     def _is_new(self, condition: str) -> bool:
-        """Whether this is another condition than before: each is logged once, not every time that it is met again."""
+        """Whether the condition is new: each condition is logged once, not at each attempt."""
         before, self._told = self._told, condition
         return before != condition
 
 
-class FolderLost(Exception):
-    """The folder cannot be worked on now. `code`: the system's name of the error. `busy`: another daemon has the lock."""
+class DropFolderError(Exception):
+    """The folder cannot be used now. `code`: the system's name of the error. `busy`: another daemon has the lock."""
 
     def __init__(self, error: OSError) -> None:
         super().__init__(str(error))
@@ -249,11 +246,11 @@ class FolderLost(Exception):
 
 
 async def _on_disk(work: Callable[P, Result], *args: P.args, **options: P.kwargs) -> Result:
-    """Work on the folder, in a thread. Raises FolderLost."""
+    """Runs work on the folder in a thread. Raises DropFolderError."""
     try:
         return await asyncio.to_thread(work, *args, **options)
     except OSError as error:
-        raise FolderLost(error) from error
+        raise DropFolderError(error) from error
 
 
 def _make(folder: Path) -> None:
@@ -267,7 +264,7 @@ def _look_of(status: os.stat_result) -> Look:
 
 
 def _is_being_written(path: Path) -> bool:
-    """Whether somebody has it open for writing. Where the system does not tell: no."""
+    """Whether somebody has the file open for writing; False if the system cannot say."""
     try:
         number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -279,7 +276,7 @@ def _is_being_written(path: Path) -> bool:
 
 
 def _free_name(path: Path) -> Path:
-    """The path, or one with a number that is free."""
+    """The path; if it is taken, a free one with a number."""
     number = 1
     free = path
     while os.path.lexists(free):

@@ -1,7 +1,7 @@
-"""Taking files in: what is new or changed is read and written, what is known costs a look.
+"""Taking files in: new and changed files are read and written, known ones are only compared.
 
-Promise: one file never harms another; the same bytes are one document; a file that moved is the document that it was. Killed
-at any moment it leaves whole documents only, and the next run goes on.
+Promise: one file never harms another. The same bytes are one document. A file that moved stays the same document. If the run is
+killed at any moment, there are only whole documents, and the next run continues.
 """
 
 from __future__ import annotations
@@ -15,28 +15,27 @@ from pathlib import Path
 from typing import Literal
 
 from daemon.db.pool import Database
-from daemon.local_files import File, LocalFiles, Source
 from plugins.documents import store
 from plugins.documents.ports import Parser
 from plugins.documents.store import DocumentRefusedError, Ownership, ReadFile
-from providers.ports import Unreadable
+from plugins.files.local import File, LocalFiles, Source, UnreadableFileError
 
 FILES = 64
-"""Looked at, and looked up, at once."""
+"""How many files are hashed and looked up together."""
 READ_AT_ONCE = 4
 """Files in memory at the same time."""
 CHARACTERS = 4_000_000
-"""Of texts that are written at once."""
+"""Bytes of texts that are written together."""
 
-SAME_NAME = "Another file has the same name once bytes that are no text are written out. Rename it."
+SAME_NAME = "Another file has the same name once its bytes that are not text are escaped. Rename it."
 
 Result = Literal["added", "changed", "unchanged", "duplicate", "moved", "rejected"]
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a file. `reason`: of one that is rejected, or the same as another, or may be shared with more than its
-    author wants; for the person who named it.
+    """The result for a file. `reason`, for the person who named the file: why it was rejected, that it is the same as another,
+    or that it may have more readers than its author wants.
     """
 
     path: Path
@@ -44,12 +43,12 @@ class Outcome:
     reason: str | None = None
 
 
-class ParserUnavailable(Exception):
-    """No process to read files in can be started now. `code`: the system's name of the error."""
+class ParserError(Exception):
+    """No process can be started to read files. `code`: the system's name of the error."""
 
     def __init__(self, error: OSError) -> None:
         self.code = errno.errorcode.get(error.errno or 0, type(error).__name__)
-        super().__init__(f"No process to read files in can be started: {error.strerror}. Try again later.")
+        super().__init__(f"No process can be started to read files: {error.strerror}. Try again later.")
 
 
 class Ingest:
@@ -58,7 +57,7 @@ class Ingest:
     def __init__(
         self, *, database: Database, parser: Parser, owned: Ownership, source: Source | None = None
     ) -> None:
-        """`source`: where the files are, if not on this machine."""
+        """`source`: the place of the files, if it is not this machine."""
         self._source = source or LocalFiles()
         self._database = database
         self._parser = parser
@@ -66,9 +65,7 @@ class Ingest:
         self._slots = asyncio.Semaphore(READ_AT_ONCE)
 
     async def take(self, paths: Iterable[Path]) -> AsyncIterator[Outcome]:
-        """What became of each file, in any order. Raises asyncpg's errors when the database is lost, and
-        ParserUnavailable.
-        """
+        """The result for each file, in any order. Raises ParserError, and asyncpg's errors if the database is lost."""
         left = iter(paths)
         while some := list(islice(left, FILES)):
             async for outcome in self._batch(some):
@@ -97,7 +94,7 @@ class Ingest:
     async def _compare(
         self, new: Sequence[File], known: Mapping[str, bytes]
     ) -> tuple[list[File], list[Outcome]]:
-        """The files whose bytes no document has, and what became of the others. Moves are noted by then."""
+        """The files whose bytes no document has, and the results for the others, whose moves it has written."""
         user = self._owned.user
         same = await store.same_bytes(self._database, [f.digest for f in new], user)
         moved: dict[str, File] = {}
@@ -122,7 +119,7 @@ class Ingest:
         return wanted, outcomes
 
     async def _save_moves(self, moves: Mapping[str, str]) -> dict[str, str]:
-        """Notes where files are now. Returns why, by the old path, where the database refuses the new one."""
+        """Writes the new paths of files. Returns by old path the reason if the database refuses the new one."""
         try:
             await store.save_moves(self._database, moves, self._owned)
         except DocumentRefusedError as error:
@@ -135,7 +132,7 @@ class Ingest:
     async def _look_at(self, path: Path) -> File | Outcome:
         try:
             return await asyncio.to_thread(self._source.look_at, path)
-        except Unreadable as error:
+        except UnreadableFileError as error:
             return Outcome(path, "rejected", str(error))
 
     async def _read_and_write(self, files: Sequence[File]) -> AsyncIterator[Outcome]:
@@ -160,8 +157,8 @@ class Ingest:
                 try:
                     return ReadFile(now, await self._parser.parse(content, file.path.name))
                 except OSError as error:
-                    raise ParserUnavailable(error) from error
-        except Unreadable as error:
+                    raise ParserError(error) from error
+        except UnreadableFileError as error:
             return Outcome(file.path, "rejected", str(error))
 
     async def _write(self, files: Sequence[ReadFile]) -> list[Outcome]:
@@ -183,5 +180,7 @@ def _outcome(file: ReadFile, written: Mapping[str, tuple[bool, str | None]]) -> 
         warning = ignored and f"It is shared, and its {ignored} keeps nobody from reading it."
         return Outcome(file.file.path, "added" if added else "changed", warning)
     return Outcome(
-        file.file.path, "unchanged", "Nothing was written: it is known, or its user has switched memory off."
+        file.file.path,
+        "unchanged",
+        "Nothing was written: the file is known, or its user has switched memory off.",
     )

@@ -1,4 +1,7 @@
-"""The plugin documents: files become documents, by memoryd ingest and by the drop folder."""
+"""The plugin documents: files become documents, by memoryd ingest and by the drop folder; documents are cut into chunks.
+
+Its SQL is migrations/functions/documents/; it stays in migrations/, where all SQL has one order.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from daemon.part import Part
 from daemon.plugins import Command, Core, Plugin
+from daemon.queue.topic import Topic
 from daemon.settings import Settings
 from plugins.documents.settings import Documents
 from plugins.replica.settings import Replica
@@ -16,33 +20,48 @@ if TYPE_CHECKING:
     from plugins.documents.drop import DropFolder
 
 DROP_SETTLE_SECONDS, DROP_SCAN_SECONDS = 2.0, 30.0
-"""For so long a file must be unchanged; and between two scans where no event comes."""
+"""A file is taken after this time without a change; and the time between two scans without an event."""
 
 
 class DocumentFiles(Plugin):
     name = "documents"
-    needs = ("replica",)
+    needs = ("files", "replica")
     settings = (Documents,)
     commands = {"ingest": Command("plugins.documents.cli:ingest", "Remember and ask")}
 
+    def topics(self, core: Core) -> Iterable[Topic]:
+        """Cutting into chunks; and saying where these stand, by the language model."""
+        from plugins.documents.document import DocumentHandler
+        from plugins.documents.situate import SituateHandler
+
+        reader, thinker = core.database, core.thinker
+        # Few at once: a document may be as long as a book, and a batch is one transaction.
+        handler = DocumentHandler(reader=reader, situate=thinker is not None)
+        yield Topic("document", handler, batch=16, follow_ups=("index", "situate"))
+        # One document at a time: a batch waits for a language model, and none of its effects is written before the last reply.
+        yield Topic("situate", SituateHandler(reader=reader, thinker=thinker), batch=1, follow_ups=("index",))
+
     def parts(self, core: Core) -> Iterable[Part]:
-        """What takes files from the drop folder."""
+        """The part that takes files from the drop folder."""
         yield Part("drop folder", lambda: build_drop_folder(core))
 
     def prepare(self, settings: Settings) -> None:
-        """A folder in Google Drive needs an account."""
+        """Checks that a folder in Google Drive has an account."""
         from plugins.replica.location import open_drive
 
         if drive_id(settings) is not None:
             open_drive(settings)
 
     def switches(self, settings: Settings) -> Mapping[str, object]:
-        """Whether there is a drop folder."""
-        return {"drop": settings.section(Documents).drop_folder is not None}
+        """Whether there is a drop folder, and a model that says where chunks stand."""
+        return {
+            "situate": settings.language_model is not None,
+            "drop": settings.section(Documents).drop_folder is not None,
+        }
 
 
 def drive_id(settings: Settings) -> str | None:
-    """The id of the drop folder where it is one of Google Drive. Raises ValueError with what to do."""
+    """The id of a drop folder in Google Drive; None for a local folder. Raises ValueError with what to do."""
     from plugins.replica.location import drive_id_of
 
     folder = settings.section(Documents).drop_folder
@@ -50,7 +69,7 @@ def drive_id(settings: Settings) -> str | None:
 
 
 def build_drop_folder(core: Core) -> DropFolder | DriveDrop | None:
-    """What takes files from the drop folder; None where the settings name none. Raises ValueError with what to do."""
+    """What takes files from the drop folder; None if the settings name no folder. Raises ValueError with what to do."""
     from plugins.documents.drive_drop import DriveDrop
     from plugins.documents.drive_files import DriveFiles
     from plugins.documents.drop import DropFolder

@@ -1,4 +1,4 @@
-"""The interface of a parser: what reads a file for the plugin. Its fault is `providers.ports.Unreadable`."""
+"""The interface of a parser, which reads files for the plugin. It raises `plugins.files.local.UnreadableFileError`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """What a file says, as Markdown."""
+    """The content of a file as Markdown."""
 
     text: str
     """Not blank. Without NUL and lone surrogates; lines end with a line feed only."""
     title: str | None
-    """Of one line, at most 200 characters. None where neither the file nor its name has one."""
+    """One line of at most 200 characters. None if neither the file nor its name has a title."""
     document_type: str
     """One of 'markdown', 'text', 'html', 'pdf', 'docx', 'pptx', 'xlsx', 'csv', 'json', 'email'."""
     metadata: Mapping[str, Any]
@@ -25,13 +25,13 @@ class Parser(Protocol):
     """Reads files."""
 
     async def parse(self, content: bytes, name: str) -> Parsed:
-        """Read the bytes of one file, whatever is in them.
+        """Read the bytes of one file, whatever they are.
 
-        `name` is the file's name: a hint at its format, where the bytes themselves do not tell it, and the
-        title, where they have none. Raises `Unreadable`.
+        `name` is the file's name. It is a hint at the format if the bytes do not show it, and the title if they have none.
+        Raises `UnreadableFileError`.
         """
         ...
 
     async def close(self) -> None:
-        """Let go of processes. The parser is not used afterwards."""
+        """End the processes. The parser is not used afterwards."""
         ...

@@ -20,6 +20,6 @@ class Documents(BaseModel):
     )
     drop_keep_days: Annotated[float, Field(gt=0, le=36500)] | None = Field(
         None,
-        description="Days after which a file in taken/ or rejected/ of the drop folder is deleted. Empty: never, since "
-        "what was dropped may be the only copy. Not in Google Drive.",
+        description="Days after which files in taken/ and rejected/ of the drop folder are deleted. Empty: never, since "
+        "a dropped file may be the only copy. Not in Google Drive.",
     )

@@ -1,4 +1,4 @@
-"""Documents in the database that were read from files: which are known, and writing them."""
+"""Documents in the database that were read from files: finds known ones, writes new ones."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from uuid import UUID
 import asyncpg
 
 from daemon.db.pool import Database
-from daemon.local_files import File
 from memory.text import is_blank
 from plugins.documents.ports import Parsed
+from plugins.files.local import File
 
 NOBODY = "'00000000-0000-0000-0000-000000000000'"
 
@@ -37,7 +37,7 @@ where d.file_hash is not null and md5(d.drop_path) = md5(m.old) and d.user_id is
   and d.status <> 'deleted'
 """
 
-# A document that was deleted comes back: it was named again.
+# A deleted document becomes active again, since its file was given again.
 WRITE = f"""
 insert into public.documents as d (
     title, source, document_type, content, metadata, drop_path, file_hash, last_modified_human,
@@ -59,19 +59,19 @@ returning drop_path, xmax = 0 as added, case when d.access_level is not null the
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """Whose the documents are, and who else may read them."""
+    """The owner of the documents, and who else may read them."""
 
     source: str
     user: UUID | None = None
     level: int | None = None
-    """The access_level; None: for the user alone, or for the agents alone where there is no user."""
+    """The access_level. None: only for the user, or only for the agents if there is no user."""
     tags: tuple[str, ...] = ()
     project: str | None = None
     root: str | None = None
-    """The drop folder: a file's folder is told from there on."""
+    """The drop folder: a file's folder is noted relative to it."""
 
     def folder_of(self, name: str) -> dict[str, str]:
-        """What metadata says of where a file was; `name`: its whole path."""
+        """The metadata about the place of a file; `name`: its whole path."""
         path = PurePosixPath(name)
         root = self.root is not None and path.is_relative_to(self.root)
         folder = str(path.parent.relative_to(self.root or "") if root else path.parent)
@@ -92,21 +92,21 @@ def _title(read: ReadFile) -> str:
 
 
 class DocumentRefusedError(Exception):
-    """The database refuses this document; the message says why and what to do."""
+    """The database refuses this document; the message has the reason and what to do."""
 
 
 async def known_hashes(database: Database, names: Sequence[str], user: UUID | None) -> dict[str, bytes]:
-    """Of the files that are documents of this user already, by path, the hash that each had."""
+    """The hashes of those files that are documents of this user already, by path."""
     return {r["drop_path"]: r["file_hash"] for r in await database.fetch(KNOWN, list(names), user)}
 
 
 async def same_bytes(database: Database, digests: Sequence[bytes], user: UUID | None) -> dict[bytes, str]:
-    """Of these hashes those that documents of this user have, with the path of one each."""
+    """Those of the hashes that documents of this user have, each with the path of one document."""
     return {r["file_hash"]: r["drop_path"] for r in await database.fetch(SAME, list(digests), user)}
 
 
 async def save_moves(database: Database, moves: Mapping[str, str], owned: Ownership) -> None:
-    """Notes where files are now. `moves`: from the old path to the new one. Raises Refused if one of them is refused."""
+    """Writes the new paths of files. `moves`: from the old path to the new one. Raises Refused if one is refused."""
     if not moves:
         return
     try:
@@ -120,12 +120,12 @@ async def save_moves(database: Database, moves: Mapping[str, str], owned: Owners
 async def write(
     database: Database, files: Sequence[ReadFile], owned: Ownership
 ) -> dict[str, tuple[bool, str | None]]:
-    """Writes documents in one statement: by path, whether each is new, and which field of its metadata may be meant to limit
-    its readers and does not. Raises Refused if one of them is refused.
+    """Writes documents in one statement. Returns by path whether the document is new, and the field of its metadata that may be
+    meant to limit its readers but does not. Raises Refused if one is refused.
 
-    Paths that are missing in the answer were dropped: their user has switched memory off.
+    A path that is missing in the answer was not written: its user has switched memory off.
     """
-    # In one order, so that two who take the same files at once do not wait for each other.
+    # In one order, so that two writers of the same files do not wait for each other.
     files = sorted(files, key=lambda f: f.file.name)
     metadata = [dict(f.parsed.metadata) | owned.folder_of(f.file.name) for f in files]
     if owned.project is not None:

@@ -1,1 +1,1 @@
-"""The Postgres that memoryd brings along, for those who have none."""
+"""The Postgres that memoryd brings along, for users without one; and memoryd demo."""

@@ -1,8 +1,8 @@
-"""Which system user the embedded Postgres runs as, and what that user is allowed to reach.
+"""The system user that the embedded Postgres runs as, and the permissions that this user gets.
 
-Postgres refuses to run as root. Promise: for an ordinary user nothing changes at all; for root a system
-user without a login is found or made, and of folders that are not ours only what is missing is opened:
-passage (o+x) through the folders above, reading (o+rX) of the programs.
+Postgres refuses to run as root. Promise: for an ordinary user nothing changes. For root a system user without a login is
+found or made. Permissions of other folders change only where one is missing: passage (o+x) through the folders above, reading
+(o+rX) of the programs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MAKE_USER = (
     ("useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin"),
     ("adduser", "-S", "-D", "-H"),  # busybox
 )
-# Where these are, and the PATH that cron, su and systemd give does not always lead there.
+# The folders of these programs, which the PATH of cron, su and systemd does not always have.
 _OF_ADMINISTRATORS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 
 
@@ -39,15 +39,15 @@ class Account:
     uid: int
     gid: int
     switch: bool
-    """True when this process is root and has to become that user first."""
+    """True if this process is root and must become that user first."""
 
     @property
     def owner(self) -> tuple[int, int] | None:
-        """The owner of files that root makes for the server; None: the user who makes them."""
+        """The owner of files that root makes for the server; None: the process's own user."""
         return (self.uid, self.gid) if self.switch else None
 
     def let_through(self, folder: Path) -> None:
-        """Opens the way to what lies in `folder`: o+x for it and all folders above, only where missing."""
+        """Lets the account pass to files in `folder`: o+x for it and all folders above, where missing."""
         if not self.switch:
             return
         for step in (folder, *folder.parents):
@@ -57,7 +57,7 @@ class Account:
                 _open(step, _PASS)
 
     def let_read(self, folder: Path) -> None:
-        """Opens `folder` and everything below it for reading: o+rX, only where missing. What links lead to stays as it is."""
+        """Lets the account read `folder` and everything below it: o+rX, where missing. Targets of links do not change."""
         if not self.switch:
             return
         for parent, _, files in os.walk(folder):
@@ -71,8 +71,8 @@ class Account:
 def account_for(cluster: Path) -> Account:
     """The account for the data in `cluster`, a folder that may not exist yet.
 
-    For root it is the owner of the cluster, or of the folder it will be made in, unless that is root too.
-    Raises EmbeddedPostgresError when the data belong to another user, or there is none to run the server as.
+    For root it is the owner of the cluster, or of the folder for it, unless that is root, too. Raises EmbeddedPostgresError if
+    the data belong to another user, or no user can run the server.
     """
     me = os.geteuid()
     there = _owner(cluster)
@@ -85,8 +85,8 @@ def account_for(cluster: Path) -> Account:
             )
         if _entry(me) is None:
             raise EmbeddedPostgresError(
-                f"The user id {me} has no entry in /etc/passwd, and Postgres insists on one: "
-                "run memoryd as a user with a name, or set a DATABASE_URL."
+                f"The user id {me} has no entry in /etc/passwd, but Postgres needs one: "
+                "run memoryd as a user with a name, or set DATABASE_URL."
             )
         return Account(me, os.getegid(), switch=False)
     owner = there if there is not None else cluster.parent.lstat().st_uid
@@ -95,7 +95,7 @@ def account_for(cluster: Path) -> Account:
 
 
 def _open(path: Path, wanted: int) -> None:
-    """Adds permissions to `path`. No link on the way is followed: the user who made it would choose what is opened."""
+    """Adds permissions to `path`. It follows no link: the user who made the link would choose which file is opened."""
     handle = os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for part in path.parts[1:]:
@@ -108,14 +108,14 @@ def _open(path: Path, wanted: int) -> None:
 
 
 def _owner(cluster: Path) -> int | None:
-    """The user that the cluster belongs to. Of a link it is the user who made it, who is refused later."""
+    """The owner of the cluster. If it is a link, the user who made the link, who is refused later."""
     with suppress(FileNotFoundError):
         return cluster.lstat().st_uid
     return None
 
 
 def server_uid(data_dir: Path) -> int | None:
-    """The user that the embedded server of this data folder runs as, as far as it is known before its first start."""
+    """The user that the embedded server of this data folder runs as, if it is known before the first start."""
     with suppress(OSError):
         return (data_dir.expanduser() / "pg").stat().st_uid
     with suppress(KeyError):
@@ -124,10 +124,10 @@ def server_uid(data_dir: Path) -> int | None:
 
 
 def _system_user(name: str = SYSTEM_USER) -> pwd.struct_passwd:
-    """That user, made where it is missing. Raises EmbeddedPostgresError with what the system said.
+    """That user, made if missing. Raises EmbeddedPostgresError with the system's message.
 
-    One process at a time: of two `useradd` at once the second gives the user that the first has just made another id, and
-    what runs under the old one then belongs to no user.
+    One process at a time: of two `useradd` at once, the second gives another id to the user that the first has just made, and
+    processes with the first id then belong to no user.
     """
     with suppress(KeyError):
         return pwd.getpwnam(name)
@@ -144,20 +144,20 @@ def _system_user(name: str = SYSTEM_USER) -> pwd.struct_passwd:
         with suppress(KeyError):
             return pwd.getpwnam(name)
     raise EmbeddedPostgresError(
-        f"Postgres does not run as root, and no system user for it could be made ({said or 'no program here makes users'}): "
+        f"Postgres does not run as root, and no system user for it could be made ({said or 'no program here does that'}): "
         f"add one (useradd --system {name}), or run memoryd as an ordinary user."
     )
 
 
 def with_administration() -> dict[str, str]:
-    """The environment, with a PATH that leads to the programs of administrators, too."""
+    """The environment, with a PATH that also has the programs of administrators."""
     path = os.environ.get("PATH") or os.defpath
     return {**os.environ, "PATH": os.pathsep.join((path, *_OF_ADMINISTRATORS))}
 
 
 @contextmanager
 def _one_at_a_time() -> Iterator[None]:
-    """Holds off other processes of memoryd on this machine."""
+    """Makes other processes of memoryd on this machine wait."""
     handle = os.open("/etc", os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)

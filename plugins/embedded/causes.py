@@ -1,4 +1,4 @@
-"""What to do where the embedded Postgres does not start: by what its log, its programs and its disk say.
+"""What to do if the embedded Postgres does not start, found in its log, the answers of its programs, and the disk.
 
 Promise: no advice risks the data.
 """
@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from daemon.refusal import ExplainedError
+from daemon.cli.failure import Failure
 
 _NO_ROOM_BYTES = 32_000_000
-"""With less than that Postgres can hardly make its next file of write-ahead log, of 16 MB."""
+"""With less room Postgres may not be able to make its next file of write-ahead log, of 16 MB."""
 _DISK_FULL = "The disk is full. Make room on it; nothing committed is lost."
 _DAMAGE = (
     r"could not locate a valid checkpoint record|invalid (primary )?checkpoint|could not locate required checkpoint|"
@@ -26,23 +26,23 @@ _DAMAGED = (
     "Its files are damaged. Keep a copy of the data folder and restore a backup; "
     "pg_resetwal and deleting files lose data."
 )
-# In this order: a full disk damages, too.
+# In this order, since a full disk also damages files.
 _ADVICE = (
     (r"No space left on device|Disk quota exceeded|File too large", _DISK_FULL),
     (
         _MEMORY,
-        "The machine is short of memory. Give it more, or end what takes it; nothing committed is lost.",
+        "The machine is short of memory. Add memory, or end other programs; nothing committed is lost.",
     ),
     (_DAMAGE, _DAMAGED),
     (
         r"Permission denied|Operation not permitted|invalid permissions|has wrong ownership",
-        "It may not read or write its own files. See which user the data folder belongs to.",
+        "It may not read or write its own files. Check which user owns the data folder.",
     ),
 )
 
 
-class EmbeddedPostgresError(ExplainedError):
-    """The embedded Postgres cannot do what was asked; the message says what to do next."""
+class EmbeddedPostgresError(Failure):
+    """The embedded Postgres failed; the message says what to do next."""
 
     def __init__(self, message: str, advice: str = "") -> None:
         """`advice`: the part of the message that is the same at each attempt."""
@@ -51,11 +51,11 @@ class EmbeddedPostgresError(ExplainedError):
 
 
 def failure(trouble: str, said: Iterable[str], folder: Path, *, otherwise: str = "") -> EmbeddedPostgresError:
-    """The error to raise for a trouble, with what to do where these lines tell it; `otherwise`: where they do not."""
+    """The error to raise for a trouble, with the advice that fits these lines of log, or else `otherwise`."""
     text = "\n".join(said)
     found = next((advice for sign, advice in _ADVICE if re.search(sign, text)), None)
     if found is None:
-        # A server on a full disk may not have been able to say so.
+        # On a full disk the server may not have been able to log that.
         with suppress(OSError):
             found = _DISK_FULL if free_bytes(folder) < _NO_ROOM_BYTES else None
     advice = otherwise if found is None else found
@@ -63,6 +63,6 @@ def failure(trouble: str, said: Iterable[str], folder: Path, *, otherwise: str =
 
 
 def free_bytes(folder: Path) -> int:
-    """What an ordinary user may still write. Raises OSError."""
+    """The bytes that an ordinary user may still write. Raises OSError."""
     disk = os.statvfs(folder)
     return disk.f_bavail * disk.f_frsize

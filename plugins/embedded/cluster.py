@@ -1,7 +1,6 @@
 """The database cluster of a data folder: checked, taken over from a backup, or made.
 
-Promise: a folder with anything but a cluster of our version is refused, and a crash while a cluster is made leaves
-no half of one behind.
+Promise: a folder with anything but a cluster of our version is refused. A crash while a cluster is made leaves no part of it.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from plugins.embedded.programs import Programs
 
 CLUSTER = "pg"
 """Its name in the data folder."""
-_CHARACTER_TYPES = ("C.UTF-8", "en_US.UTF-8", "C")  # the first one the system knows; text search reads by it
+_CHARACTER_TYPES = ("C.UTF-8", "en_US.UTF-8", "C")  # the first that the system knows; text search needs it
 
 
 def check_cluster(folder: Folder, programs: Programs) -> None:
-    """Refuses a folder with anything but a cluster of our version. Raises EmbeddedPostgresError."""
+    """Raises EmbeddedPostgresError if the folder has anything but a cluster of our version."""
     path = folder.path / CLUSTER
     try:
         with _any_owner(folder).within(CLUSTER) as cluster:
@@ -47,7 +46,7 @@ def check_cluster(folder: Folder, programs: Programs) -> None:
 
 
 def make_or_adopt_cluster(folder: Folder, account: Account, programs: Programs) -> None:
-    """Makes the cluster where there is none; gives one that came back from a backup to its account."""
+    """Makes the cluster if there is none; gives a cluster that was restored from a backup to its account."""
     if CLUSTER in folder.names() and (folder.path / CLUSTER / "PG_VERSION").exists():
         _adopt(folder, account)
     else:
@@ -104,7 +103,7 @@ def _run_initdb(new: Path, account: Account, programs: Programs) -> None:
 
 
 def _any_owner(folder: Folder) -> Folder:
-    """For a cluster from a backup: the user id that owns it may not exist on this machine."""
+    """Gives a cluster from a backup to the account: its owner's user id may not exist on this machine."""
     with suppress(FileNotFoundError):
         status = os.stat(CLUSTER, dir_fd=folder.handle, follow_symlinks=False)
         return replace(folder, owners=folder.owners | {status.st_uid})

@@ -30,16 +30,14 @@ SETTINGS: Mapping[str, str] = MappingProxyType(
         "timezone": "UTC",
         "log_timezone": "UTC",
         "log_checkpoints": "off",
-        # Errors quote values even in their message, statements and details contain what agents remember: none of it belongs in
-        # a log. What tells why a server does not start or was ended is logged as LOG, FATAL or PANIC; so is memoryd's own
-        # audit.
+        # Messages of errors quote values, and statements and details contain memories: none of these belong in a log. The
+        # reason why a server does not start or was ended is logged as LOG, FATAL or PANIC, and so is memoryd's own audit.
         "log_min_messages": "log",
         "log_min_error_statement": "panic",
         "log_error_verbosity": "terse",
     }
 )
-"""For a small machine. fsync, full_page_writes and synchronous_commit keep
-their default: on."""
+"""For a small machine. fsync, full_page_writes and synchronous_commit keep their default, on."""
 
 _SHARED_MEMORY_BYTES = 512_000_000
 
@@ -54,7 +52,7 @@ def write_configuration(
         if shared.f_frsize * shared.f_blocks < _SHARED_MEMORY_BYTES:
             given.setdefault("dynamic_shared_memory_type", "sysv")
     lines = [f"{name} = '{_escape(value)}'\n" for name, value in given.items()]
-    text = "".join(["# Written by memoryd at each start; ALTER SYSTEM wins over it.\n", *lines])
+    text = "".join(["# Written by memoryd at each start; ALTER SYSTEM overrides it.\n", *lines])
     cluster.write(FILE, text, owner=owner)
 
 

@@ -1,8 +1,8 @@
-"""The files of a data folder, opened so that a link in their place cannot lead memoryd elsewhere.
+"""The files of a data folder, opened so that no link can lead memoryd elsewhere.
 
-Promise: what is opened, given to a user or removed here lies in the folder that was opened, is what it should be (a plain file
+Promise: a file that is opened, given to a user or removed here lies in the opened folder, is of the expected kind (a plain file
 with one name, or a folder) and belongs to a user who may own it; else EmbeddedPostgresError says what to do. Ownership is
-changed on what is open, never by a path. It matters most for root, who can write everywhere.
+changed by an open descriptor, never by a path. This matters most for root, who can write everywhere.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ _LINK = frozenset({errno.ELOOP, errno.EMLINK, errno.ENOTDIR})
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """An open folder; names are of what is directly in it."""
+    """An open folder. Its functions take names of entries directly in it."""
 
     path: Path
     handle: int
     owners: frozenset[int]
-    """Users that its files may belong to."""
+    """The users that may own its files."""
 
     @property
     def owner(self) -> tuple[int, int]:
-        """Its user and group."""
+        """The user and group of the folder."""
         status = os.fstat(self.handle)
         return status.st_uid, status.st_gid
 
     @contextmanager
     def within(self, name: str) -> Iterator[Folder]:
-        """A folder in it. Raises FileNotFoundError when there is none."""
+        """A folder in it. Raises FileNotFoundError if there is none."""
         handle = _open_folder(self.path / name, name, self.handle)
         try:
             _check_owner(self.path / name, os.fstat(handle), self.owners)
@@ -47,11 +47,11 @@ class Folder:
             os.close(handle)
 
     def give(self, uid: int, gid: int) -> None:
-        """Makes it that user's."""
+        """Gives it to that user."""
         os.fchown(self.handle, uid, gid)
 
     def read(self, name: str) -> str | None:
-        """The text of a file in it; None when there is none."""
+        """The text of a file in it; None if there is none."""
         try:
             handle = self._open(name, os.O_RDONLY)
         except FileNotFoundError:
@@ -60,9 +60,9 @@ class Folder:
             return file.read().decode("utf-8", "replace")
 
     def open_own(self, name: str, *, owner: tuple[int, int] | None = None, append: bool = False) -> int:
-        """A descriptor for reading and writing a file that only its owner may read, made where it is missing.
+        """A descriptor to read and write a file that only its owner may read; the file is made if missing.
 
-        `owner`: the folder's own user when None; only root can name another.
+        `owner` None: the folder's own user. Only root can name another.
         """
         handle = self._open(name, os.O_RDWR | os.O_CREAT | (os.O_APPEND if append else 0))
         try:
@@ -75,7 +75,7 @@ class Folder:
         return handle
 
     def write(self, name: str, text: str, *, owner: tuple[int, int] | None = None) -> None:
-        """Replaces a file whole, readable only by its owner, and on disk when this returns."""
+        """Replaces a whole file, readable only by its owner, and returns when it is on disk."""
         new = f"{name}.new"
         self.remove(new)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFE
@@ -89,17 +89,17 @@ class Folder:
         self.rename(new, name)
 
     def rename(self, name: str, new: str) -> None:
-        """On disk when this returns."""
+        """Returns when its changes are on disk."""
         os.rename(name, new, src_dir_fd=self.handle, dst_dir_fd=self.handle)
         os.fsync(self.handle)
 
     def remove(self, name: str) -> None:
-        """Removes a file, or the link that bears its name, if it is there."""
+        """Removes a file or link, if it exists."""
         with suppress(FileNotFoundError):
             os.unlink(name, dir_fd=self.handle)
 
     def names(self) -> list[str]:
-        """All that lies in it."""
+        """The names of its entries."""
         return os.listdir(self.handle)  # noqa: PTH208 - of the open folder
 
     def _open(self, name: str, flags: int) -> int:
@@ -126,7 +126,7 @@ class Folder:
 def open_folder(path: Path, *, server: int | None = None) -> Iterator[Folder]:
     """The folder at `path`, if it belongs to this user, to root or to the server's account `server`.
 
-    Raises OSError, and EmbeddedPostgresError when it is a link or another user's.
+    Raises OSError, and EmbeddedPostgresError if it is a link or belongs to another user.
     """
     owners = frozenset({os.geteuid(), 0} | ({server} if server is not None else set()))
     handle = _open_folder(path, str(path), None)
@@ -142,7 +142,7 @@ def open_folder(path: Path, *, server: int | None = None) -> Iterator[Folder]:
 
 
 def read_in(path: Path, name: str) -> str | None:
-    """The text of file `name` in the folder at `path`, of any owner; None without such a file. Raises like `Folder`."""
+    """The text of the file `name` in the folder at `path`, of any owner; None if there is none. Raises the same as `Folder`."""
     try:
         handle = _open_folder(path, str(path), None)
     except FileNotFoundError:
@@ -155,9 +155,9 @@ def read_in(path: Path, name: str) -> str | None:
 
 
 def give_all(folder: Folder, uid: int, gid: int) -> None:
-    """Makes a folder and everything below it that user's. What links lead to stays as it is.
+    """Gives a folder and everything below it to that user. Targets of links do not change.
 
-    Raises EmbeddedPostgresError at a file that has another name somewhere else.
+    Raises EmbeddedPostgresError if a file has a second name elsewhere.
     """
     for parent, folders, files, handle in os.fwalk(".", dir_fd=folder.handle, follow_symlinks=False):
         for name in (*folders, *files):
@@ -201,6 +201,6 @@ def _check_owner(path: Path, status: os.stat_result, owners: frozenset[int]) -> 
 
 def _strange(path: Path) -> EmbeddedPostgresError:
     return EmbeddedPostgresError(
-        f"{path} is not what memoryd put there: it is a link, has a second name, or is something else than a file or folder "
-        "of its kind. See who made it; then remove it, or choose another data folder (MEMORYD_DATA_DIR)."
+        f"{path} is not what memoryd put there: it is a link, has a second name, or is not a file or folder "
+        "of its kind. Find out who made it; then remove it, or choose another data folder (MEMORYD_DATA_DIR)."
     )

@@ -1,4 +1,4 @@
-"""The plugin embedded: memoryd's own Postgres, for those who have none; and memoryd demo."""
+"""The plugin embedded: memoryd's own Postgres, for users without one; and memoryd demo."""
 
 from __future__ import annotations
 

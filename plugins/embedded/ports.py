@@ -1,6 +1,6 @@
 """Where the embedded Postgres listens: its port on 127.0.0.1, and the folder of its unix socket.
 
-Promise: the port of the last time is kept where it is free, and the socket's path is never longer than the system takes.
+Promise: the port of the last start is used again if it is free. The socket's path is never too long for the system.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ def remembered_port(folder: Path) -> int | None:
 
 
 def remember_port(folder: Folder, port: int) -> None:
-    """For the next start."""
+    """Stores the port for the next start."""
     folder.write(FILE, f"{port}\n")
 
 
 def ports_to_try(folder: Path, wanted: int | None, *, same: bool) -> Iterator[int]:
-    """The ports to try, each of them free when it is handed out; `same`: only that of the last time."""
+    """The ports to try, each free when it is returned. `same`: only the port of the last start."""
     last = remembered_port(folder)
     only = last if same and last is not None else wanted
     for port in (last, USUAL_PORT) if only is None else (only,):
@@ -47,7 +47,7 @@ def ports_to_try(folder: Path, wanted: int | None, *, same: bool) -> Iterator[in
 
 
 def socket_folder(folder: Path) -> Path:
-    """Where the socket of this data folder is: in it, or beside other temporary files where its path would be too long."""
+    """The folder of the socket: in the data folder, or among temporary files if its path would be too long."""
     inside = folder / "run"
     path = str(inside / ".s.PGSQL.65535")
     if len(path) <= _SOCKET_PATH_BYTES and re.fullmatch(r"[^,\"'\\\x00-\x1f\x7f-\U0010ffff]+", path):

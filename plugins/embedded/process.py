@@ -1,8 +1,7 @@
-"""Whether a server of a database cluster is alive, and clearing away what a dead one left.
+"""Whether a server of a database cluster is alive, and the removal of what a dead server left.
 
-Promise: a live server is never taken for a dead one; a dead one never bars a new start, not even when its
-process id has gone to another program since (in a container that is the rule, and Postgres itself cannot tell
-the two apart).
+Promise: a live server is never taken for a dead one. A dead server never prevents a start, also if another program has its
+process id now (usual in containers, where Postgres itself cannot tell the two apart).
 """
 
 from __future__ import annotations
@@ -25,19 +24,19 @@ _GRACE_SECONDS = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Postmaster:
-    """The main process of a running server, as its postmaster.pid tells."""
+    """The main process of a running server, from its postmaster.pid."""
 
     pid: int
     port: int
     socket_folder: Path | None
     ready: bool
-    """Whether it takes connections: not while it starts, recovers or stops."""
+    """Whether it accepts connections: not while it starts, recovers or stops."""
 
 
 def find_postmaster(cluster: Path) -> Postmaster | None:
-    """The living server of `cluster`, None when there is none.
+    """The live server of `cluster`; None if there is none.
 
-    Raises EmbeddedPostgresError when the cluster belongs to another user.
+    Raises EmbeddedPostgresError if the cluster belongs to another user.
     """
     try:
         text = read_in(cluster, "postmaster.pid")
@@ -65,10 +64,10 @@ def find_postmaster(cluster: Path) -> Postmaster | None:
 
 
 def clear_leftovers(cluster: Folder, sockets: Folder) -> None:
-    """Ends what a dead server of `cluster` left running, and removes its locks. Call only if no server runs.
+    """Ends processes that a dead server of `cluster` left, and removes its locks. Call only if no server runs.
 
-    The processes of a server whose main process was killed end by themselves, except in the middle of long
-    work; until they have, no new server may touch the files. Raises EmbeddedPostgresError if that fails.
+    The processes of a server whose main process was killed end by themselves, except in the middle of long work. Until they
+    have ended, no new server may use the files. Raises EmbeddedPostgresError if one does not end.
     """
     if "postmaster.pid" in cluster.names():
         orphans = _still_there(cluster.path, list(psutil.process_iter()))
@@ -89,7 +88,7 @@ def clear_leftovers(cluster: Folder, sockets: Folder) -> None:
 
 
 def _still_there(cluster: Path, processes: list[psutil.Process]) -> list[psutil.Process]:
-    """Those of `processes` that have not ended by themselves after a grace. A zombie counts as ended."""
+    """The `processes` that have not ended by themselves after a grace time. A zombie counts as ended."""
     deadline = time.monotonic() + _GRACE_SECONDS
     while processes := [process for process in processes if _works_in(cluster, process)]:
         if time.monotonic() > deadline:
@@ -99,7 +98,7 @@ def _still_there(cluster: Path, processes: list[psutil.Process]) -> list[psutil.
 
 
 def _works_in(cluster: Path, process: psutil.Process) -> bool | None:
-    """Whether this is a Postgres of `cluster`, all of whose processes work there. None: unknown."""
+    """Whether this is a Postgres of `cluster`, in whose folder all its processes work. None: unknown."""
     try:
         if process.name() != "postgres" or process.uids().effective != cluster.stat().st_uid:
             return False
@@ -113,7 +112,7 @@ def _works_in(cluster: Path, process: psutil.Process) -> bool | None:
 def _answers(found: Postmaster, cluster: Path) -> bool:
     """Whether a server listens on the socket: it may run in another container, where we cannot see its process.
 
-    The socket is the cluster owner's: who makes up a postmaster.pid leads nobody to a server of another user, or by a link.
+    The socket must belong to the cluster's owner, so a forged postmaster.pid or a link leads to no server of another user.
     """
     if found.socket_folder is None or not found.socket_folder.is_absolute():
         return False

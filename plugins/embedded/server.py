@@ -1,13 +1,13 @@
-"""The Postgres that memoryd brings along: a server of its own in a data folder, for those who have none.
+"""The Postgres that memoryd brings along: its own server in a data folder, for users without one.
 
-Promise: `start` gives a server that takes connections, whatever a crash, a power cut or another process
-starting at the same moment left behind; and nothing here ever trades durability for speed.
+Promise: after `start` a server accepts connections, whatever a crash, a power cut or another process that starts at the same
+moment left behind. Nothing here ever trades durability for speed.
 
     <data folder>/pg/           the database cluster
-    <data folder>/run/          the unix socket: no password, but only the server's own user and root get in
+    <data folder>/run/          the unix socket: without a password, but only for the server's own user and root
     <data folder>/password      for TCP on 127.0.0.1, mode 0600
-    <data folder>/port          remembered from one start to the next
-    <data folder>/postgres.log  what the server says, never what memories say
+    <data folder>/port          the port, kept for the next start
+    <data folder>/postgres.log  the server's log, without memories
     <data folder>/pg/memoryd.conf  its settings, written at each start
 """
 
@@ -38,10 +38,10 @@ if sys.platform != "win32":
 DATABASE = "memoryd"
 LOG = "postgres.log"
 LOG_BYTES = 16_000_000
-"""A log that is bigger becomes postgres.log.1 at the next start."""
+"""A bigger log becomes postgres.log.1 at the next start."""
 _WAIT_SECONDS = 600  # recovery after a crash replays up to max_wal_size
 
-# From template0, to which there are no connections: template1 cannot be copied while a session, or autovacuum, is in it.
+# From template0, which nobody connects to: template1 cannot be copied while a session, or autovacuum, uses it.
 _CREATE_DATABASE = """
 select 'create database memoryd template template0'
 where not exists (select from pg_database where datname = 'memoryd')
@@ -61,11 +61,10 @@ class EmbeddedPostgres:
         programs: Programs | None = None,
         started: Callable[[int | None], None] = lambda _pid: None,
     ) -> None:
-        """`port`: None is the last one, else 54329, else any free one. `options`: go over `SETTINGS`.
-        `programs`: None is the newest version that is brought along. `started`: told the process id of a server that this
-        object started.
+        """`port` None: the last one, else 54329, else any free one. `options` override `SETTINGS`. `programs` None: the newest
+        version that memoryd brings along. `started` is called with the process id of a server that this object started.
 
-        Raises EmbeddedPostgresError when there is none here.
+        Raises EmbeddedPostgresError if there are no programs here.
         """
         self._settings = {**SETTINGS, **(options or {})}
         self._programs = programs or find_programs()
@@ -96,7 +95,7 @@ class EmbeddedPostgres:
 
     @property
     def tcp_url(self) -> str:
-        """For any user of this machine who may know the password in it.
+        """For any user of this machine; it contains the password.
 
         Raises EmbeddedPostgresError before the first start.
         """
@@ -111,35 +110,35 @@ class EmbeddedPostgres:
         return find_postmaster(self._cluster) is not None
 
     def postmaster_pid(self) -> int | None:
-        """The process id of the server, None when there is none."""
+        """The process id of the server; None if there is none."""
         running = find_postmaster(self._cluster)
         return running.pid if running is not None else None
 
     @property
     def free_bytes(self) -> int:
-        """Room on the disk of the data folder. Raises OSError."""
+        """The free room on the disk of the data folder. Raises OSError."""
         return free_bytes(self._folder)
 
     def start(self, *, same_port: bool = False) -> bool:
-        """Brings the server up, and makes the cluster, the password and the database where they are missing.
+        """Starts the server, and makes the cluster, the password and the database if they are missing.
 
-        Returns when connections are taken: True when this call started it, False when it was running already. `same_port`:
-        never on another port than the last time. Raises EmbeddedPostgresError with its cause and what to do.
+        Returns when the server accepts connections: True if this call started it, False if it ran already. `same_port`: only on
+        the port of the last start. Raises EmbeddedPostgresError with the cause and what to do.
         """
         with self._exclusively() as folder:
             return self._start(folder, same_port=same_port)
 
     def stop(self, mode: Literal["smart", "fast", "immediate"] = "fast") -> None:
-        """Shuts the server down and returns when it has ended; does nothing when none runs.
+        """Shuts the server down and returns when it has ended; does nothing if none runs.
 
-        `immediate` is a crash in all but name: the next start recovers. Raises EmbeddedPostgresError.
+        `immediate` is like a crash: the next start recovers. Raises EmbeddedPostgresError.
         """
         if self._cluster.exists():
             with self._exclusively():
                 self._stop(mode)
 
     def restart(self) -> None:
-        """Stops the server, if one runs, and starts it with this object's port and options."""
+        """Stops the server if it runs, and starts it with this object's port and options."""
         with self._exclusively() as folder:
             self._stop("fast")
             self._start(folder)
@@ -148,7 +147,7 @@ class EmbeddedPostgres:
 
     @contextmanager
     def _exclusively(self) -> Iterator[Folder]:
-        """Holds the folder against other processes that start or stop its server."""
+        """Locks the folder, so that no other process starts or stops its server."""
         try:
             with self._open() as folder:
                 fcntl.flock(folder.handle, fcntl.LOCK_EX)
@@ -199,7 +198,7 @@ class EmbeddedPostgres:
             raise EmbeddedPostgresError(f"Postgres did not stop: {done.stderr.strip()} See {self.log_path}.")
 
     def _wait_while_changing(self) -> Postmaster | None:
-        """The server that runs, once it is ready; None once it is certain that none does."""
+        """The running server, once it is ready; None once it is certain that none runs."""
         deadline = time.monotonic() + _WAIT_SECONDS
         while (running := find_postmaster(self._cluster)) is not None and not running.ready:
             if time.monotonic() > deadline:
@@ -208,7 +207,7 @@ class EmbeddedPostgres:
         return running
 
     def _launch(self, folder: Folder, account: Account, ports: Iterable[int]) -> None:
-        """Starts the server, on the next port if another program takes ours at the last moment."""
+        """Starts the server; on the next port if another program takes the port at the last moment."""
         sockets = socket_folder(self._folder)
         sockets.mkdir(mode=0o700, exist_ok=True)
         with open_folder(sockets, server=account.uid) as opened, folder.within(CLUSTER) as cluster:
@@ -251,7 +250,7 @@ class EmbeddedPostgres:
         )
 
     def _set_owners(self, folder: Folder, account: Account) -> None:
-        """Makes the database, and a password where there is none: it may also have been lost."""
+        """Makes the database, and a password if there is none, since it may have been lost."""
         sockets, port = self._address()
         fresh = None if folder.read("password") else secrets.token_urlsafe(24)
         statement = f"alter role postgres password '{fresh}';" if fresh is not None else ""
@@ -270,7 +269,7 @@ class EmbeddedPostgres:
             folder.write("password", f"{fresh}\n")
 
     def _address(self) -> tuple[Path, int]:
-        """Folder of the socket, and port: of the server that runs, else of the one that ran last."""
+        """The socket's folder and the port: of the running server, else of the last one."""
         running = find_postmaster(self._cluster)
         if running is not None and running.socket_folder is not None:
             return running.socket_folder, running.port

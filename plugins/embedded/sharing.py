@@ -1,8 +1,8 @@
 """Sharing the embedded Postgres among commands: the last one that uses it stops it.
 
-Promise: a command never stops the server while a daemon uses it, and never stops a server that was not started by these
-commands. The kernel counts the users (a shared lock), so the count is right after a kill -9 too. SIGTERM and SIGINT, whenever
-and however often they come, leave no server behind.
+Promise: a command never stops the server while a daemon uses it, nor a server that no such command started. The kernel counts
+the users (a shared lock), so the count is right after a kill -9, too. SIGTERM and SIGINT leave no server behind, at any time
+and in any number.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from plugins.embedded.server import EmbeddedPostgres
 
 _ENDINGS = (signal.SIGTERM, signal.SIGINT)
 LOCK = "in-use"
-"""File in the data folder: locked by all who use the server, with the process id of the server to stop."""
+"""The file in the data folder that all users of the server lock, with the process id of the server to stop."""
 
 
 @contextmanager
 def embedded(settings: Settings, *, existing: bool = False) -> Iterator[EmbeddedPostgres]:
-    """The embedded server, running. With `existing` a missing database is a Failure instead of being made.
+    """The embedded server, running. With `existing` a missing database is not made, but raises Failure.
 
     Raises EmbeddedPostgresError.
     """
@@ -50,7 +50,7 @@ def _embedded(settings: Settings, *, existing: bool) -> Iterator[EmbeddedPostgre
         ) from None
     try:
         fcntl.flock(lock, fcntl.LOCK_SH)
-        # Also of one that the daemon starts again: the last of us is to stop it.
+        # Also for a server that the daemon starts again: the last user stops it.
         server = EmbeddedPostgres(
             settings.data_dir, port=settings.postgres_port, started=lambda pid: _write_pid(lock, pid)
         )
@@ -60,7 +60,7 @@ def _embedded(settings: Settings, *, existing: bool) -> Iterator[EmbeddedPostgre
             yield server
         finally:
             for number in _ENDINGS:
-                signal.signal(number, lambda _number, _frame: None)  # it ends already
+                signal.signal(number, lambda _number, _frame: None)  # it is already ending
             if _last(lock) and _read_pid(lock) == server.postmaster_pid():
                 server.stop()
     finally:
@@ -68,7 +68,7 @@ def _embedded(settings: Settings, *, existing: bool) -> Iterator[EmbeddedPostgre
 
 
 def server_of(settings: Settings, *, existing: bool = False) -> EmbeddedPostgres:
-    """The server as it is, not started. With `existing` a database that was never made is a Failure."""
+    """The server as it is, without a start. With `existing` a database that was never made raises Failure."""
     folder = settings.data_dir.expanduser().resolve()
     if existing and not (folder / "pg").exists():
         raise Failure(missing(folder))
@@ -76,13 +76,13 @@ def server_of(settings: Settings, *, existing: bool = False) -> EmbeddedPostgres
 
 
 def missing(folder: Path) -> str:
-    """What to do where there is no database."""
+    """What to do if there is no database."""
     return f"There is no database in {folder} yet. Run: make run (or memoryd run), or set DATABASE_URL."
 
 
 @contextmanager
 def ended_in_order() -> Iterator[None]:
-    """SIGTERM ends the block as Ctrl-C does: asyncio cancels what it runs. An exception in the middle of it crashes asyncpg."""
+    """SIGTERM ends the block as Ctrl-C does: asyncio cancels its tasks. An exception in the middle would crash asyncpg."""
     told: list[int] = []
 
     def end(number: int, _frame: FrameType | None) -> None:
@@ -105,7 +105,7 @@ def ended_in_order() -> Iterator[None]:
 
 @contextmanager
 def _signals_wait() -> Iterator[None]:
-    """Signals wait for the end of the block, all of them: a server that only begins to start cannot be found, to be stopped."""
+    """All signals wait for the end of the block: a server that is just starting cannot be found, so it could not be stopped."""
     held: list[int] = []
     before = {
         number: signal.signal(number, lambda number, _frame: held.append(number)) for number in _ENDINGS
@@ -120,7 +120,7 @@ def _signals_wait() -> Iterator[None]:
 
 
 def _last(lock: int) -> bool:
-    """Whether no other process uses the server; then none can begin to before the lock is closed."""
+    """Whether no other process uses the server. If so, none can begin to until the lock is closed."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

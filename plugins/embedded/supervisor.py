@@ -1,7 +1,7 @@
-"""Starts the embedded Postgres of a daemon again when it is gone.
+"""Starts the embedded Postgres of a daemon again after it has ended.
 
-Promise: it tries again with a growing pause until a server can run, says each kind of reason once, and never starts a second
-server beside a living one.
+Promise: it tries again, with a growing pause, until a server runs. It logs each kind of reason once. It never starts a second
+server beside a live one.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ MIN_PAUSE, MAX_PAUSE = 0.5, 60.0
 
 
 class Supervisor:
-    """Watches one server, which runs when it is built."""
+    """Watches one server, which runs when the watch begins."""
 
     def __init__(self, server: EmbeddedPostgres, *, logger: FilteringBoundLogger) -> None:
         self._server = server
         self._log = logger
 
     async def run(self) -> None:
-        """Watches until cancelled. Raises EmbeddedPostgresError when the server came back at another address."""
+        """Watches until cancelled. Raises EmbeddedPostgresError if the server came back at another address."""
         url = self._server.socket_url
         while True:
             await asyncio.sleep(WATCH_SECONDS)
@@ -43,7 +43,7 @@ class Supervisor:
         try:
             return self._server.is_running()
         except (EmbeddedPostgresError, OSError):
-            # It is unknown just now. A start finds a server that runs.
+            # That is unknown just now. A start finds a running server.
             return False
 
     async def _bring_back(self) -> None:
@@ -63,5 +63,5 @@ class Supervisor:
 
 
 def watching(server: EmbeddedPostgres, logger: FilteringBoundLogger) -> Part:
-    """The part of a daemon that starts this server again when it is gone."""
+    """The part of a daemon that starts this server again after it has ended."""
     return Part("embedded Postgres", lambda: Supervisor(server, logger=logger), vital=True)

@@ -1,1 +1,1 @@
-"""The built-in executor: commands run by a program of the user's, in confinement."""
+"""The built-in executor: a program that the owner names runs the commands, confined."""

@@ -1,7 +1,7 @@
-"""Commands in Postgres, as the built-in executor claims and completes them: one function for each step, with its statement.
+"""The statements by which the built-in executor claims and completes commands: one function for each step.
 
-Promise: at most N commands of an agent at once across all daemons; a daemon that lost the lease of a command writes nothing; a
-command whose executor died, the built-in one or another with a lease, is run again, three times in all.
+Promise: all daemons together run at most N commands of an agent at once. A daemon that lost the lease of a command writes
+nothing. A command whose executor died, the built-in one or another with a lease, is run again, three times in all.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from daemon.db.pool import Database
 
 MAX_TRIES = 3
 
-# Up to $2 at once for each agent, counting those that other daemons run. One statement claims for all agents.
+# At most $2 running commands for each agent, in all daemons together. One statement claims for all agents.
 CLAIM = """
 with room as materialized (
     select a.agent_id, $2 - (
@@ -51,7 +51,7 @@ with room as materialized (
 select s.*, l.tries from started s join leased l on l.command_id = s.id
 """
 
-# One daemon at a time counts what the agents run; claims are short.
+# One daemon at a time counts the running commands; claims are short.
 LOCK = "select memoryd.lock('executor')"
 
 RENEW = """
@@ -69,7 +69,7 @@ where id = $1 and status = 'running'
 """
 
 # A daemon that lost the lease writes nothing. Commands are locked before executions, here and in every other statement (see THE
-# ORDER OF LOCKS in migrations/functions/users/jobs.sql): an erasure does so, too.
+# ORDER OF LOCKS in migrations/functions/base/locks.sql): an erasure has the same order.
 COMPLETE = """
 with command as materialized (
     select c.id from public.agent_commands c where c.id = $1 for no key update
@@ -100,7 +100,7 @@ from mine
 where c.id = mine.command_id and c.status = 'running'
 """
 
-# Not those whose agent has $1 running already, here or elsewhere: they wait for these.
+# Without the commands of agents that have $1 running already, here or elsewhere.
 ANY_TO_CLAIM = """
 select exists (
     select from (select distinct c.agent_id from public.agent_commands c where c.status = 'ready') a
@@ -108,9 +108,9 @@ select exists (
                 where r.status = 'running' and r.agent_id = a.agent_id))
 """
 
-# The row of executions stays when the command is run again: it counts the tries. Until the next claim it belongs to no daemon,
-# so that a daemon that was only slow cannot complete a command that was taken over. A command that another transaction has
-# locked is left for the next time.
+# The row of executions stays when the command is run again: it counts the attempts. Until the next claim it belongs to no
+# daemon, so a daemon that was only slow cannot complete a command that was taken over. A command that another transaction has
+# locked is taken over later.
 TAKE_OVER = """
 with locked as materialized (
     select c.id, c.status
@@ -156,7 +156,7 @@ select (select count(*) from again) as again, (select count(*) from failed) as f
 async def claim(
     database: Database, *, daemon: UUID, parallel: int, limit: int, seconds: float
 ) -> list[asyncpg.Record]:
-    """Up to `limit` ready commands, now running under a lease of this daemon; no agent has more than `parallel` at once."""
+    """Claims at most `limit` ready commands, with a lease for this daemon. No agent has more than `parallel` at once."""
     async with database.transaction() as connection:
         await connection.execute(LOCK)
         rows: list[asyncpg.Record] = await connection.fetch(CLAIM, daemon, parallel, limit, seconds)
@@ -164,29 +164,29 @@ async def claim(
 
 
 async def renew(database: Database, commands: Sequence[UUID], *, daemon: UUID, seconds: float) -> set[UUID]:
-    """Renews the leases of these commands: they expire in `seconds`. Returns those that are still this daemon's."""
+    """Renews the leases of these commands for `seconds`. Returns the commands that still belong to this daemon."""
     rows = await database.fetch(RENEW, daemon, seconds, list(commands))
     return {r["command_id"] for r in rows}
 
 
 async def stream(database: Database, command: UUID, *, daemon: UUID, output: str) -> None:
-    """Shows the output of a command that still runs."""
+    """Writes the output so far of a running command."""
     await database.execute(STREAM, command, daemon, output)
 
 
 async def complete(
     database: Database, command: UUID, *, daemon: UUID, output: str, exit_code: int, error: str | None
 ) -> None:
-    """Writes the outcome of a command, if it is still this daemon's."""
+    """Writes the outcome of a command, if it still belongs to this daemon."""
     await database.fetchval(COMPLETE, command, daemon, output, exit_code, error)
 
 
 async def hand_back(database: Database, commands: Sequence[UUID], *, daemon: UUID) -> None:
-    """Makes these commands ready again, for any daemon; the try is not counted."""
+    """Makes these commands ready again, for any daemon; the attempt is not counted."""
     await database.execute(HAND_BACK, daemon, list(commands))
 
 
 async def take_over(database: Database) -> tuple[int, int]:
-    """Takes over the commands of executors that died. How many are run again, and how many have failed for good."""
+    """Takes over the commands of executors that died. Returns how many are run again, and how many failed for good."""
     row = await database.fetchrow(TAKE_OVER, MAX_TRIES)
     return (0, 0) if row is None else (row["again"], row["failed"])

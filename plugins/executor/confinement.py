@@ -1,9 +1,9 @@
-"""What the built-in executor's programs may reach: whose rights they have, where they work, which variables they see.
+"""The limits of the built-in executor's programs: their user, their folder, their environment variables.
 
-A message decides what such a program does, and any user may write messages. Promise: it sees no variable but those of a short
-list and those that were named for it; it works in a folder of its own; the daemon's memory and environment are closed to it;
-and it never has root's rights unless the setting says root. As a user of its own (MEMORYD_EXECUTOR_USER) it can also
-reach nothing that file permissions keep from that user: the `.env` file, the embedded Postgres and its password.
+A message decides what such a program does, and any user may write messages. Promise: the program sees only the variables of a
+short list and those that are named for it. It works in its own folder. It cannot read the daemon's memory and environment. It
+never has root's rights unless the setting says root. As another system user (MEMORYD_EXECUTOR_USER) it cannot reach what file
+permissions hide from that user: the `.env` file, the embedded Postgres and its password.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if sys.platform != "win32":
     import pwd
 
 PASSED_ON = frozenset({"PATH", "LANG", "LANGUAGE", "TZ", "TERM", "SSL_CERT_FILE", "SSL_CERT_DIR"})
-"""Beside LC_*, and variables about the user. Proxies are not among them: their addresses often contain a password."""
+"""These, LC_*, and variables about the user are passed on. Proxies are not: their addresses often contain a password."""
 OF_THE_USER = ("HOME", "USER", "LOGNAME", "SHELL")
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 1, 4, 38
@@ -34,18 +34,18 @@ _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 1, 4, 38
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
-    """How programs are run. `uid` None: as the daemon itself."""
+    """How programs are run. `uid` None: as the daemon's user."""
 
     uid: int | None
     gid: int | None
     groups: tuple[int, ...]
     folder: Path | None
-    """Where they work; None: a fresh folder each, private to their user and removed afterwards."""
+    """Where programs work. None: each in a new folder, private to its user and removed afterwards."""
     environment: Mapping[str, str]
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Arguments of asyncio.create_subprocess_exec: the user, and that the program is killed when the daemon dies."""
+        """Arguments of asyncio.create_subprocess_exec: the user, and to kill the program when the daemon dies."""
         bound = {"preexec_fn": _dying_with(os.getpid())} if sys.platform.startswith("linux") else {}
         if self.uid is None:
             return bound
@@ -63,8 +63,7 @@ class Confinement:
                 os.chown(folder, self.uid, self.gid, follow_symlinks=False)
             yield folder
         finally:
-            # In a thread, since it may contain a whole working copy. A process may still be writing there: then some files
-            # stay.
+            # In a thread, since the folder may be large. If a process still writes there, some files stay.
             await asyncio.shield(asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True))
 
 
@@ -78,26 +77,26 @@ def confine(
 ) -> Confinement:
     """How this daemon's programs are run.
 
-    `also`: names of variables to pass on. `forbidden`: users that the programs must not be, and why. Raises ValueError with
-    what to do.
+    `also`: names of variables to pass on. `forbidden`: users that the programs must not have, and why. Raises ValueError
+    with what to do.
     """
     entry = _user(user)
     me = os.geteuid()
     if entry is not None and me not in (entry.pw_uid, 0):
         raise ValueError(
-            f"MEMORYD_EXECUTOR_USER is {user}, and only root can run programs as another user: start memoryd as root, "
+            f"MEMORYD_EXECUTOR_USER is {user}, but only root can run programs as another user: start memoryd as root, "
             f"or as {user} and without the setting."
         )
     switch = entry is not None and entry.pw_uid != me
     if entry is not None and switch and entry.pw_uid in forbidden:
         raise ValueError(
-            f"MEMORYD_EXECUTOR_USER is {user}, and {forbidden[entry.pw_uid]}: choose another user."
+            f"MEMORYD_EXECUTOR_USER is {user}, but {forbidden[entry.pw_uid]}: choose another user."
         )
     if folder is not None:
         folder = folder.expanduser().resolve()
         if not folder.is_dir():
             raise ValueError(
-                f"MEMORYD_EXECUTOR_DIR is {folder}, which is no folder: make it, or choose another."
+                f"MEMORYD_EXECUTOR_DIR is {folder}, which is not a folder: make it, or choose another."
             )
     return Confinement(
         uid=entry.pw_uid if entry is not None and switch else None,
@@ -109,15 +108,15 @@ def confine(
 
 
 def is_root(name: str) -> bool:
-    """Whether that is a name of root."""
+    """Whether this is a name of root."""
     entry = _user(name)
     return entry is not None and entry.pw_uid == 0
 
 
 def seal(*, privileges: bool) -> None:
-    """Closes this process to programs of its own user, on Linux: /proc/<pid>/environ and mem, ptrace, core dumps.
+    """On Linux, keeps programs of the same user out of this process: /proc/<pid>/environ and mem, ptrace, core dumps.
 
-    With `privileges` False no program that it starts can gain rights by executing another (sudo and the like).
+    With `privileges` False no program that it starts can gain rights by executing another one (such as sudo).
     """
     if not sys.platform.startswith("linux"):
         return
@@ -128,12 +127,12 @@ def seal(*, privileges: bool) -> None:
 
 
 def _dying_with(daemon: int) -> Callable[[], None]:
-    """To be called in the child: the kernel kills it when the daemon dies, whose command another daemon then runs again."""
+    """To be called in the child: the kernel kills it when the daemon dies. Another daemon then runs the command again."""
     libc = ctypes.CDLL(None)
     kill = ctypes.c_ulong(signal.SIGKILL)
 
     def bind() -> None:
-        # Nothing that could need a lock which another thread had when this process was forked.
+        # Do nothing here that needs a lock: another thread may have held it when this process was forked.
         libc.prctl(_PR_SET_PDEATHSIG, kill)
         if os.getppid() != daemon:
             os._exit(1)
@@ -145,7 +144,7 @@ def _prctl(libc: ctypes.CDLL, option: int, value: int) -> None:
     if libc.prctl(option, ctypes.c_ulong(value), *(ctypes.c_ulong(0),) * 3) != 0:
         number = ctypes.get_errno()
         raise ValueError(
-            f"This system does not let memoryd close itself to the executor's programs ({os.strerror(number)}): "
+            f"This system does not let memoryd protect itself from the executor's programs ({os.strerror(number)}): "
             "unset MEMORYD_EXECUTOR_COMMAND here."
         )
 
@@ -154,16 +153,16 @@ def _user(name: str | None) -> pwd.struct_passwd | None:
     if name is None:
         if os.geteuid() == 0:
             raise ValueError(
-                "MEMORYD_EXECUTOR_COMMAND would run as root, and messages of any user decide what it does. Give it a user of "
-                "its own (useradd --system --create-home agent, then MEMORYD_EXECUTOR_USER=agent), or run memoryd as an "
-                "ordinary user; MEMORYD_EXECUTOR_USER=root if you mean it."
+                "MEMORYD_EXECUTOR_COMMAND would run as root, and messages of any user decide what it does. Give it its own "
+                "user (useradd --system --create-home agent, then MEMORYD_EXECUTOR_USER=agent), or run memoryd as an "
+                "ordinary user. To run it as root, set MEMORYD_EXECUTOR_USER=root."
             )
         return None
     try:
         return pwd.getpwnam(name)
     except KeyError:
         raise ValueError(
-            f"MEMORYD_EXECUTOR_USER is {name}, and this system has no such user: useradd --system --create-home {name}"
+            f"MEMORYD_EXECUTOR_USER is {name}, but this system has no such user: useradd --system --create-home {name}"
         ) from None
 
 

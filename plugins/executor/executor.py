@@ -1,13 +1,12 @@
-"""The built-in executor: runs ready commands by a program of the user's, and completes them.
+"""The built-in executor: runs ready commands by a program that the owner names, and completes them.
 
-The program (MEMORYD_EXECUTOR_COMMAND) is run once for each command. It gets the context and the message on stdin, with
-MEMORYD_COMMAND_ID, MEMORYD_AGENT_ID and MEMORYD_SESSION_ID in its environment; what it writes is the output, streamed into
-the row while it runs; its exit code decides between completed and failed. What it may reach: see
-`plugins/executor/confinement.py`.
+The program (MEMORYD_EXECUTOR_COMMAND) runs once for each command. It gets the context and the message on stdin, and
+MEMORYD_COMMAND_ID, MEMORYD_AGENT_ID and MEMORYD_SESSION_ID in its environment. What it writes is the output, which is written
+into the row while it runs. Its exit code decides between completed and failed. `plugins/executor/confinement.py` limits it.
 
-Promise: at most N commands of an agent at once across all daemons; a time limit that ends the whole process group; output
-of any bytes and any size is kept (NUL and invalid UTF-8 replaced, the middle left out past the limit). A command whose daemon
-died is run again by another, three times in all: outside effects are at-least-once, its memory exactly-once.
+Promise: all daemons together run at most N commands of an agent at once. The time limit ends the whole process group. Output
+of any bytes and any size is kept (NUL and invalid UTF-8 replaced, the middle left out above the limit). A command whose daemon
+died is run again by another, three times in all: effects outside happen at least once, its memory is written exactly once.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ from plugins.executor.room import Room
 from plugins.executor.unframed import unframed
 
 OUTPUT_BYTES = 16_000_000
-"""Of longer output the middle is left out."""
+"""The middle of a longer output is left out."""
 OUT_OF_RESOURCES_SECONDS = 1.0
 STREAM_SECONDS = 1.0
 LAST_CLAIM_SECONDS = 2.0
 MIN_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.05, 5.0
-"""Between two tries to write an outcome."""
+"""Seconds between two attempts to write an outcome."""
 
 CONTENDED = (
     asyncpg.TransactionRollbackError,
@@ -50,7 +49,7 @@ CONTENDED = (
 
 
 class Executor:
-    """Claims ready commands and runs them until told to stop."""
+    """Claims ready commands and runs them until stop()."""
 
     def __init__(  # noqa: PLR0913 - one setting each
         self,
@@ -78,30 +77,30 @@ class Executor:
         self._log = logger
         self._woken = asyncio.Event()
         self._running: dict[UUID, asyncio.Task[None]] = {}
-        # Those whose program has ended, and whose outcome is being written: their lease ends with that.
+        # Commands whose program has ended and whose outcome is being written: writing it ends the lease.
         self._finishing: set[UUID] = set()
         self._claiming = asyncio.Lock()
         self.begun = 0
-        """Commands that were begun here."""
+        """The number of commands that began here."""
         self._stopping = False
 
     async def has_work(self) -> bool:
-        """Whether a command runs here, or one waits that may be claimed."""
+        """Whether a command runs here, or a command waits that may be claimed."""
         waits = await self._database.fetchval(commands.ANY_TO_CLAIM, self._parallel)
-        # What a claim takes meanwhile does not wait any more, and does not run yet.
+        # A command that is just being claimed neither waits nor runs.
         return bool(waits or self._running or self._claiming.locked() or self._woken.is_set())
 
     @property
     def runs(self) -> bool:
-        """Whether a program runs, or its outcome is being written."""
+        """Whether a program runs, or an outcome is being written."""
         return bool(self._running)
 
     def wake(self) -> None:
-        """A command may be ready."""
+        """Tells the executor that a command may be ready."""
         self._woken.set()
 
     async def run(self) -> None:
-        """Claims whenever woken; run it beside `renew_leases`."""
+        """Claims commands whenever woken; run it beside `renew_leases`."""
         self._woken.set()
         while not self._stopping:
             await self._woken.wait()
@@ -119,24 +118,24 @@ class Executor:
                 self._woken.set()
 
     async def renew_leases(self) -> None:
-        """Renews the leases of the commands that run here. Call it 3 times a lease."""
+        """Renews the leases of the commands that run here. Call it three times in the time of a lease."""
         if running := dict(self._running):
             kept = await commands.renew(
                 self._database, list(running), daemon=self._daemon_id, seconds=self._lease_seconds
             )
             for command_id, task in running.items():
-                # Taken over: another daemon runs it, and this one must stop.
+                # Another daemon took the command over, so this one must stop.
                 if command_id not in kept and command_id not in self._finishing and not task.done():
                     self._log.warning("execution_lost", command=str(command_id))
                     task.cancel()
 
     async def stop(self, *, grace_seconds: float) -> None:
-        """Starts nothing more, lets programs finish for `grace_seconds`, ends the rest and hands their commands back."""
+        """Starts no more programs, gives running ones `grace_seconds`, then ends them and hands their commands back."""
         self._stopping = True
         self._woken.set()
         loop = asyncio.get_running_loop()
         until = loop.time() + grace_seconds
-        # A claim that has begun still starts programs, which would go on without a daemon.
+        # A claim that has begun still starts programs, which would outlive the daemon.
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._claiming.acquire(), max(grace_seconds, LAST_CLAIM_SECONDS))
         if self._running:
@@ -190,7 +189,7 @@ class Executor:
         try:
             exit_code, error = await self._run(row, output)
         except OSError as fault:
-            # This machine cannot start one more process now. Another daemon may, or this one later.
+            # This machine cannot start another process now. Another daemon may be able to, or this one later.
             self._log.warning("executor_out_of_resources", command=str(row["id"]), error=describe(fault))
             await asyncio.sleep(OUT_OF_RESOURCES_SECONDS)
             # If the database is away too, the lease expires, and the command is run again.
@@ -212,7 +211,7 @@ class Executor:
         )
 
     async def _complete(self, command_id: UUID, output: str, exit_code: int, error: str | None) -> None:
-        """Writes the outcome. The work is done: it is tried until the row says so, or is gone."""
+        """Writes the outcome; repeats the attempt until the row is completed or gone."""
         pause = MIN_PAUSE_SECONDS
         while True:
             try:
@@ -246,7 +245,7 @@ class Executor:
                     "MEMORYD_COMMAND_ID": str(row["id"]),
                     "MEMORYD_AGENT_ID": row["agent_id"],
                     "MEMORYD_SESSION_ID": str(row["session_id"] or ""),
-                    # As OpenTelemetry has it for programs that are started.
+                    # The convention of OpenTelemetry for child processes.
                     **({"TRACEPARENT": row["traceparent"]} if row["traceparent"] else {}),
                 },
                 confinement=self._confinement,
@@ -269,5 +268,5 @@ class Executor:
                 await commands.stream(
                     self._database, command_id, daemon=self._daemon_id, output=output.text()
                 )
-            # Each time the whole text is written again: the longer it is, the longer the pause.
+            # Each time the whole text is written again, so a longer text has a longer pause.
             pause = max(STREAM_SECONDS, size / 1_000_000)

@@ -1,14 +1,14 @@
-"""The plugin executor: a program of the user's that runs the commands of agents."""
+"""The plugin executor: a program that the owner names runs the commands of agents."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
 
-from daemon.claims import keep_renewed
-from daemon.db import presence
+from daemon import presence
 from daemon.part import Part
 from daemon.plugins import Core, Plugin
+from daemon.presence import keep_renewed
 from daemon.settings import Settings, roles_in
 from plugins.executor import commands
 from plugins.executor.confinement import Confinement, confine, is_root, seal
@@ -23,16 +23,16 @@ class BuiltInExecutor(Plugin):
     needs = ("embedded",)
     settings = (Section,)
     _room: Room | None = None
-    """Of this process, for all its databases."""
+    """The executor of this process, for all its databases."""
 
     def parts(self, core: Core) -> Iterable[Part]:
-        """The executor, where the settings name a program; and what takes over the commands of lost ones."""
+        """The executor if the settings name a program, and the part that takes over commands of executors that died."""
         executor = self._executor(core)
         yield Part("executor", lambda: executor, topic="commands", vital=True)
         yield Part("leases", lambda: Leases(core, executor), vital=True)
 
     def prepare(self, settings: Settings) -> None:
-        """The program must exist; and the daemon is closed to it before it knows the URL of a server of its own."""
+        """Checks that the program exists, and protects the daemon from it before the daemon knows the URL of its own server."""
         own = settings.section(Section)
         if own.executor_command:
             words_of(own.executor_command)
@@ -40,7 +40,7 @@ class BuiltInExecutor(Plugin):
             seal(privileges=own.executor_user is not None and is_root(own.executor_user))
 
     def switches(self, settings: Settings) -> Mapping[str, object]:
-        """Whether there is one."""
+        """Whether the settings name a program."""
         return {"executor": bool(settings.section(Section).executor_command)}
 
     def _executor(self, core: Core) -> Executor | None:
@@ -66,14 +66,14 @@ class BuiltInExecutor(Plugin):
 
 
 class Leases:
-    """Keeps the leases of the commands that run here, and takes over those of executors that are lost."""
+    """Renews the leases of the commands that run here, and takes over commands of executors that died."""
 
     def __init__(self, core: Core, executor: Executor | None) -> None:
         self._core = core
         self._executor = executor
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Runs until cancelled."""
         await keep_renewed(self._renew, self._core.database, logger=self._core.logger)
 
     async def _renew(self) -> None:
@@ -88,7 +88,7 @@ class Leases:
 
 
 def confinement_of(settings: Settings) -> Confinement:
-    """How the executor's programs are run. Raises ValueError with what to do."""
+    """The confinement of the executor's programs. Raises ValueError with what to do."""
     from plugins.embedded.account import server_uid
 
     own = settings.section(Section)

@@ -1,4 +1,4 @@
-"""One run of a program: stdin from a text, output of any bytes kept up to a limit, a time limit, and no process left behind.
+"""One run of a program: a text as stdin, output of any bytes up to a limit, a time limit, and no process left behind.
 
 Promise: when `run_program` returns, or is cancelled, the program and its whole process group have ended.
 """
@@ -28,7 +28,7 @@ NOT_STARTED = 127
 
 @dataclass(slots=True)
 class Output:
-    """What a program wrote: its first and its last bytes, up to `limit` in all."""
+    """The output of a program: its first and its last bytes, at most `limit` in all."""
 
     limit: int
     head: bytearray = field(default_factory=bytearray)
@@ -36,11 +36,11 @@ class Output:
     left_out: int = 0
 
     def add(self, chunk: bytes) -> None:
-        """Takes what was just written."""
+        """Adds bytes that were just written."""
         room = self.limit // 2 - len(self.head)
         self.head += chunk[: max(0, room)]
         self.tail += chunk[max(0, room) :]
-        # Cut in large steps, or a long output would be copied for every chunk.
+        # Cut in large steps, so that a long output is not copied for every chunk.
         if len(self.tail) > self.limit:
             cut = len(self.tail) - self.limit // 2
             del self.tail[:cut]
@@ -48,11 +48,11 @@ class Output:
 
     @property
     def size(self) -> int:
-        """Bytes written so far, those left out included."""
+        """Bytes written so far, including those left out."""
         return len(self.head) + len(self.tail) + self.left_out
 
     def text(self) -> str:
-        """As Postgres can store it."""
+        """The output as text that Postgres can store."""
         over = max(0, len(self.head) + len(self.tail) - self.limit)
         left_out = self.left_out + over
         gap = f"\n… {left_out} bytes left out …\n".encode() if left_out else b""
@@ -61,7 +61,7 @@ class Output:
 
 
 def words_of(command: str) -> list[str]:
-    """The program and its arguments, as a shell would split them. Raises ValueError when there is none."""
+    """The program and its arguments, split as by a shell. Raises ValueError if no program is named."""
     try:
         words = shlex.split(command)
     except ValueError as error:
@@ -71,9 +71,9 @@ def words_of(command: str) -> list[str]:
     found = shutil.which(words[0])
     if found is None:
         raise ValueError(
-            f"MEMORYD_EXECUTOR_COMMAND names {words[0]!r}, which is no program here. Give its whole path."
+            f"MEMORYD_EXECUTOR_COMMAND names {words[0]!r}, which is not a program here. Give its whole path."
         )
-    # It runs in another folder than ours, where a relative path would lead elsewhere.
+    # The program runs in another folder, where a relative path would lead elsewhere.
     return [os.path.abspath(found), *words[1:]]  # noqa: PTH100 - resolve() would change the name it is called by
 
 
@@ -86,10 +86,10 @@ async def run_program(
     timeout_seconds: float,
     output: Output,
 ) -> tuple[int, str | None]:
-    """Runs it to its end; returns the exit code, and why it was not the program's own, if it was not.
+    """Runs a program to its end. Returns the exit code, and the reason if the code is not the program's own.
 
-    `environment` goes over the confinement's; `output` fills while it runs. A program that cannot be started gives 127, one
-    stopped at the limit 124. Raises OSError when the machine has no room for another process.
+    `environment` overrides the confinement's; `output` fills while the program runs. The code is 127 if the program cannot be
+    started, 124 if the time limit ended it. Raises OSError if the machine has no room for another process.
     """
     ended = asyncio.Event()
     async with confinement.workplace() as folder:
@@ -119,7 +119,7 @@ async def _to_its_end(
         limit = f"{timeout_seconds:g} s (MEMORYD_EXECUTOR_TIMEOUT_SECONDS)"
         return TIMED_OUT, f"stopped at the time limit of {limit}"
     finally:
-        # Also on success: what the program left behind in its group must not outlive its command.
+        # Also after success: processes that the program left in its group must not outlive its command.
         await _end(process)
         # A process that left the group may keep the pipe open forever.
         with contextlib.suppress(TimeoutError):
@@ -129,7 +129,7 @@ async def _to_its_end(
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """A program, and how it is run."""
+    """A program and its confinement."""
 
     argv: Sequence[str]
     environment: Mapping[str, str]
@@ -140,7 +140,7 @@ class _Start:
 async def _start(
     start: _Start, given: str, reading: _Reading
 ) -> tuple[asyncio.subprocess.Process, asyncio.ReadTransport]:
-    # A file and a pipe of our own: with those of asyncio a process has not ended until all its heirs have.
+    # Our own file and pipe: with those of asyncio a process ends only when all its heirs have ended.
     read_end, write_end = os.pipe()
     pipe = os.fdopen(read_end, "rb", buffering=0)
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: reading, pipe)
@@ -167,7 +167,7 @@ async def _start(
 
 
 class _Reading(asyncio.Protocol):
-    """Takes what the program writes as it comes."""
+    """Reads the program's output as it comes."""
 
     def __init__(self, output: Output, ended: asyncio.Event) -> None:
         self._output = output
@@ -181,7 +181,7 @@ class _Reading(asyncio.Protocol):
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Ends the process group: politely first, if it still runs."""
+    """Ends the process group; first by SIGTERM, if the program still runs."""
     if process.returncode is None:
         _signal(process.pid, signal.SIGTERM)
         with contextlib.suppress(TimeoutError):

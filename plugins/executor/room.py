@@ -1,7 +1,7 @@
-"""Room for the programs of one process, of all its databases.
+"""The limit on the programs of one process, for all its databases.
 
-Promise: who takes some has it at once, before it knows how many it needs, so there are never more; who finds none is told
-when there is some, in the order in which they came.
+Promise: a caller reserves room before it knows how many programs it needs, so there are never too many programs. Callers that
+found no room are woken in the order in which they came.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from collections.abc import Callable
 
 
 class Room:
-    """Room for this many programs at once."""
+    """Room for this number of programs at once."""
 
     def __init__(self, free: int) -> None:
         self._free = free
         self._waiting: dict[Callable[[], None], None] = {}
 
     def take(self, *, wake: Callable[[], None]) -> int:
-        """Half of what is free: others may come while it is found out how many are needed. None: `wake` is called later."""
+        """Reserves half of the free room, since others may come before the need is known. After 0, `wake` is called later."""
         taken = (self._free + 1) // 2
         self._free -= taken
         if not taken:
@@ -25,7 +25,7 @@ class Room:
         return taken
 
     def give_back(self, number: int) -> None:
-        """What was taken and is not needed, or not any more."""
+        """Gives back room that is not needed, or no longer needed."""
         self._free += number
         if number:
             waiting, self._waiting = self._waiting, {}

@@ -1,4 +1,4 @@
-"""Lines of a message that look like a marker of the context block, said to be none."""
+"""Labels lines of a message that look like a marker of the context block but are not."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import unicodedata
 
 from memory.text import rendered
 
-# Unseen too, but at home in emoji and in some scripts.
+# Invisible too, but used in emoji and in some scripts.
 _JOINERS = re.compile(
     "[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200c\u200d\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a]"
 )
-# What may pass for a marker of the context block (memoryd.compose), whichever dashes it is drawn with.
+# What may be read as a marker of the context block (memoryd.compose), with any kind of dashes.
 _DRAWN = (
     r"-\u00b7\u2010-\u2012\u2020-\u2025\u2027\u203b\u2042\u2043\u204e-\u2051\u2055-\u205e\u2190-\u24ff"
     r"\u2580-\u2bff\u3030\u30fb\ufe63\uff0d_=~*#"
@@ -31,8 +31,8 @@ _MARKER = re.compile(
     re.IGNORECASE,
 )
 _WORD = re.compile("context", re.IGNORECASE)
-_BEFORE, _BEHIND = 100, 60  # characters around the word that a marker can have, at most
-# Full-width, circled and mathematical letters, as the letters that they read like.
+_BEFORE, _BEHIND = 100, 60  # the most characters of a marker around the word
+# Full-width, circled and mathematical letters, as plain letters.
 _STYLED_LETTERS: dict[int, str | int] = {
     code: unicodedata.normalize("NFKC", chr(code))
     for first, last in (
@@ -85,9 +85,9 @@ NO_MARKER = "[no marker of memoryd's] "
 
 
 def unframed(text: str) -> str:
-    """The text, each of its lines that looks like a marker of the context block said to be none.
+    """The text, with a label on each line that looks like a marker of the context block.
 
-    For a text that stands in one stream with such a block, and is not memoryd's.
+    It is for a text that follows such a block in one stream, and is not written by memoryd.
     """
     if "context" not in _plain(text).casefold() and text.replace("\n", " ").isprintable():
         return text
@@ -98,7 +98,7 @@ def unframed(text: str) -> str:
 
 
 def _has_marker(line: str) -> bool:
-    # Looked for only around the word, since a megabyte of dashes has many beginnings of a marker.
+    # The search is only around the word, since a megabyte of dashes has many beginnings of a marker.
     return any(
         _MARKER.search(line, max(word.start() - _BEFORE, 0), word.end() + _BEHIND)
         for word in _WORD.finditer(line)
@@ -106,7 +106,7 @@ def _has_marker(line: str) -> bool:
 
 
 def _plain(text: str) -> str:
-    """The text in letters that it reads like, without what no reader sees, and words whose letters stand apart as words."""
+    """The text in plain letters, without invisible characters, and with spaced-out words joined."""
     if not text.isascii():
         text = _JOINERS.sub("", text)
         if not text.isprintable():

@@ -21,15 +21,14 @@ from uuid import UUID
 import asyncpg
 from structlog.typing import FilteringBoundLogger
 
-from handlers.shared.embedding import Embedding
-from handlers.shared.ports import AnyConnection, Commit, Job, Reader, RowsLocked, nothing
-from handlers.shared.question import Question, search
-from handlers.shared.thinking import Silent, Thinker
+from handlers.shared.embedding import Embedding, Question, search
+from handlers.shared.ports import AnyConnection, Commit, Job, Reader, RowLockError, nothing
+from handlers.shared.thinking import NoReplyError, Thinker
 from plugins.facts.name_rules import stated_names
-from plugins.facts.operations import Changes, Message, Remembered, held
+from plugins.facts.operations import Changes, KnownFact, Message, held
 from plugins.facts.prompt import facts_prompt
 from plugins.facts.stretch import Operations, ShownMemory, ShownMessage, Stretch
-from providers.ports import Unavailable
+from providers.ports import UnavailableError
 
 MESSAGES = 20
 """In a stretch."""
@@ -187,7 +186,7 @@ AGAIN = "select memoryd.queue_stretches($1, p_user => $2)"
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _StretchAnswer:
     """A stretch that was read, and what the model says of it."""
 
     messages: Sequence[Any]
@@ -213,7 +212,7 @@ class FactsHandler:
         self._log = logger
 
     async def prepare(self, jobs: Sequence[Job]) -> Commit:
-        """Asks the model about the stretches of the batch. Raises `Unavailable` where it must wait."""
+        """Asks the model about the stretches of the batch. Raises `UnavailableError` where it must wait."""
         if self._thinker is None:  # since the job was written, the model was taken out of the settings
             return nothing
         refs = list(dict.fromkeys(job.ref for job in jobs if job.ref is not None))
@@ -229,11 +228,11 @@ class FactsHandler:
                         await self._write(connection, one)
                         await connection.execute(AGAIN, ROOM, one.user)
             except asyncpg.LockNotAvailableError as error:
-                raise RowsLocked from error
+                raise RowLockError from error
 
         return commit
 
-    async def _ask(self, thinker: Thinker, message: UUID) -> _Asked | None:
+    async def _ask(self, thinker: Thinker, message: UUID) -> _StretchAnswer | None:
         said = await self._reader.fetch(READ, message, MESSAGES)
         if all(row["queued_at"] is None for row in said):
             await self._reader.execute(DROP, message)
@@ -256,17 +255,17 @@ class FactsHandler:
         )
         try:
             operations = await thinker.ask(facts_prompt(stretch))
-        except Silent as silent:
+        except NoReplyError as silent:
             if silent.reason == "budget spent":
                 return None  # the tick waits for the next hour, and begins with what was said last
             if silent.retry_in > 0:
-                raise Unavailable(
+                raise UnavailableError(
                     str(silent), provider=thinker.name, retry_in=silent.retry_in, asked=False
                 ) from None
             self._log.warning("conversation_unread", messages=len(new), reason=silent.reason)
             operations = Operations()
         shown = {f"k{nth}": row for nth, row in enumerate(memories, 1)}
-        return _Asked(new, shown, operations, thinker.name)
+        return _StretchAnswer(new, shown, operations, thinker.name)
 
     async def _memories(self, new: Sequence[Any]) -> list[Any]:
         text = "\n".join(row["content"] for row in new if row["is_users"])[:MAX_QUERY]
@@ -285,7 +284,7 @@ class FactsHandler:
             SHOW, new[0]["user_id"], ids, new[0]["created_at"], MEMORIES, project, new[-1]["agent_id"]
         )
 
-    async def _write(self, connection: AnyConnection, asked: _Asked) -> None:
+    async def _write(self, connection: AnyConnection, asked: _StretchAnswer) -> None:
         ids = [row["id"] for row in asked.messages]
         queued = [row["queued_at"] for row in asked.messages]
         there = {row["id"] for row in await connection.fetch(LOCK, ids, asked.user)}
@@ -303,7 +302,7 @@ class FactsHandler:
             for nth, row in enumerate(asked.messages, 1)
         }
         memories = {
-            one: Remembered(row["id"], row["content"], *_stands(standing.get(row["id"]), row))
+            one: KnownFact(row["id"], row["content"], *_stands(standing.get(row["id"]), row))
             for one, row in asked.shown.items()
         }
         changes = held(asked.operations, messages=messages, memories=memories, user=asked.user)
@@ -319,7 +318,7 @@ class FactsHandler:
             left_out=dict(changes.left_out),
         )
 
-    async def _apply(self, connection: AnyConnection, asked: _Asked, changes: Changes) -> None:
+    async def _apply(self, connection: AnyConnection, asked: _StretchAnswer, changes: Changes) -> None:
         last = asked.messages[-1]
         older_of = {newer: older for older, newer in changes.superseded}
         if new := changes.new:
@@ -350,7 +349,7 @@ class FactsHandler:
             await connection.execute(END, memories, times)
 
 
-async def _write_names(connection: AnyConnection, asked: _Asked, taken: set[UUID]) -> None:
+async def _write_names(connection: AnyConnection, asked: _StretchAnswer, taken: set[UUID]) -> None:
     given = [(one.name, one.kind) for one in asked.operations.names]
     said: dict[tuple[UUID, str], tuple[str, str | None]] = {}
     for row in asked.messages:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from uuid import UUID, uuid5
 
-from plugins.facts.stretch import Added, Operations
+from plugins.facts.stretch import Addition, Operations
 
 _SPACE = UUID("6d6f7279-6400-5000-8000-666163747321")
 
@@ -27,7 +27,7 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class KnownFact:
     """A memory that was shown, when it was last said, and whether it still stands as it was shown."""
 
     id: UUID
@@ -37,7 +37,7 @@ class Remembered:
 
 
 @dataclass(frozen=True, slots=True)
-class New:
+class NewFact:
     """A fact to be written."""
 
     id: UUID
@@ -52,7 +52,7 @@ class New:
 class Changes:
     """What is to be written."""
 
-    new: list[New] = field(default_factory=list)
+    new: list[NewFact] = field(default_factory=list)
     sources: list[tuple[UUID, UUID]] = field(default_factory=list)
     """Message and memory."""
     superseded: list[tuple[UUID, UUID]] = field(default_factory=list)
@@ -70,7 +70,7 @@ def held(
     operations: Operations,
     *,
     messages: Mapping[str, Message],
-    memories: Mapping[str, Remembered],
+    memories: Mapping[str, KnownFact],
     user: UUID,
 ) -> Changes:
     """The changes that hold. `messages` and `memories` are by the short ids that the model was shown."""
@@ -78,7 +78,7 @@ def held(
     known = {_plain(one.text): one.id for one in memories.values() if one.stands}
     changed: set[UUID] = set()
 
-    def older(short: str, evidence: Sequence[Message], *, text: str = "") -> Remembered:
+    def older(short: str, evidence: Sequence[Message], *, text: str = "") -> KnownFact:
         memory = memories.get(short)
         said_at = max(one.said_at for one in evidence)
         if memory is None or not memory.stands or memory.id in changed:
@@ -88,7 +88,7 @@ def held(
         changed.add(memory.id)
         return memory
 
-    def write(add: Added, evidence: Sequence[Message]) -> UUID:
+    def write(add: Addition, evidence: Sequence[Message]) -> UUID:
         """The memory of this text: the one that is there, or a new one."""
         there = known.get(_plain(add.text))
         if there is None or there in changed:
@@ -102,7 +102,7 @@ def held(
         with _counted(changes, "supersede"):
             evidence = _evidence(one.evidence, messages)
             memory = older(one.id, evidence, text=one.text)
-            newer = write(Added(one.text, None, None, None, ()), evidence)
+            newer = write(Addition(one.text, None, None, None, ()), evidence)
             changes.superseded.append((memory.id, newer))
     for end in operations.end:
         with _counted(changes, "end"):
@@ -135,7 +135,7 @@ def _evidence(ids: Iterable[str], messages: Mapping[str, Message]) -> list[Messa
     return found
 
 
-def _new(add: Added, evidence: Sequence[Message], user: UUID) -> New:
+def _new(add: Addition, evidence: Sequence[Message], user: UUID) -> NewFact:
     said_at = max(one.said_at for one in evidence)
     begins = said_at if add.valid_from is None else _midnight(add.valid_from)
     # The last day is over when the next one begins.
@@ -143,7 +143,7 @@ def _new(add: Added, evidence: Sequence[Message], user: UUID) -> New:
     if ends is not None and ends <= begins and add.valid_from is None:
         begins = _midnight(add.valid_to or said_at.date())
     key = "\n".join([str(user), *sorted(str(one.id) for one in evidence), add.text])
-    return New(uuid5(_SPACE, key), add.text, add.about, begins, ends, said_at)
+    return NewFact(uuid5(_SPACE, key), add.text, add.about, begins, ends, said_at)
 
 
 def _midnight(day: date) -> datetime:

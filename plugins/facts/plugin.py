@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping
 
-from daemon.health.check import Check, split_advice
-from daemon.plugins import Core, Examination, Plugin
+from daemon.plugins import Check, Core, Examination, Plugin, split_advice
 from daemon.queue.topic import Topic
 from daemon.schedule import Tick
 from daemon.settings import Settings
@@ -40,6 +39,7 @@ class FactsInMessages(Plugin):
             parallel=4,
             lanes=1,
             follow_ups=("index",),
+            counted_as="read_for_facts",
         )
 
     def ticks(self, core: Core) -> Iterable[Tick]:

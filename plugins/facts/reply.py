@@ -1,7 +1,7 @@
 """What a language model may reply to a stretch of conversation: operations on what is remembered of a user.
 
-Promise: a reply without the four lists is `NotUsable`. Of the operations in them each is held against its shape by itself: one
-that does not fit is left out and counted, the others hold. Whether ids mean something is for the caller to say.
+Promise: a reply without the four lists is `InvalidReplyError`. Each operation in them is checked against its shape by itself:
+one that does not fit is left out and counted, the others hold. Whether ids mean something is for the caller to say.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, Field, SkipValidation
 
-from plugins.facts.stretch import KINDS_OF_NAMES, Added, Ended, NamedThing, Operations, Stretch, Superseded
-from providers.ports import NotUsable
+from plugins.facts.stretch import KINDS_OF_NAMES, Addition, Ending, NamedThing, Operations, Stretch, Update
+from providers.ports import InvalidReplyError
 
 MAX_OPERATIONS = 40
 """Of a kind, of one stretch."""
@@ -91,9 +91,9 @@ def shown(stretch: Stretch) -> dict[str, object]:
 
 
 def read_operations(reply: FactsReply) -> Operations:
-    """The operations of a reply. Raises `NotUsable`."""
+    """The operations of a reply. Raises `InvalidReplyError`."""
     if not reply.model_fields_set:
-        raise NotUsable("the reply has no operations")
+        raise InvalidReplyError("the reply has no operations")
     invalid: list[str] = []
     return Operations(
         add=_each(reply.add, _add, invalid, "add"),
@@ -117,23 +117,23 @@ def _each(
     return tuple(made)
 
 
-def _add(item: Any) -> Added:
+def _add(item: Any) -> Addition:
     one = Add.model_validate(item, strict=True)
     begins, ends = _day(one.valid_from), _day(one.valid_to)
     if begins is not None and ends is not None and ends < begins:
         raise ValueError("it ends before it begins")
     about = " ".join(one.about.split())[:MAX_CHARACTERS_OF_NAME] or "user"
-    return Added(_fact(one.text), about, begins, ends, tuple(one.evidence))
+    return Addition(_fact(one.text), about, begins, ends, tuple(one.evidence))
 
 
-def _supersede(item: Any) -> Superseded:
+def _supersede(item: Any) -> Update:
     one = Supersede.model_validate(item, strict=True)
-    return Superseded(one.id, _fact(one.text), tuple(one.evidence))
+    return Update(one.id, _fact(one.text), tuple(one.evidence))
 
 
-def _end(item: Any) -> Ended:
+def _end(item: Any) -> Ending:
     one = End.model_validate(item, strict=True)
-    return Ended(one.id, tuple(one.evidence))
+    return Ending(one.id, tuple(one.evidence))
 
 
 def _name(item: Any) -> NamedThing:

@@ -53,7 +53,7 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True)
-class Added:
+class Addition:
     """A fact of one line; `evidence`: ids of messages, as the model gave them."""
 
     text: str
@@ -64,7 +64,7 @@ class Added:
 
 
 @dataclass(frozen=True, slots=True)
-class Superseded:
+class Update:
     """A fact in place of the memory of this id, as the model gave it."""
 
     id: str
@@ -73,7 +73,7 @@ class Superseded:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class Ending:
     """The memory of this id, as the model gave it, is not true any more."""
 
     id: str
@@ -84,9 +84,9 @@ class Ended:
 class Operations:
     """What a language model says that a stretch changes. Their shapes are right; whether their ids are is not known."""
 
-    add: tuple[Added, ...] = ()
-    supersede: tuple[Superseded, ...] = ()
-    end: tuple[Ended, ...] = ()
+    add: tuple[Addition, ...] = ()
+    supersede: tuple[Update, ...] = ()
+    end: tuple[Ending, ...] = ()
     names: tuple[NamedThing, ...] = ()
     invalid: tuple[str, ...] = ()
     """The kinds of those that were left out, since their shape was wrong."""

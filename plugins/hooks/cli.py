@@ -292,7 +292,7 @@ def _by_hand(host: HostName, checkout: Path | None) -> str:
 
 def _write_config(path: Path, config: dict[str, str | None]) -> None:
     """Writes the configuration. It may hold a password, so only its owner can read it."""
-    from providers.private_files import write_private
+    from providers.regular_files import write_private
 
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_private(path, json_module.dumps(config, indent=2).encode(), replace=True)

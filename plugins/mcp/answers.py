@@ -1,4 +1,4 @@
-"""What the tools and resources answer: JSON that is short enough for a model."""
+"""The answers of tools and resources: JSON that is short enough for a model."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 from uuid import UUID
 
 LONGEST_CONTENT = 2_000
-"""Characters of one result; the rest is in its resource."""
+"""Characters of one result; its resource has the whole text."""
 
 SHOWN_METADATA = ("kind", "title", "speaker", "role", "category", "project")
 
 
 def as_text(answer: object) -> str:
-    """JSON as it is sent."""
+    """JSON text for the client."""
     return json.dumps(answer, ensure_ascii=False, default=_plain)
 
 
@@ -25,14 +25,14 @@ def as_plain(answer: object) -> Any:
 
 
 def shortened(content: str) -> dict[str, object]:
-    """A content, cut where it is too long, with how long it is."""
+    """A content; if it is too long, cut and with its length."""
     if len(content) <= LONGEST_CONTENT:
         return {"content": content}
     return {"content": content[:LONGEST_CONTENT], "cut_from_characters": len(content)}
 
 
 def of_metadata(text: str) -> dict[str, object]:
-    """What a model needs of the metadata of a result."""
+    """The metadata of a result that a model needs."""
     metadata: Mapping[str, object] = json.loads(text)
     return {name: metadata[name] for name in SHOWN_METADATA if metadata.get(name) is not None}
 
@@ -43,4 +43,4 @@ def _plain(value: object) -> object:
             return value.isoformat(timespec="seconds")
         case UUID():
             return str(value)
-    raise TypeError(f"{type(value).__name__} is in no answer")
+    raise TypeError(f"{type(value).__name__} cannot be sent")

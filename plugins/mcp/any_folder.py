@@ -13,9 +13,9 @@ from daemon.settings.env_file import DATABASES, URLS, env_file, unreadable, vari
 
 
 def settings_in_any_folder() -> Settings:
-    """The settings of a command that another program starts, in anybody's folder, of which nothing is believed.
+    """The settings of a command that another program starts. Nothing is read from the folder that it is started in.
 
-    Where no database is named, or only one within the folder, the program ends with a sentence, exit code 2.
+    If no database is named, or only one within that folder, the program ends with a sentence and exit code 2.
     """
     with sentences(), no_folder_believed():
         if (fault := _fault()) is not None:
@@ -24,7 +24,7 @@ def settings_in_any_folder() -> Settings:
 
 
 def _fault() -> str | None:
-    """What is wrong, in a sentence, for a command that another program starts in anybody's folder; None where nothing is."""
+    """The fault of the settings, in a sentence, for a command that another program starts in any folder; None: no fault."""
     given: dict[str, str] = {}
     named = env_file() if os.environ.get(NAMED_BY) else None
     if named is not None and not named.is_absolute():
@@ -37,8 +37,8 @@ def _fault() -> str | None:
     given |= {name.upper(): value for name, value in os.environ.items() if value}
     if not DATABASES & given.keys():
         return (
-            "No database is named, and this command takes none from the folder that it is started in. Where the command is "
-            f"configured, set DATABASE_URL, or MEMORYD_DATA_DIR to a whole path, or {NAMED_BY} to a file that does."
+            "No database is named, and this command reads none from the folder that it is started in. Where the command is "
+            f"configured, set DATABASE_URL, or MEMORYD_DATA_DIR to a whole path, or {NAMED_BY} to a file that sets one."
         )
     if (
         (listed := given.get("MEMORYD_DATABASE_URLS"))

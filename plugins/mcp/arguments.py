@@ -24,17 +24,16 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from daemon.db.migration_files import load_sources
-from daemon.db.search_options import ROLES, Of, Option, options_of
+from daemon.db.migration_files import ROLES, Of, Option, load_sources, options_of
 from daemon.ids import id_of
 from memory.text import is_blank
 from plugins.mcp.faults import CallRefusedError
 
 LONGEST_TEXT = 100_000
-"""Characters of a text. Longer ones are documents: memoryd ingest."""
+"""Characters of a text. Longer texts are documents: memoryd ingest."""
 
 MOST_ARGUMENTS = 100
-"""Of a call: a fault is made of each unknown one, which takes long."""
+"""Of a call. pydantic makes an error of each unknown argument, which takes long for many."""
 
 SHOWN_NAME = 60
 SHOWN_ERRORS = 3
@@ -58,7 +57,7 @@ def _among(known: Sequence[str]) -> AfterValidator:
 
 
 def _session(given: object) -> object:
-    """Its name is its id, too."""
+    """The id of a session, also if its name is given."""
     try:
         return id_of(given) if isinstance(given, str) else given
     except ValueError as error:
@@ -69,7 +68,7 @@ Text = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_TEXT), 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(_plain)]
 Within = Annotated[
     Name | None,
-    Field(description="The project, channel or group that this belongs to. Leave it out if there is none."),
+    Field(description="The project, channel or group of this. Leave it out if there is none."),
 ]
 Moment = Annotated[datetime, AfterValidator(lambda t: t if t.tzinfo is not None else t.replace(tzinfo=UTC))]
 Source = Annotated[str, _among(list(load_sources())), Field(json_schema_extra={"enum": list(load_sources())})]
@@ -79,13 +78,13 @@ Model = TypeVar("Model", bound="Arguments")
 
 
 class Arguments(BaseModel):
-    """Of any tool."""
+    """The base of all arguments."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Remember(Arguments):
-    """Of remember."""
+    """The arguments of remember."""
 
     text: Annotated[
         Text,
@@ -105,14 +104,14 @@ class Remember(Arguments):
         Field(
             ge=1,
             le=876_000,
-            description="Forget it after this number of hours. Leave it out for the kind's own.",
+            description="Forget it after this number of hours. Leave it out for the kind's default.",
         ),
     ] = None
     project: Within = None
 
 
 def _field(option: Option) -> Any:
-    """The type of an option, and that it may be left out."""
+    """The type of an option, which may be left out, and its default."""
     bounds: dict[str, Any] = {"ge": option.lowest, "le": option.highest}
     kinds: dict[str, Any] = {
         "whole": Annotated[int, Field(**bounds)],
@@ -141,7 +140,7 @@ def _with_options(what: Of) -> Callable[[type[Model]], type[Model]]:
 
 @_with_options("recall")
 class Recall(Arguments):
-    """Of recall."""
+    """The arguments of recall."""
 
     query: Annotated[Text, Field(description="What to look for, in any words: a question or keywords.")]
     count: Annotated[int, Field(ge=1, le=50, description="How many results at most, the best first.")] = 10
@@ -150,13 +149,13 @@ class Recall(Arguments):
 
 @_with_options("context")
 class Context(Arguments):
-    """Of context."""
+    """The arguments of context."""
 
     message: Annotated[Text, Field(description="The task or message you are about to work on, in its words.")]
 
 
 class Know(Arguments):
-    """Of know."""
+    """The arguments of know."""
 
     text: Annotated[Text, Field(description="What the team should know, in a sentence or a few.")]
     category: Annotated[
@@ -173,44 +172,44 @@ class Know(Arguments):
         list[UUID],
         Field(
             max_length=50,
-            description="Ids of knowledge: of an outcome its decision, of a correction what it corrects.",
+            description="Ids of knowledge: for an outcome its decision, for a correction the entries that it corrects.",
         ),
     ] = []
-    source: Annotated[Name | None, Field(description="Who or what it was learned from.")] = None
-    reasoning: Annotated[Text | None, Field(description="Of a decision: why.")] = None
-    success: Annotated[bool | None, Field(description="Of an outcome: whether it came out well.")] = None
+    source: Annotated[Name | None, Field(description="The person or thing that it was learned from.")] = None
+    reasoning: Annotated[Text | None, Field(description="Only for a decision: its reasons.")] = None
+    success: Annotated[bool | None, Field(description="Only for an outcome: whether it is good.")] = None
 
 
 class Feedback(Arguments):
-    """Of feedback."""
+    """The arguments of feedback."""
 
     recall_id: Annotated[UUID, Field(description="The recall_id that recall returned.")]
-    useful: Annotated[bool, Field(description="Whether what it returned helped.")]
+    useful: Annotated[bool, Field(description="Whether its results helped.")]
 
 
 class Forget(Arguments):
-    """Of forget."""
+    """The arguments of forget."""
 
     ids: Annotated[
         list[UUID],
         Field(
             min_length=1,
             max_length=100,
-            description="Ids of memories: results of recall whose source is memory. They cannot be brought back.",
+            description="Ids of memories: results of recall whose source is memory. Deleted memories cannot be restored.",
         ),
     ]
 
 
 class Explain(Arguments):
-    """Of explain."""
+    """The arguments of explain."""
 
-    of: Annotated[Literal["recall", "context"], Field(description="Which of the two to explain.")]
+    of: Annotated[Literal["recall", "context"], Field(description="What to explain.")]
     text: Annotated[Text, Field(description="The query of the recall, or the message of the context.")]
     project: Within = None
 
 
 def read(kind: type[Model], given: dict[str, Any] | None) -> Model:
-    """The arguments of a call. Raises CallRefusedError with a sentence that names what is wrong."""
+    """The arguments of a call. Raises CallRefusedError with a sentence that names the fault."""
     if given and len(given) > MOST_ARGUMENTS:
         raise CallRefusedError(
             f"Nothing was done. {len(given)} arguments are too many. They are: {', '.join(kind.model_fields)}."
@@ -226,7 +225,7 @@ def read(kind: type[Model], given: dict[str, Any] | None) -> Model:
 
 
 def schema(kind: type[Arguments]) -> dict[str, Any]:
-    """The JSON schema of a tool's arguments, as it is sent: without titles, which only repeat the names."""
+    """The JSON schema of a tool's arguments for clients, without titles, which only repeat the names."""
     made = kind.model_json_schema()
     del made["title"], made["description"]
     for each in made["properties"].values():
@@ -237,10 +236,10 @@ def schema(kind: type[Arguments]) -> dict[str, Any]:
 def _fault(error: dict[str, Any]) -> str:
     name = ".".join(str(part) for part in error["loc"]) or "the arguments"
     shown = name if len(name) <= SHOWN_NAME else name[: SHOWN_NAME - 3] + "..."
-    # A name that cannot be written is not repeated.
+    # The parts of a name that cannot be written are replaced.
     shown = shown.encode("utf-8", "replace").decode().replace("\0", "?")
     if error["type"] == "extra_forbidden":
-        return f"{shown} is no argument of this tool"
+        return f"{shown} is not an argument of this tool"
     if error["type"] == "missing":
         return f"{shown} is missing"
     return f"{shown}: {error['msg'][:200]}"

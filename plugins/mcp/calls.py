@@ -25,9 +25,9 @@ from plugins.mcp.tools import ToolOf
 
 Result = TypeVar("Result")
 DEAD_CONNECTIONS = 5
-"""How many connections that turn out to be dead before anything was asked on them a call goes through."""
+"""The number of connections that a call tries if they prove dead before a statement ran on them."""
 GRACE = 2.0
-"""Seconds after a statement's time limit in which the database may still say so itself."""
+"""Seconds after a statement's time limit in which the database may still report it."""
 
 
 class CallFailedError(Exception):
@@ -35,7 +35,7 @@ class CallFailedError(Exception):
 
 
 class Calls:
-    """Carries out the calls of one identity."""
+    """Runs the calls of one identity."""
 
     def __init__(
         self, database: Database, identity: Identity, *, seconds: float, logger: FilteringBoundLogger
@@ -58,7 +58,7 @@ class Calls:
         return await self._told(work, tool=tool.name)
 
     async def database_answers(self) -> bool:
-        """Whether a call could be carried out now."""
+        """Whether the database answers."""
         try:
             async with asyncio.timeout(GRACE):
                 await self._database.fetchval("select 1")
@@ -69,7 +69,7 @@ class Calls:
         return True
 
     async def resource(self, uri: str) -> Any:
-        """What a resource contains; None if there is none of this address. Raises Failed."""
+        """The content of a resource; None if no resource has this address. Raises Failed."""
 
         async def work() -> Any:
             return await self._acting(lambda c: read_resource(c, self.identity, uri))
@@ -86,12 +86,12 @@ class Calls:
                             begun = True
                             return await work(connection)
                     except Exception as error:
-                        # Others of the pool may have died with the one of the last call: nothing was asked on them yet.
+                        # Other connections of the pool may have died at the same time; no statement has run on them yet.
                         if begun or not left or not is_gone(error):
                             raise
             raise AssertionError("the last attempt returns or raises")
 
-        # A task of its own: the SDK cancels every await of a cancelled call, and so also those that end its statement
+        # A separate task: the SDK cancels every await of a cancelled call, also those that end its statement
         # and roll back.
         task = asyncio.create_task(inside())
         self._running.add(task)

@@ -28,11 +28,9 @@ def mcp(
         says="Act for this end user, with an end user's rights: their own rows and what is shared."
     ),
     org: UUID | None = id_option(
-        says="The organisation whose knowledge it is. Without: what belongs to none."
+        says="The organisation whose knowledge it is. Left out: knowledge without an organisation."
     ),
-    project: str | None = typer.Option(
-        None, help="The project or channel in which calls are made that name none."
-    ),
+    project: str | None = typer.Option(None, help="The project or channel of calls that name none."),
     http: bool = typer.Option(
         False,
         "--http",
@@ -41,24 +39,24 @@ def mcp(
     port: int = typer.Option(
         8722, min=0, max=65535, help="With --http: the port. 0: a free one, which the log names."
     ),
-    time_limit: float = typer.Option(30.0, min=0.1, max=120.0, help="Seconds that a call may take."),
+    time_limit: float = typer.Option(30.0, min=0.1, max=120.0, help="Time limit of a call, in seconds."),
 ) -> None:
     """Serve the memory of an agent to a client of the Model Context Protocol (MCP), such as Claude Code or Cursor.
 
-    Tools: remember, recall, context, know, feedback, forget, explain. Of the folder that it is started in nothing is read, no
-    .env either: the environment names the database, or a file (MEMORYD_ENV_FILE). Needs the extra mcp: see docs/mcp.md
+    Tools: remember, recall, context, know, feedback, forget, explain. It reads nothing from the folder that it is started in,
+    also no .env: the environment names the database, or a file (MEMORYD_ENV_FILE). It needs the extra mcp: see docs/mcp.md
     """
     with sentences():
         try:
             import mcp.server  # noqa: F401 - is it installed?
         except ImportError:
-            from providers.extras import missing
+            from providers.ports import missing
 
             raise Failure(missing("memoryd mcp", "mcp")) from None
         if is_blank(agent) or len(agent) > 200:
             raise Misuse("--agent needs the agent's id, of at most 200 characters.")
         if project is not None and (is_blank(project) or len(project) > 200):
-            raise Misuse("--project needs a name of at most 200 characters, or leave it out.")
+            raise Misuse("--project needs a name of at most 200 characters. Or leave it out.")
     settings = settings_in_any_folder()
     # The SDK's warnings quote what clients send.
     logging.getLogger("mcp").setLevel(logging.ERROR)
@@ -72,8 +70,8 @@ def mcp(
 
 
 def _door(settings: Settings, port: int) -> tuple[str, socket.socket]:
-    from daemon.asgi import listen
     from plugins.mcp.token import read_token
+    from plugins.operate.asgi import listen
 
     token = read_token(settings.section(Mcp).mcp_token)
     try:

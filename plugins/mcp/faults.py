@@ -1,6 +1,6 @@
-"""What went wrong in a call, in a short text for the model: what it was, and what to do.
+"""The failure of a call as a short text for the model: what failed, and what to do.
 
-Promise: no traceback, no address and no row of the database is in it.
+Promise: the text has no traceback, no address and no row of the database.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ LONGEST = 1_000
 
 
 class CallRefusedError(Exception):
-    """The call was wrong; the message says how to make it right."""
+    """The call was wrong; the message says how to correct it."""
 
 
 def fault_of(error: BaseException, *, seconds: float) -> str:
@@ -33,8 +33,8 @@ def fault_of(error: BaseException, *, seconds: float) -> str:
             text = _text_of(error) if error.hint else "This identity may not do that. Nothing was changed."
         case asyncpg.ReadOnlySQLTransactionError() if not error.hint:
             text = (
-                "This memory is read-only: its database is a standby, or takes no writes now. Nothing was changed. "
-                "recall, context and explain work; what is to be remembered needs the primary."
+                "This memory is read-only: its database is a standby, or accepts no writes now. Nothing was changed. "
+                "recall, context and explain work; storing needs the primary."
             )
         case _ if is_locked_out(error):
             text = "Somebody else is changing the same rows. Nothing was changed. Try again in a moment."
@@ -48,7 +48,7 @@ def fault_of(error: BaseException, *, seconds: float) -> str:
 
 
 def _text_of(error: asyncpg.PostgresError) -> str:
-    # The message and the hint only: the detail may quote a row.
+    # Without the detail, which may quote a row.
     said = str(error.args[0]) if error.args else type(error).__name__
     hint = getattr(error, "hint", None)
     return f"{said[:1].upper()}{said[1:]}." + (f" {hint}" if hint else "")

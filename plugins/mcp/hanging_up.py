@@ -1,6 +1,6 @@
-"""Requests over HTTP whose client is gone, and those that a stop of the server cuts short.
+"""HTTP requests whose client is gone, and requests that the stop of the server ends.
 
-Promise: a call does not outlive its client (the SDK would carry it out to its end), and a client that waits is told of a stop.
+Promise: a call ends with its client (the SDK would finish it), and a waiting client gets an answer when the server stops.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ SERVER_ERROR = -32000
 
 
 def error_answer(status: int, message: str) -> JSONResponse:
-    """An error as JSON-RPC, since clients show the message of that to a person or a model."""
+    """An error as JSON-RPC, whose message clients show to a person or a model."""
     error = {"code": SERVER_ERROR, "message": message}
     return JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, status_code=status)
 
 
 class EndsWithItsClient:
-    """Cancels each request whose client is gone before it has its answer."""
+    """Cancels each request whose client is gone before the answer."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -52,12 +52,12 @@ class _Request:
         self._read = asyncio.Event()
         self._ended = False
         self.begun = False
-        """Something was answered."""
+        """Whether a part of the answer was sent."""
         self.gone = asyncio.Event()
 
     async def receive(self) -> Message:
-        """What the client sent next."""
-        if self._read.is_set():  # Nothing but its end can come, and that is watched for.
+        """The client's next message."""
+        if self._read.is_set():  # Only the end of the connection can follow; `watch` waits for it.
             await self.gone.wait()
             return {"type": "http.disconnect"}
         message = await self._receive()
@@ -68,13 +68,13 @@ class _Request:
         return message
 
     async def send(self, message: Message) -> None:
-        """Answers the next part."""
+        """Sends the next part of the answer."""
         self.begun = True
         self._ended = message["type"] == "http.response.body" and not message.get("more_body", False)
         await self._send(message)
 
     async def watch(self, call: anyio.CancelScope) -> None:
-        """Cancels the call if the client goes before it has its answer."""
+        """Cancels the call if the client goes before the answer."""
         await self._read.wait()
         while not self.gone.is_set():
             if (await self._receive())["type"] == "http.disconnect":

@@ -1,8 +1,8 @@
 """The server over streamable HTTP, on loopback only, for clients that have the token.
 
-Promise: a request without the token reaches neither the SDK nor the database, but for /health, which says whether it is up,
-and asks the database once a second at most. Hosts and origins that are not this machine are refused, so no page of a browser
-gets in by another name; so is a call without a proper id. A call ends when its client is gone, and when the server stops.
+Promise: a request without the token reaches neither the SDK nor the database. Only /health needs no token; it queries the
+database at most once a second. Hosts and origins other than this machine are refused, so no page in a browser gets in by
+another name. A call without a valid id is refused. A call ends when its client is gone, and when the server stops.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.typing import FilteringBoundLogger
 
-from daemon.asgi import LOOPBACK, serve
-from daemon.host_header import LOCAL, name_in
 from plugins.mcp.hanging_up import EndsWithItsClient, error_answer
 from plugins.mcp.unread import BATCH, NAMELESS, OTHER
+from plugins.operate.asgi import LOOPBACK, serve
+from plugins.operate.callers import LOCAL, name_in
 
 PATH = "/mcp"
 HEALTH = "/health"
 HEALTH_SECONDS = 1.0
 LARGEST_BODY = 16 * 1024 * 1024
-"""Bytes. Larger than any text that a tool takes, so that a text which is too long is refused in words for the model."""
+"""Bytes. More than the longest text of a tool, so that a longer text gets an error in words for the model."""
 
 
 class OnlyThisMachine:
-    """Lets through what is asked of this machine by its own names, by no page or by one of its own."""
+    """Accepts requests for this machine's own names that come from no web page, or from one of this machine."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -46,15 +46,15 @@ class OnlyThisMachine:
         headers = Headers(scope=scope) if scope["type"] == "http" else Headers({"host": LOOPBACK})
         scheme, _, origin = headers.get("origin", f"http://{LOOPBACK}").partition("://")
         if name_in(headers.get("host", "")) not in LOCAL:
-            await error_answer(421, "This server is not called by that name.")(scope, receive, send)
+            await error_answer(421, "This server does not have that host name.")(scope, receive, send)
         elif scheme != "http" or name_in(origin) not in LOCAL:
-            await error_answer(403, "Pages of other sites may not ask here.")(scope, receive, send)
+            await error_answer(403, "Pages of other sites may not send requests here.")(scope, receive, send)
         else:
             await self._app(scope, receive, send)
 
 
-class WellFormed:
-    """Refuses a call that nobody could be answered: the SDK takes one whose id is none for a notification."""
+class CallValidator:
+    """Refuses a call without a valid id: the SDK would take it for a notification, and not answer."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -63,7 +63,7 @@ class WellFormed:
         if scope["type"] != "http" or scope["method"] != "POST":
             await self._app(scope, receive, send)
             return
-        whole = [await receive()]  # RequestBodyLimitMiddleware has put it together
+        whole = [await receive()]  # RequestBodyLimitMiddleware has read the whole body
 
         async def again() -> Message:
             return whole.pop() if whole else await receive()
@@ -74,14 +74,14 @@ class WellFormed:
 
 
 def _trouble(body: bytes) -> str | None:
-    """What is wrong with a call that Python reads as JSON."""
+    """The fault of a call that Python reads as JSON."""
     try:
         call = json.loads(body, parse_constant=_refuse, parse_float=_finite)
     except OverflowError:
-        return "A number of this call is none that JSON has."
+        return "A number of this call is not a number of JSON."
     except (ValueError, RecursionError):
-        return None  # the SDK says so
-    # The SDK's own words for these take seconds for a call of many parts.
+        return None  # the SDK reports it
+    # The SDK needs seconds to describe such faults in a call of many parts.
     if isinstance(call, list):
         return BATCH
     if not isinstance(call, dict) or not (
@@ -100,7 +100,7 @@ def _finite(text: str) -> float:
 
 
 class TokenRequired:
-    """Lets through what has the token (Authorization: Bearer), compared in constant time."""
+    """Accepts requests that have the token (Authorization: Bearer), compared in constant time."""
 
     def __init__(self, app: ASGIApp, token: str, *, logger: FilteringBoundLogger) -> None:
         self._app = app
@@ -158,7 +158,7 @@ async def serve_http(
     answers: Callable[[], Awaitable[bool]],
     logger: FilteringBoundLogger,
 ) -> None:
-    """Serves until SIGTERM or Ctrl-C. `answers`: whether the database does."""
+    """Serves until SIGTERM or Ctrl-C. `answers`: whether the database answers."""
     app = server.streamable_http_app(
         streamable_http_path=PATH,
         host=LOOPBACK,
@@ -167,7 +167,7 @@ async def serve_http(
         max_request_body_size=LARGEST_BODY,
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
-    calls = RequestBodyLimitMiddleware(WellFormed(app), LARGEST_BODY)
+    calls = RequestBodyLimitMiddleware(CallValidator(app), LARGEST_BODY)
     host, port = listening.getsockname()[:2]
     logger.info("mcp_listening", url=f"http://{host}:{port}{PATH}")
     within = HealthOpen(TokenRequired(EndsWithItsClient(calls), token, logger=logger), answers)

@@ -1,7 +1,7 @@
-"""As whom the server's calls are made: an agent, or an end user of an agent.
+"""The identity of the server's calls: an agent, or an end user of an agent.
 
-Promise: each call sets its identity in its own transaction, and never has more rights than that. A login of the
-database that would be somebody else is refused at the start.
+Promise: each call sets its identity in its own transaction, and never has more rights than that identity. If the database
+login cannot be that identity, the start is refused.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from uuid import UUID
 
-from daemon.db.acting import act
 from daemon.db.pool import Database
 from handlers.shared.ports import AnyConnection
+from plugins.operate.callers import act
 
 WHO = "select memoryd.caller_id() as user_id, memoryd.caller_is_service() as service"
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who asks. With a `user` every call has the rights of this end user (memoryd_user), else of an agent (memoryd_service)."""
+    """Who calls: with a `user` that end user, with the rights of memoryd_user; else an agent, with those of memoryd_service."""
 
     agent: str
     user: UUID | None = None
     org: UUID | None = None
     project: str | None = None
-    """The current project of calls that name none."""
+    """The project of calls that name none."""
 
     @property
     def role(self) -> str:
@@ -35,7 +35,7 @@ class Identity:
 
     @property
     def claims(self) -> dict[str, str] | None:
-        """What a gateway says of an end user; None for an agent."""
+        """The claims that a gateway sets for an end user; None for an agent."""
         return None if self.user is None else {"sub": str(self.user), "role": self.role}
 
 
@@ -45,7 +45,7 @@ class WrongLoginError(ValueError):
 
 @asynccontextmanager
 async def acting(database: Database, identity: Identity, *, seconds: float) -> AsyncIterator[AnyConnection]:
-    """A transaction with this identity, in which no statement runs for longer than `seconds`."""
+    """A transaction with this identity. No statement in it runs for longer than `seconds`."""
     async with database.transaction() as connection:
         await act(
             connection,
@@ -58,7 +58,7 @@ async def acting(database: Database, identity: Identity, *, seconds: float) -> A
 
 
 async def check_identity(database: Database, identity: Identity, *, seconds: float) -> None:
-    """Raises WrongLoginError where the login may not take the role, or is in memoryd.logins as another user."""
+    """Raises WrongLoginError if the login may not take the role, or is another user in memoryd.logins."""
     import asyncpg
 
     try:
@@ -67,11 +67,11 @@ async def check_identity(database: Database, identity: Identity, *, seconds: flo
     except (asyncpg.InsufficientPrivilegeError, asyncpg.InvalidParameterValueError) as error:
         raise WrongLoginError(
             f"The login of DATABASE_URL cannot act as {identity.role} ({error.args[0]}). "
-            f"Grant it: grant {identity.role} to the login, as the owner of the database."
+            f"As the owner of the database, grant {identity.role} to the login."
         ) from None
     assert who is not None
     if identity.user is not None and (who["service"] or who["user_id"] != identity.user):
         raise WrongLoginError(
-            "The login of DATABASE_URL is another end user (memoryd.logins), and can be no other. "
+            "The login of DATABASE_URL is another end user (memoryd.logins), and cannot act for this one. "
             "Give --user that user's id, or use another login."
         )

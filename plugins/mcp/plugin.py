@@ -8,6 +8,7 @@ from plugins.mcp.settings import Mcp
 
 class McpServer(Plugin):
     name = "mcp"
+    needs = ("operate",)
     settings = (Mcp,)
     commands = {"mcp": Command("plugins.mcp.cli:mcp", "Agents and people")}
 

@@ -1,4 +1,4 @@
-"""The prompts: what a person picks from a client's menu, as the first words of a turn."""
+"""The prompts: texts that a person picks from a client's menu to begin a turn."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import mcp_types as types
 ABOUT = types.PromptArgument(name="about", description="What to look up, in a few words.", required=True)
 REMEMBERED = (
     "What do you remember about {about}? Ask the tool recall, in two or three different wordings, before you answer. "
-    "Say when each thing was remembered, what contradicts what, and that nothing is remembered where nothing is found."
+    "Say when each thing was remembered, and what contradicts what. If nothing is found, say that nothing is remembered."
 )
 HAND_OVER = (
-    "Before this session ends, keep what later sessions need. Ask the tool recall what is remembered already. Then "
+    "Before this session ends, store what later sessions need. Ask the tool recall what is remembered already. Then "
     "call the tool remember for each thing that is new and cannot be read from the files: what was decided and why, "
     "what was tried and failed, what is still to be done. One fact a call, complete in itself, with names instead of "
-    "pronouns; no credentials. Forget what turned out to be wrong. Then tell me in a list what you kept."
+    "pronouns; no credentials. Forget what turned out to be wrong. Then list what you stored."
 )
 PROMPTS = {
     "remembered": (
@@ -31,16 +31,16 @@ PROMPTS = {
         types.Prompt(
             name="hand_over",
             title="Remember this session",
-            description="Keep what later sessions need of this one, before it ends.",
+            description="Store what later sessions need from this one, before it ends.",
             arguments=[],
         ),
         HAND_OVER,
     ),
 }
-"""Each with the text that the client sends for the person, with `{about}` in place of the argument."""
+"""Each prompt with the text that the client sends for the person; `{about}` stands for the argument."""
 
 
 def filled(prompt: types.Prompt, text: str, given: Mapping[str, str] | None) -> str | None:
-    """The text with its argument; None where that is missing."""
+    """The text with its argument; None if the argument is missing."""
     about = (given or {}).get("about", "").strip()
     return text.replace("{about}", about) if about or not prompt.arguments else None

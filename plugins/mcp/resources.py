@@ -1,4 +1,4 @@
-"""The resources: what the agent remembers, and what dreams concluded from it, to be read as JSON."""
+"""The resources: the agent's memories, and the insights of dreams about them, as JSON."""
 
 from __future__ import annotations
 
@@ -41,23 +41,23 @@ LISTED = [
     types.Resource(
         uri="memoryd://memories",
         name="memories",
-        description="The newest 100 memories of this agent (of a user: theirs), long ones cut.",
+        description="The newest 100 memories of this agent, or of the user if one is set; long ones are cut.",
         mime_type=JSON,
     ),
     types.Resource(
         uri="memoryd://insights",
         name="insights",
-        description="The newest 100 insights that dreams drew from them.",
+        description="The newest 100 insights that dreams drew from these memories.",
         mime_type=JSON,
     ),
 ]
 TEMPLATE = types.ResourceTemplate(
-    uri_template=ONE_OF + "{id}", name="memory", description="One memory, whole.", mime_type=JSON
+    uri_template=ONE_OF + "{id}", name="memory", description="One whole memory.", mime_type=JSON
 )
 
 
 async def read_resource(connection: AnyConnection, who: Identity, uri: str) -> Any:
-    """What a resource contains; None if there is none of this address."""
+    """The content of a resource; None if no resource has this address."""
     if uri in LISTS:
         rows = await connection.fetch(LISTS[uri], who.agent, who.user, who.project)
         return [{**dict(row), **shortened(row["content"])} for row in rows]

@@ -12,6 +12,6 @@ class Mcp(BaseModel):
 
     mcp_token: SecretStr | None = Field(
         None,
-        description="Token of `memoryd mcp --http`, 32 characters or more, or file: and the path of a file with it, of mode "
-        "0600. docs/mcp.md",
+        description="Token of `memoryd mcp --http`, 32 characters or more; or file: and the path of a file with the token, of "
+        "mode 0600. docs/mcp.md",
     )

@@ -1,7 +1,7 @@
 """The server on standard input and output, as a child of its client.
 
-Promise: nothing but the protocol is written to standard output. Each call gets an answer, also one that cannot be read. When
-the client goes, calls that wait are ended.
+Promise: only the protocol is written to standard output. Each call gets an answer, also a call that cannot be read. When the
+client goes, its waiting calls are ended.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ Item = SessionMessage | Exception
 
 
 async def serve_stdio(server: Server[Any], database: Database, *, logger: FilteringBoundLogger) -> None:
-    """Serves until the client closes our input, or we are told to end."""
+    """Serves until the client closes our input, or a signal ends the process."""
     loop = asyncio.get_running_loop()
     ending: set[asyncio.Task[None]] = set()
 
     async def end() -> None:
-        # The thread that reads our input cannot be stopped, so the process is not ended in the usual way.
+        # The thread that reads our input cannot be stopped, so the process ends at once (os._exit).
         await database.close()
         os._exit(0)
 
@@ -44,13 +44,13 @@ async def serve_stdio(server: Server[Any], database: Database, *, logger: Filter
         readable: ObjectSendStream[Item],
         refused: ObjectSendStream[SessionMessage],
     ) -> None:
-        """Hands on what can be read, and answers the rest, which the SDK would drop."""
+        """Passes on messages that can be read, and answers the others, which the SDK would drop."""
         async with readable:
             async for item in incoming:
                 answer = answer_unread(item) if isinstance(item, Exception) else answer_nameless(item.message)
                 if answer is not None:
                     logger.warning("mcp_refused", reason="unreadable", code=answer.error.code)
-                    # At the end nobody reads it.
+                    # At the end nobody reads the answer.
                     with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
                         await refused.send(SessionMessage(answer))
                 elif not isinstance(item, Exception):

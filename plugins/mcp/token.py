@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import SecretStr
 
-from daemon.settings.secret_files import read_secret
+from daemon.settings.values import read_secret
 
 SHORTEST = 32
 """Characters."""
@@ -13,11 +13,11 @@ MAKE_ONE = 'Make one: (umask 077; python3 -c "import secrets; print(secrets.toke
 
 
 def read_token(given: SecretStr | None) -> str:
-    """The token. Raises ValueError with what to do; the message has no part of the token."""
+    """The token. Raises ValueError with what to do; the message does not quote the token."""
     token = read_secret(given, setting="MEMORYD_MCP_TOKEN")
     if token is None:
         raise ValueError(
-            "memoryd mcp --http needs a token: set MEMORYD_MCP_TOKEN to one, or to file: and the path of a "
+            "memoryd mcp --http needs a token: set MEMORYD_MCP_TOKEN to a token, or to file: and the path of a "
             f"file of mode 0600 that contains one. {MAKE_ONE}"
         )
     if len(token) < SHORTEST or not token.isascii() or any(c.isspace() for c in token):

@@ -1,1 +1,1 @@
-"""Whoever comes from elsewhere: importers of other systems, and adopting tables that are there."""
+"""Moving to memoryd: importers of other systems, tables that are adopted, exports and their import, seeds of knowledge."""

@@ -1,4 +1,4 @@
-"""The plugin move_in: importers of other systems, and tables that are there adopted."""
+"""The plugin move_in: importers of other systems, the adoption of existing tables, exports and their import, seeds."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from daemon.plugins import Command, Plugin
 
 class MoveIn(Plugin):
     name = "move_in"
-    commands = {"adopt": Command("plugins.move_in.cli.adopt:adopt", "Operate")}
-    services = {
-        "import_from": "plugins.move_in.cli.import_elsewhere:import_elsewhere",
-        "import_systems": "plugins.move_in.importers.items:System",
+    needs = ("files",)
+    commands = {
+        "know": Command("plugins.move_in.cli.decisions:know", "Remember and ask"),
+        "export": Command("plugins.move_in.cli.export:export", "People's data"),
+        "import": Command("plugins.move_in.cli.import_:import_", "People's data"),
+        "adopt": Command("plugins.move_in.cli.adopt:adopt", "Operate"),
     }
 
 

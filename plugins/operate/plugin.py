@@ -6,9 +6,8 @@ import os
 from collections.abc import AsyncIterator, Iterable
 from typing import TYPE_CHECKING
 
-from daemon.health.check import Check
 from daemon.part import Part
-from daemon.plugins import Command, Core, Examination, Plugin
+from daemon.plugins import Check, Command, Core, Examination, Plugin
 from daemon.schedule import Tick
 from daemon.served import ALONE
 from daemon.settings import heed_variables_of_file
@@ -80,7 +79,7 @@ def _port(core: Core) -> HttpPort | None:
 def _tracer(core: Core) -> Tracer | None:
     """None where the environment names no collector, or it cannot be spoken to."""
     from plugins.operate.tracing import wanted
-    from providers.extras import missing
+    from providers.ports import missing
 
     heed_variables_of_file("OTEL_")
     if not wanted.are_wanted(os.environ):

@@ -16,7 +16,7 @@ from hashlib import sha256
 from uuid import UUID
 
 from plugins.replica.folder import NO_SIGNATURE, Entry, Folder, Listing, Signature
-from plugins.replica.rules.document_file import DocumentText, read
+from plugins.replica.rules.document_file import read
 from plugins.replica.rules.paths import is_document
 from plugins.replica.rules.sections import marked, read_sections
 
@@ -32,8 +32,6 @@ OPEN_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class FileText:
-    """A file that was read."""
-
     hash: bytes
     id: UUID | None = None
     """The document that it names."""
@@ -46,8 +44,6 @@ class FileText:
 
 @dataclass(slots=True)
 class Files:
-    """The files of a replica as they are now."""
-
     known: dict[str, FileText] = field(default_factory=dict)
     unread: dict[str, FileText] = field(default_factory=dict)
     """Files that are not text."""
@@ -100,11 +96,6 @@ class ChangedFiles:
                 found.unknown.add(path)
         return found
 
-    def content(self, path: str, known: FileText) -> DocumentText | None:
-        """The text of a file that was read; None if it has changed since, or cannot be read."""
-        data = self.data(path, known)
-        return None if data is None else read(data)
-
     def data(self, path: str, known: FileText) -> bytes | None:
         """A file that was read; None if it has changed since, or cannot be read."""
         try:
@@ -134,21 +125,17 @@ class ChangedFiles:
         try:
             data = self._folder.read(path)
         except FileNotFoundError:
-            return None  # it was deleted meanwhile
+            # It was deleted after the listing: the next pass does not find it there.
+            found.unknown.add(path)
+            return None
         except OSError:
             found.failed.add(path)
             found.unknown.add(path)
             return None
         said, collection = read(data), marked(data)
-        return FileText(
-            sha256(data).digest(),
-            None if said is None else said.id,
-            None if said is None else said.conflict,
-            said is not None or (collection is not None and _has_sections(data)),
-            collection,
+        # A file of entries may be longer than a document's: its rows grow after they were placed.
+        has_sections = (
+            said is None and collection is not None and b"\0" not in data and bool(read_sections(data))
         )
-
-
-def _has_sections(data: bytes) -> bool:
-    """The limit of a file's length. A file of entries may exceed a document's: its rows grow after they were placed."""
-    return b"\0" not in data and read_sections(data) is not None
+        names = (None, None) if said is None else (said.id, said.conflict)
+        return FileText(sha256(data).digest(), *names, said is not None or has_sections, collection)

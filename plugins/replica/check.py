@@ -9,13 +9,29 @@ from uuid import UUID
 
 import asyncpg
 
-from daemon.health.check import Check, split_advice
+from daemon.plugins import Check, split_advice
 from daemon.settings import Settings
 from plugins.replica.folder import FolderUnavailable
 from plugins.replica.local_folder import LocalFolder
 from plugins.replica.location import open_drive_folder
 from plugins.replica.settings import Replica
-from plugins.replica.status import STATUS
+
+STATUS = """
+select r.id, r.leased_until > now() as kept, r.trouble,
+       extract(epoch from now() - r.synced_at)::float8 as synced_seconds,
+       (select count(*) from memoryd.replica_files f where f.conflict_id is null) as files,
+       (select count(*) from memoryd.replica_conflicts c join public.documents d on d.id = c.document_id
+        where d.status <> 'deleted')
+       + (select count(*) from memoryd.replica_section_conflicts c where not c.ended) as conflicts,
+       (select count(*) from memoryd.replica_collections c where c.file_hash is not null) as collections,
+       (select count(*) from memoryd.replica_sections s where s.base_hash is not null) as entries,
+       (select count(*) from memoryd.replica_buried) as deleted_sections,
+       (select coalesce(sum(c.missing), 0) from memoryd.replica_collections c
+        where c.missing_since is not null) as waiting_sections,
+       (select count(*) from memoryd.replica_tombstones) as deleted,
+       (select count(*) from memoryd.replica_files f where f.missing_since is not null) as waiting
+from memoryd.replica r
+"""
 
 
 async def check_replica(connection: asyncpg.Connection, settings: Settings) -> Check:
@@ -64,7 +80,6 @@ def _found(documents: int, collections: int) -> str:
 
 
 def _are(count: int, one: str, many: str) -> str:
-    """A number with its noun and verb."""
     return f"1 {one} is" if count == 1 else f"{count:,} {many} are"
 
 

@@ -20,8 +20,6 @@ RECENT_SECONDS = 600.0
 
 
 class Deletions:
-    """Deletes the documents of missing files."""
-
     def __init__(self, store: Store, *, settle_seconds: float) -> None:
         self._store = store
         self._settle = settle_seconds
@@ -45,14 +43,11 @@ class Deletions:
         }
         others = {document: version for document, version in gone.items() if document not in confirmed}
         asked: list[str] = []
-        if others or any(base.waits for base in state.bases.values()):
-            recent = await self._store.recently_buried(RECENT_SECONDS) if others else 0
-            if ask_first(len(others) + recent, of=len(state.bases) + recent):
-                asked = [state.bases[document].path for document in others]
-                others = {}
-            await self._store.ask_confirmation(
-                [*asked, *(state.bases[document].path for document in confirmed)]
-            )
+        recent = await self._store.recently_buried(RECENT_SECONDS) if others else 0
+        if ask_first(len(others) + recent, of=len(state.bases) + recent):
+            asked = [state.bases[document].path for document in others]
+            others = {}
+        await self._store.ask_confirmation([*asked, *(state.bases[document].path for document in confirmed)])
         state.report.asked = len(asked)
         for some, is_confirmed in ((confirmed, True), (others, False)):
             buried = await self._store.write(BURY, list(some.items()), is_confirmed)

@@ -54,8 +54,6 @@ class StaleFile(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A file in a listing."""
-
     signature: Signature
     seconds: float
     """When it was changed last, in seconds since 1970; not after now."""
@@ -64,7 +62,6 @@ class Entry:
 
     @property
     def modified(self) -> datetime:
-        """When it was changed last."""
         return datetime.fromtimestamp(self.seconds, UTC)
 
 
@@ -83,8 +80,6 @@ class Listing:
 
     def is_unknown(self, path: str) -> bool:
         """Whether such a file may exist without being listed."""
-        if not self.unread:
-            return False
         return path in self.unread or any(str(one) in self.unread for one in PurePosixPath(path).parents)
 
 
@@ -110,42 +105,33 @@ class Folder(Protocol):
 
     def check(self, replica: UUID) -> None:
         """Raises FolderUnavailable unless the folder belongs to this replica."""
-        ...
 
     def identify(self, replica: UUID) -> None:
         """Makes the folder if it does not exist, and marks it for this replica. Raises FolderUnavailable."""
-        ...
 
     def list(self) -> Listing:
         """All files but hidden ones. Raises FolderUnavailable."""
-        ...
 
     def read(self, path: str) -> bytes:
         """The content of a file. Raises OSError."""
-        ...
 
     def is_open_for_writing(self, path: str) -> bool | None:
         """Whether a program has a file open for writing; None if not known."""
-        ...
 
     def write(self, path: str, content: bytes, *, replaces: bytes | None) -> None:
         """Writes a complete file. `replaces`: the SHA-256 of the current content; None: there is no file.
 
         Raises StaleFile if the content differs, and OSError.
         """
-        ...
 
     def remove(self, path: str, *, replaces: bytes, for_good: bool = False) -> None:
         """Deletes a file, and a user's folder that becomes empty. Raises StaleFile and OSError.
 
         `for_good`: not into the trash.
         """
-        ...
 
     def move(self, path: str, to: str, *, replaces: bytes) -> None:
         """Moves a file. Raises StaleFile if its content differs or the new path is taken; and OSError."""
-        ...
 
     def clean(self) -> None:
         """Deletes the remains of a killed write."""
-        ...

@@ -17,11 +17,11 @@ from structlog.typing import FilteringBoundLogger
 
 from daemon.db.errors import DATABASE_FAULTS, is_gone
 from daemon.db.pool import Database
-from daemon.first_to_end import until_first_ends
+from daemon.ending import until_first_ends
 from daemon.logs import describe
 from plugins.replica.folder import Folder, FolderUnavailable
 from plugins.replica.pass_state import Report
-from plugins.replica.store.documents import LeaseLost, Store
+from plugins.replica.store.documents import LeaseLostError, Store
 from plugins.replica.sync import Sync
 
 RENEW_SECONDS = 2.0
@@ -65,7 +65,7 @@ class Keeper:
                     replica = await self._store.lease()
                     if replica is not None:
                         await self._keep(replica)
-                except LeaseLost:
+                except LeaseLostError:
                     self._log.warning("replica_lease_lost")
                 except DATABASE_FAULTS as error:
                     if is_gone(error):

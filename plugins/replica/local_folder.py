@@ -23,9 +23,8 @@ from uuid import UUID
 
 from watchfiles import Change
 
-from daemon.local_files import is_text
-from daemon.open_files import is_local, is_open_for_writing
-from daemon.watching import NotWatched, changes
+from plugins.files.local import is_local, is_open_for_writing, is_text
+from plugins.files.watching import WatchError, changes
 from plugins.replica.changed_files import SETTLE_SECONDS
 from plugins.replica.folder import (
     Blind,
@@ -53,13 +52,13 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class LocalFolder:
-    """See `Folder`."""
-
     def __init__(self, root: Path) -> None:
         self.root = root
         self.settle_seconds = SETTLE_SECONDS
         self._local_device: int | None = None
         """The device of the root, if only this machine can write to it."""
+        self._checked: tuple[int, int] | None = None
+        """Device and inode of the root whose mark was read last."""
 
     async def watch(
         self, wake: Wake, blind: Blind, available: asyncio.Event, unavailable: asyncio.Event
@@ -80,7 +79,7 @@ class LocalFolder:
                     async for _ in found:
                         failures = 0
                         wake()
-            except NotWatched as error:
+            except WatchError as error:
                 failures += 1
                 if failures == BLIND_AFTER and not isinstance(error.__cause__, FileNotFoundError):
                     blind(error.__cause__ or error)
@@ -91,11 +90,9 @@ class LocalFolder:
         """See `Folder`."""
 
     def check(self, replica: UUID) -> None:
-        """See `Folder`."""
         require_mark(self._identity(), replica, where=f"The folder {self.root}")
 
     def identify(self, replica: UUID) -> None:
-        """See `Folder`."""
         try:
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
             if self._identity() is None:
@@ -105,7 +102,6 @@ class LocalFolder:
         self.check(replica)
 
     def list(self) -> Listing:
-        """See `Folder`."""
         listing = Listing()
         with self._opened_root() as root:
             self._local_device = os.fstat(root).st_dev if is_local(self.root) else None
@@ -116,7 +112,6 @@ class LocalFolder:
         return listing
 
     def read(self, path: str) -> bytes:
-        """See `Folder`."""
         with self._opened_parent(path) as (folder, name):
             return _read(folder, name)
 
@@ -132,7 +127,6 @@ class LocalFolder:
             return None
 
     def write(self, path: str, content: bytes, *, replaces: bytes | None) -> None:
-        """See `Folder`."""
         try:
             # Another folder may stand in the root's place: replacing a file must make nothing there.
             with self._opened_parent(path, make=replaces is None) as (folder, name):
@@ -155,7 +149,6 @@ class LocalFolder:
                 os.unlink(temporary, dir_fd=folder)
 
     def remove(self, path: str, *, replaces: bytes, for_good: bool = False) -> None:
-        """See `Folder`."""
         with self._opened_parent(path) as (folder, name):
             _require(folder, name, replaces)
             os.unlink(name, dir_fd=folder)
@@ -163,7 +156,6 @@ class LocalFolder:
         self._remove_empty(path)
 
     def move(self, path: str, to: str, *, replaces: bytes) -> None:
-        """See `Folder`."""
         with self._opened_parent(path) as (folder, name), self._opened_parent(to, make=True) as (target, new):
             _require(folder, name, replaces)
             _require_none(target, new)
@@ -173,7 +165,6 @@ class LocalFolder:
         self._remove_empty(path)
 
     def clean(self) -> None:
-        """See `Folder`."""
         for folder, _, names in os.walk(self.root):
             for name in names:
                 if name.startswith(TEMPORARY) and name != IDENTITY:
@@ -183,6 +174,7 @@ class LocalFolder:
     def _identity(self) -> str | None:
         try:
             with self._opened_root() as root:
+                self._checked = _place_of(root)
                 return marked(_read(root, IDENTITY))
         except FileNotFoundError:
             return None
@@ -219,6 +211,8 @@ class LocalFolder:
         if not parts or any(part in ("..", "/") for part in parts):
             raise OSError(errno.EPERM, "outside the replica")
         with contextlib.ExitStack() as stack, self._opened_root() as root:
+            if make and _place_of(root) != self._checked:
+                raise StaleFile  # another folder stands in its place since the check
             folder = root
             for part in parts[:-1]:
                 if make:
@@ -227,6 +221,11 @@ class LocalFolder:
                 folder = os.open(part, _FOLDER, dir_fd=folder)
                 stack.callback(os.close, folder)
             yield folder, parts[-1]
+
+
+def _place_of(folder: int) -> tuple[int, int]:
+    status = os.fstat(folder)
+    return status.st_dev, status.st_ino
 
 
 def _list(folder: int, prefix: str, listing: Listing) -> None:

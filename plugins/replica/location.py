@@ -47,9 +47,8 @@ def open_drive_folder(settings: Settings) -> DriveFolder | None:
 
 def open_drive(settings: Settings) -> tuple[Api, str]:
     """Google Drive with the account of these settings, and the account's address. Raises ValueError with what to do."""
-    from plugins.replica.drive.account import open_account
     from plugins.replica.drive.api import Api
-    from plugins.replica.drive.client import Client
+    from plugins.replica.drive.client import Client, open_account
 
     own = settings.section(Replica)
     account = open_account(own.gdrive_key_file)

@@ -9,14 +9,15 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import chain
+from typing import TypeVar
 from uuid import UUID
 
 from plugins.replica.changed_files import ChangedFiles, Files, FileText
 from plugins.replica.folder import Folder, Listing, StaleFile
-from plugins.replica.rules.document_file import DocumentText
 from plugins.replica.rules.paths import key
-from plugins.replica.rules.sections import Sections, read_sections
-from plugins.replica.store.documents import Base, Store
+from plugins.replica.store.documents import Base, Conflict, Store
+
+T = TypeVar("T")
 
 SETTLE_PAUSE_SECONDS = 0.3
 FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EROFS))
@@ -36,8 +37,6 @@ class SkipReason(Enum):
 
 @dataclass(slots=True)
 class Report:
-    """The results of a pass."""
-
     counts: Counter[str] = field(default_factory=Counter)
     """written, taken, added, moved, deleted, removed, erased, conflicts, resolved"""
     again: bool = False
@@ -75,6 +74,10 @@ class PassState:
     """The files of conflicts."""
     expected: Collection[str]
     """The paths of all files that are known."""
+    lost: dict[UUID, Conflict] = field(default_factory=dict)
+    """The texts that lost against another change, by conflict."""
+    lost_paths: dict[UUID, str] = field(default_factory=dict)
+    """The paths of their files."""
     paths: dict[UUID, str] = field(default_factory=dict)
     """The path of each document's file."""
     homes: dict[UUID, str] = field(default_factory=dict)
@@ -104,7 +107,6 @@ class PassState:
         return over is None or base.conflict is not None or over.document != base.document
 
     def known(self, document: UUID) -> FileText | None:
-        """The file of a document."""
         path = self.paths.get(document)
         return None if path is None else self.files.known.get(path)
 
@@ -117,30 +119,23 @@ class Writer:
         self._store = store
         self._reading = reading
 
-    async def content(self, state: PassState, path: str, file: FileText) -> DocumentText | None:
-        """The text of a file that was read; None if it has changed since: then another pass follows."""
-        said = await asyncio.to_thread(self._reading.content, path, file)
-        state.report.again |= said is None
-        return said
-
-    async def sections(self, state: PassState, path: str, file: FileText) -> Sections | None:
-        """The sections of a file that was read; None if it has changed since: then another pass follows."""
+    async def read(
+        self, state: PassState, path: str, file: FileText, parse: Callable[[bytes], T | None]
+    ) -> T | None:
+        """Parses a file that was read; None if it has changed since: then another pass follows."""
         data = await asyncio.to_thread(self._reading.data, path, file)
         state.report.again |= data is None
-        return None if data is None else read_sections(data)
+        return None if data is None else parse(data)
 
     async def write(self, state: PassState, path: str, content: bytes, *, replaces: bytes | None) -> bool:
-        """Writes the file; returns whether it succeeded."""
         return await self._attempt(state, lambda: self._folder.write(path, content, replaces=replaces))
 
     async def remove(self, state: PassState, path: str, *, replaces: bytes, for_good: bool = False) -> bool:
-        """Deletes the file; returns whether it succeeded."""
         return await self._attempt(
             state, lambda: self._folder.remove(path, replaces=replaces, for_good=for_good), frees=True
         )
 
     async def move(self, state: PassState, path: str, to: str, *, replaces: bytes) -> bool:
-        """Moves the file; returns whether it succeeded."""
         return await self._attempt(state, lambda: self._folder.move(path, to, replaces=replaces))
 
     async def _attempt(self, state: PassState, work: Callable[[], None], *, frees: bool = False) -> bool:

@@ -7,20 +7,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping
 
-from daemon.health.check import Check
 from daemon.part import Part
-from daemon.plugins import Command, Core, Examination, Plugin
+from daemon.plugins import Check, Command, Core, Examination, Plugin
 from daemon.settings import Settings
 from plugins.replica.settings import Replica
 
 
 class ReplicaFolder(Plugin):
     name = "replica"
+    needs = ("files",)
     settings = (Replica,)
-    commands = {"replica": Command("plugins.replica.cli.command:replica", "Operate")}
+    commands = {"replica": Command("plugins.replica.cli:replica", "Operate")}
 
     def parts(self, core: Core) -> Iterable[Part]:
-        """The part that keeps the folder and the database in step."""
         from plugins.replica.keeper import Keeper
         from plugins.replica.location import open_location
 
@@ -33,20 +32,17 @@ class ReplicaFolder(Plugin):
         yield Part("replica", build, topic="replica")
 
     async def checks(self, examination: Examination) -> AsyncIterator[Check]:
-        """The checks of the folder, and of what waits for a person."""
         from plugins.replica.check import check_replica
 
         if examination.connection is not None:
             yield await check_replica(examination.connection, examination.settings)
 
     def prepare(self, settings: Settings) -> None:
-        """Checks that the setting names a valid folder."""
         from plugins.replica.location import open_location
 
         open_location(settings)
 
     def switches(self, settings: Settings) -> Mapping[str, object]:
-        """Whether a replica is set."""
         return {"replica": settings.section(Replica).replica is not None}
 
 

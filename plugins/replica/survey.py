@@ -7,18 +7,16 @@ from collections import Counter
 from collections.abc import Sequence
 from uuid import UUID
 
-from daemon.local_files import is_text, written
+from plugins.files.local import is_text, written
 from plugins.replica.changed_files import ChangedFiles, FileText
 from plugins.replica.entries.sync import Collections
-from plugins.replica.folder import Folder, Listing
+from plugins.replica.folder import Folder
 from plugins.replica.pass_state import PassState, SkipReason
-from plugins.replica.rules.match import match
-from plugins.replica.store.documents import MOVE, Base, Conflict, Store
+from plugins.replica.rules.decision import match
+from plugins.replica.store.documents import MOVE, Base, Store
 
 
 class Survey:
-    """Reads both sides."""
-
     def __init__(self, store: Store, folder: Folder, reading: ChangedFiles, collections: Collections) -> None:
         self._store = store
         self._folder = folder
@@ -27,7 +25,8 @@ class Survey:
 
     async def read(self, replica: UUID) -> PassState:
         """The state of both sides. Raises FolderUnavailable."""
-        listing = await asyncio.to_thread(self._list, replica)
+        await asyncio.to_thread(self._folder.check, replica)
+        listing = await asyncio.to_thread(self._folder.list)
         known = await self._store.files()
         has_hashes = any(entry.hash is not None for entry in listing.files.values())
         noted = _noted(known) if has_hashes else {}
@@ -36,7 +35,8 @@ class Survey:
         await asyncio.to_thread(self._folder.check, replica)
         expected = {base.path: base.conflict or base.document for base in known}
         expected |= await self._collections.load()
-        files.unknown.update(path for path in expected if listing.is_unknown(path))
+        if listing.unread:
+            files.unknown.update(path for path in expected if listing.is_unknown(path))
         if listing.is_young:
             # What is not listed yet is not gone; unless it is listed under another path.
             named = {
@@ -62,19 +62,18 @@ class Survey:
         report.left_out |= dict.fromkeys(files.failed, SkipReason.UNREADABLE)
         return state
 
-    async def match(
-        self, state: PassState, conflicts: dict[UUID, Conflict]
-    ) -> tuple[list[str], dict[UUID, str]]:
-        """Matches files with documents, also moved ones. Returns the files without a document, and conflicts' paths."""
+    async def match(self, state: PassState) -> list[str]:
+        """Matches files with documents and conflicts, also moved ones. Returns the other files."""
         files = state.files
-        at = match(
+        state.lost = await self._store.conflicts()
+        state.lost_paths = match(
             {path: file.conflict for path, file in files.known.items() if file.conflict is not None}
             | {base.path: base.conflict for base in state.conflicts.values() if base.path in files.unknown},
             {conflict: base.path for conflict, base in state.conflicts.items()},
             {conflict: base.user for conflict, base in state.conflicts.items()}
-            | {conflict: one.user for conflict, one in conflicts.items() if not one.deleted},
+            | {conflict: one.user for conflict, one in state.lost.items() if not one.deleted},
         ).known
-        theirs = set(at.values())
+        theirs = set(state.lost_paths.values())
         named = {path: file.id for path, file in files.known.items() if path not in theirs}
         paths = {document: base.path for document, base in state.bases.items()}
         # A file that cannot be read now stays whose it was.
@@ -82,15 +81,13 @@ class Survey:
         # A document that was erased is known by its file, wherever that is by now.
         owners = {document: base.user for document, base in state.bases.items()}
         unknown = {document for document in named.values() if document is not None} - owners.keys()
-        matches = match(named, paths, owners | await self._store.owners(unknown))
+        if unknown:
+            owners |= await self._store.owners(unknown)
+        matches = match(named, paths, owners)
         await self._store.write(MOVE, list(matches.moved.items()))
         state.report.counts["moved"] += len(matches.moved)
         state.paths = matches.known
-        return matches.new, at
-
-    def _list(self, replica: UUID) -> Listing:
-        self._folder.check(replica)
-        return self._folder.list()
+        return matches.new
 
 
 def _noted(known: Sequence[Base]) -> dict[bytes, FileText]:

@@ -4,7 +4,7 @@
      1 survey          what the folder and the database have            survey.py
      2 erase again     files that name what was erased go               documents/ignored_files.py
      3 claim           paths of files of entries are theirs             entries/sync.py
-     4 match           which file is which document's                   survey.py, plugins/replica/rules/match.py
+     4 match           which file is which document's                   survey.py, plugins/replica/rules/decision.py
      5 compare         per document: by three hashes, one side goes to the other
                                                                         plugins/replica/rules/decision.py
      6 conflicts       what people wrote into files of conflicts        documents/conflicts.py
@@ -29,8 +29,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from hashlib import sha256
-from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 from uuid import UUID
 
 from plugins.replica.changed_files import SETTLE_SECONDS, ChangedFiles, FileText
@@ -42,7 +41,7 @@ from plugins.replica.entries.sync import Collections
 from plugins.replica.folder import Folder
 from plugins.replica.pass_state import PassState, Report, SkipReason, Writer
 from plugins.replica.rules.decision import Action, RowState, began_from, began_of, decide, is_old
-from plugins.replica.rules.document_file import DocumentText, Text, write
+from plugins.replica.rules.document_file import DocumentText, Text, read, write
 from plugins.replica.rules.paths import key, path_for, source_of, title_of, user_of
 from plugins.replica.store.documents import (
     ADD,
@@ -56,19 +55,15 @@ from plugins.replica.store.documents import (
     NotedFile,
     Store,
 )
-from plugins.replica.store.statements import accepted
+from plugins.replica.store.entries import accepted
 from plugins.replica.survey import Survey
 
 BATCH = 100
 """Documents whose contents are in memory at once."""
 
-T = TypeVar("T")
-
 
 @dataclass(slots=True)
 class _Results:
-    """The changes to write into the database after a batch."""
-
     noted: list[NotedFile] = field(default_factory=list)
     edits: list[Edit] = field(default_factory=list)
     forgotten: list[tuple[UUID, None]] = field(default_factory=list)
@@ -101,20 +96,25 @@ class Sync:
         await asyncio.to_thread(self._folder.clean)
 
     async def run(self, replica: UUID) -> Report:
-        """One pass. Raises FolderUnavailable, LeaseLost, and what the database raises."""
+        """One pass. Raises FolderUnavailable, LeaseLostError, and what the database raises."""
         state = await self._survey.read(replica)
         await self._ignored.erase_again(state, self._collections.known)
         self._collections.claim(state)
-        conflicts = await self._store.conflicts()
-        new, conflict_paths = await self._survey.match(state, conflicts)
+        new = await self._survey.match(state)
         gone = await self._compare(state)
         # First what people wrote into files of conflicts: one of these may become the document's text.
-        await self._conflicts.run(state, conflicts, conflict_paths)
+        has_conflicts = bool(state.lost or state.conflicts)
+        if has_conflicts:
+            await self._conflicts.run(state)
         if self._deletions.are_settled(state, {state.bases[document].path for document in gone}):
-            gone = await self._conflicts.promote(state, conflicts, conflict_paths, gone)
-            await self._deletions.bury(state, gone)
-        await self._conflicts.end_deleted(state, conflicts, conflict_paths)
-        await self._add(state, new)
+            if has_conflicts:
+                gone = await self._conflicts.promote(state, gone)
+            if gone or any(base.waits for base in state.bases.values()):
+                await self._deletions.bury(state, gone)
+        if has_conflicts:
+            await self._conflicts.end_deleted(state)
+        for start in range(0, len(new), BATCH):
+            await self._add(state, new[start : start + BATCH])
         await self._collections.run(state)
         await self._ignored.note(state)
         await self._index.run(state)
@@ -130,7 +130,8 @@ class Sync:
         changed += [document for document in state.paths if document not in state.bases]
         due = await self._store.to_compare(changed)
         gone: dict[UUID, datetime] = {}
-        for some in batches(due, BATCH):
+        for start in range(0, len(due), BATCH):
+            some = due[start : start + BATCH]
             rows = await self._store.documents(some)
             await self._store.entries.learn_homes(state.homes, _new_users(rows.values(), state))
             results = _Results()
@@ -161,7 +162,7 @@ class Sync:
                 # The document was erased, and its file is no text by now.
                 await self._remove(state, document, path, other, results)
             return
-        said = None if file is None else await self._writer.content(state, path, file)
+        said = None if file is None else await self._writer.read(state, path, file, read)
         if file is not None and said is None:
             return  # it has changed since it was read: the next pass sees what it is
         match _action(state, document, row, said):
@@ -192,7 +193,6 @@ class Sync:
             state.report.left_out.pop(path, None)
 
     async def _write(self, state: PassState, row: Document, action: Action, results: _Results) -> None:
-        """Writes a document's file if it differs."""
         assert row.text is not None
         base, file, path = state.bases.get(row.id), state.known(row.id), state.paths.get(row.id)
         if path is not None and file is not None and base is not None and base.user != row.user:
@@ -221,16 +221,15 @@ class Sync:
         results.noted.append(NotedFile(path, row.id, None, row.user, now, hashed, row.version, began))
 
     async def _add(self, state: PassState, new: Sequence[str]) -> None:
-        """Makes documents of files without one."""
-        for some in batches(new, BATCH):
-            additions = []
-            for path in some:
-                file = state.files.known[path]
-                if (said := await self._writer.content(state, path, file)) is not None:
-                    additions.append(_addition(path, said, file, state))
-            added = await accepted(partial(self._store.write, ADD), additions, partial(_refuse, state))
-            state.report.counts["added"] += len(added)
-            state.report.again |= bool(added)
+        additions = []
+        for path in new:
+            file = state.files.known[path]
+            if (said := await self._writer.read(state, path, file, read)) is not None:
+                columns = _columns(said.text(title_of(path)), path, file, state)
+                additions.append((path, user_of(path), source_of(path), *columns, said.began))
+        added = await accepted(partial(self._store.write, ADD), additions, partial(_refuse, state))
+        state.report.counts["added"] += len(added)
+        state.report.again |= bool(added)
 
 
 def _refuse(state: PassState, one: tuple[Any, ...]) -> None:
@@ -288,28 +287,14 @@ def _note_edit(
     *,
     lost: bool,
 ) -> None:
-    """Notes a person's text of a document's file."""
     text, base = said.text(row.title), state.bases.get(row.id)
     began = began_of(said.began, before=None if base is None else base.began)
     columns = _columns(text, path, file, state)
     results.edits.append(Edit(path, row.id, row.version, lost, *columns, began))
 
 
-def _addition(path: str, said: DocumentText, file: FileText, state: PassState) -> tuple[Any, ...]:
-    columns = _columns(said.text(title_of(path)), path, file, state)
-    return path, user_of(path), source_of(path), *columns, said.began
-
-
 def _columns(
     text: Text, path: str, file: FileText, state: PassState
 ) -> tuple[str, str, str, datetime, bytes, bytes]:
-    """The columns of a file and its text."""
     modified = state.listing.files[path].modified
     return text.title, text.body, text.front_matter, modified, text.digest(), file.hash
-
-
-def batches(things: Sequence[T], size: int) -> Iterator[list[T]]:
-    """The things in lists of at most `size`."""
-    rest = iter(things)
-    while some := list(islice(rest, size)):
-        yield some

@@ -1,1 +1,1 @@
-"""Secret fields: keys that seal what rows must not show, and memoryd secrets."""
+"""Secret fields: values that rows hold only encrypted, their keys, and memoryd secrets."""

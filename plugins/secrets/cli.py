@@ -1,6 +1,6 @@
 """memoryd secrets: secret fields of metadata, encrypted with a key that is not in the database.
 
-Promise: a value comes from stdin and goes to stdout, never through the command line. No error and no log has any of it.
+Promise: a value comes from stdin and goes to stdout, never through the command line. No error and no log contains any of it.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 secrets = typer.Typer(name="secrets", invoke_without_command=True)
 
 SHOWN = 20
-"""Rows that are named of those that were not encrypted."""
+"""How many of the rows that were not encrypted are named."""
 
 
 @secrets.callback()
 def show(context: typer.Context, json: bool = typer.Option(False, "--json", help="Print JSON.")) -> None:
-    """List which keys have encrypted how many values of secret fields, and how many values are plain.
+    """List how many values of secret fields each key has encrypted, and how many values are plain.
 
-    Fields: MEMORYD_SECRET_FIELDS. Private keys: MEMORYD_SECRETS_KEY_FILE; not needed here. docs/secrets.md
+    MEMORYD_SECRET_FIELDS names the fields. No private key is needed. docs/secrets.md
     """
     if context.invoked_subcommand is not None:
         return
@@ -61,7 +61,7 @@ def show(context: typer.Context, json: bool = typer.Option(False, "--json", help
 def new_key() -> None:
     """Make a key in the file that MEMORYD_SECRETS_KEY_FILE names, and give the database its public half.
 
-    What older keys encrypted can still be decrypted: they stay in the file. `memoryd secrets reencrypt` makes them needless.
+    Older keys stay in the file and still decrypt their values, until `memoryd secrets reencrypt` has encrypted these again.
     """
     path = _key_file(settings_or_exit(quiet=True))
 
@@ -69,7 +69,7 @@ def new_key() -> None:
         from plugins.secrets.keys import add_key
         from plugins.secrets.store import fields_of, publish
 
-        await fields_of(database)  # before a key is made: that the database is there
+        await fields_of(database)  # checks the database before a key is made
         try:
             keys = add_key(path)
         except OSError as error:
@@ -83,19 +83,19 @@ def new_key() -> None:
     say(
         f"Key {keys.newest.id} is in {path}, and the database gives its public half: {base64url(keys.newest.raw)}"
     )
-    remark(f"Keep a copy of {path} where no copy of the database is. Without it the values are lost.")
+    remark(f"Keep a copy of {path} apart from copies of the database. Without this file the values are lost.")
     if len(keys.keys) > 1:
-        remark("What older keys encrypted stays as it is until you run: memoryd secrets reencrypt")
+        remark("Values that older keys encrypted stay unchanged until you run: memoryd secrets reencrypt")
 
 
 @secrets.command()
 def encrypt(
-    field: str = typer.Argument(..., help="The field that it is the value of."),
-    user: UUID | None = id_option(says="The user_id of the row; none: a row without one."),
+    field: str = typer.Argument(..., help="The field of the value."),
+    user: UUID | None = id_option(says="The user_id of the row. Left out: the row has none."),
 ) -> None:
-    """Encrypt the value on stdin, without the newline at its end; print what to write into the metadata.
+    """Encrypt the value on stdin, without the newline at its end; print the JSON for the metadata.
 
-    With the newest key of MEMORYD_SECRETS_KEY_FILE, or without that setting with the public key that the database gives.
+    The key is the newest of MEMORYD_SECRETS_KEY_FILE; without that setting it is the public key in the database.
     """
     import json
 
@@ -123,10 +123,10 @@ def encrypt(
 
 @secrets.command()
 def decrypt(
-    field: str = typer.Argument(..., help="The field that it is the value of."),
-    user: UUID | None = id_option(says="The user_id of the row; none: a row without one."),
+    field: str = typer.Argument(..., help="The field of the value."),
+    user: UUID | None = id_option(says="The user_id of the row. Left out: the row has none."),
 ) -> None:
-    """Decrypt the JSON object on stdin, and print the value. Needs MEMORYD_SECRETS_KEY_FILE, and no database."""
+    """Decrypt the JSON object on stdin, and print the value. It needs MEMORYD_SECRETS_KEY_FILE, but no database."""
     field = _field(field)
     given = _stdin(2_000_000)
     settings = settings_or_exit(quiet=True)
@@ -138,9 +138,9 @@ def decrypt(
 
 @secrets.command()
 def reencrypt(json: bool = typer.Option(False, "--json", help="Print JSON.")) -> None:
-    """Encrypt with the newest key what is plain in secret fields, and what older keys encrypted.
+    """Encrypt with the newest key plain values of secret fields, and values that older keys encrypted.
 
-    In batches: it may be ended and run again at any time. Values that cannot be decrypted stay as they are, and are named.
+    It works in batches, so you may end it and run it again at any time. Values that cannot be decrypted stay, and are named.
     """
 
     async def work(settings: Settings, database: Database) -> tuple[Counter[str], dict[str, list[str]]]:
@@ -170,7 +170,7 @@ def _key_file(settings: Settings) -> Path:
     if file is None:
         with sentences():
             raise Failure(
-                "Set MEMORYD_SECRETS_KEY_FILE to a file for the private keys, where no copy of the database is."
+                "Set MEMORYD_SECRETS_KEY_FILE to a file for the private keys, apart from copies of the database."
             )
     path = file.expanduser()
     if settings.database_url is None and path.resolve().is_relative_to(
@@ -178,8 +178,8 @@ def _key_file(settings: Settings) -> Path:
     ):
         with sentences():
             raise Failure(
-                f"MEMORYD_SECRETS_KEY_FILE is in the data folder {settings.data_dir}: who copies the database would have the "
-                "key. Name a file elsewhere."
+                f"MEMORYD_SECRETS_KEY_FILE is in the data folder {settings.data_dir}: a copy of that folder would contain "
+                "the key. Name a file elsewhere."
             )
     return path
 
@@ -203,14 +203,14 @@ def _field(name: str) -> str:
 
 
 def _stdin(maximum: int) -> bytes:
-    """What is on stdin, in UTF-8, without a newline at its end."""
+    """The value on stdin, in UTF-8, without the newline at its end."""
     with sentences():
         with ended_by_ctrl_c():
             given = sys.stdin.buffer.read(maximum + 3)
         value = given.removesuffix(b"\n").removesuffix(b"\r")
         if not value:
             raise Failure(
-                "There is nothing on stdin. The value is read from there, so that no list of processes shows it."
+                "There is nothing on stdin. The value is read from stdin, so that no list of processes shows it."
             )
         if len(value) > maximum:
             raise Failure(f"The value on stdin is longer than {maximum:,} bytes.")
@@ -239,4 +239,4 @@ def _show(found: dict[str, Any]) -> None:
     else:
         say("No row has a value of a secret field.")
     if any(counts.keys() - {found["key_id"]} for counts in found["values"].values()):
-        remark("To encrypt what is plain or of an older key with the newest one: memoryd secrets reencrypt")
+        remark("To encrypt plain values and those of older keys: memoryd secrets reencrypt")

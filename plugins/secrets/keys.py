@@ -1,7 +1,7 @@
 """Secret fields: values encrypted by HPKE (RFC 9180) to a public key, and the file with the private keys, the newest first.
 
-Promise: no private key and no value is in an error, or is ever sent to the database. docs/secrets.md describes the form,
-`{"encrypted": "1.<id of the key>.<base64url>"}`, for programs in other languages.
+Promise: no error contains a private key or a value, and neither is ever sent to the database. docs/secrets.md describes the
+form, `{"encrypted": "1.<id of the key>.<base64url>"}`, for programs in other languages.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 
-from providers.private_files import read_private, write_private
+from providers.regular_files import read_private, write_private
 
 SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_256_GCM)
 SUITE_NAME = "DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-256-GCM"
 MAX_BYTES = 700_000
-"""Of a value: encrypted it must fit into the 1,048,576 bytes of a row's metadata."""
+"""The maximum of a value, which must fit encrypted into the 1,048,576 bytes of a row's metadata."""
 MAX_FILE = 100_000
 
 _FORM = re.compile(r"1\.([0-9a-f]{16})\.([A-Za-z0-9_-]{64,})")
 _END = b"-----END PRIVATE KEY-----"
 
 
-class NotDecrypted(ValueError):
-    """A value that these keys do not open."""
+class DecryptionError(ValueError):
+    """These keys cannot decrypt the value."""
 
 
 @dataclass(frozen=True, slots=True)
 class PublicKey:
-    """What values are encrypted with."""
+    """The key that encrypts values."""
 
     raw: bytes
 
@@ -51,7 +51,7 @@ class PublicKey:
         return hashlib.sha256(self.raw).hexdigest()[:16]
 
     def encrypt(self, value: bytes, *, field: str, user: UUID | None) -> dict[str, str]:
-        """What is written into the metadata. Raises ValueError for bytes that are no key."""
+        """The JSON for the metadata. Raises ValueError if the bytes are not a key."""
         made = SUITE.encrypt(value, X25519PublicKey.from_public_bytes(self.raw), info=_binding(field, user))
         return {"encrypted": f"1.{self.id}.{base64url(made)}"}
 
@@ -65,32 +65,32 @@ class SecretKeys:
 
     @property
     def ids(self) -> list[str]:
-        """The newest first."""
+        """Newest first."""
         return [_public(key).id for key in self.keys]
 
     @property
     def newest(self) -> PublicKey:
-        """What is encrypted with from now on."""
+        """The key for new values."""
         return _public(self.keys[0])
 
     def decrypt(self, given: str, *, field: str, user: UUID | None) -> bytes:
-        """The value in a JSON object, or in its string alone. Raises NotDecrypted."""
+        """The value in a JSON object, or in its string alone. Raises DecryptionError."""
         found = read_encrypted(given)
         if found is None:
-            raise NotDecrypted('It is no encrypted value: {"encrypted": "1.<key>.<base64url>"}.')
+            raise DecryptionError('It is not an encrypted value: {"encrypted": "1.<key>.<base64url>"}.')
         key_id, ciphertext = found
         for key in self.keys:
             if _public(key).id == key_id:
                 with suppress(InvalidTag, ValueError):
                     return SUITE.decrypt(ciphertext, key, info=_binding(field, user))
-                raise NotDecrypted(
+                raise DecryptionError(
                     "It cannot be decrypted: it was encrypted for another field or another user, or was changed."
                 )
-        raise NotDecrypted(f"It was encrypted with key {key_id}, which is not in {self.path}.")
+        raise DecryptionError(f"It was encrypted with key {key_id}, which is not in {self.path}.")
 
 
 def read_encrypted(text: str) -> tuple[str, bytes] | None:
-    """The id of the key, and the encapsulated key followed by the ciphertext; None for what has another form."""
+    """The id of the key, and the encapsulated key followed by the ciphertext; None if the form is another."""
     try:
         given = json.loads(text)
     except ValueError:
@@ -117,19 +117,19 @@ def read_keys(path: Path) -> SecretKeys:
     except (ValueError, TypeError, UnsupportedAlgorithm):
         keys = []
     found = tuple(key for key in keys if isinstance(key, X25519PrivateKey))
-    # A key of which a part is missing, or of another kind: whoever wrote the others again would lose it.
+    # A key is incomplete, or of another kind: rewriting the file would lose it.
     if not found or len(found) < len(parts) or b"-----BEGIN" in rest or len(content) > MAX_FILE:
         raise ValueError(
-            f"{path} is no file of at most {MAX_FILE:,} bytes with whole private keys in PEM for X25519 alone. Take it from "
+            f"{path} must have at most {MAX_FILE:,} bytes, and only whole private keys in PEM for X25519. Restore it from "
             "your copy, or make one: memoryd secrets new-key"
         )
     return SecretKeys(path, found)
 
 
 def add_key(path: Path) -> SecretKeys:
-    """Makes a key, and writes it before those in the file, which may not be there yet. Raises OSError, ValueError."""
+    """Makes a key, and writes it before the other keys into the file, which is made if missing. Raises OSError, ValueError."""
     made = X25519PrivateKey.generate()
-    path = path.resolve()  # A link stays one, and who comes by another link waits for the same folder.
+    path = path.resolve()  # A link stays a link; processes that use another link wait for the same folder.
     with _alone_in(path.parent):
         former = read_keys(path).keys if path.exists() else ()
         pem, no_password = serialization.Encoding.PEM, serialization.NoEncryption()
@@ -142,7 +142,7 @@ def add_key(path: Path) -> SecretKeys:
 
 @contextmanager
 def _alone_in(folder: Path) -> Iterator[None]:
-    """Waits until no other process changes files in this folder, and keeps others waiting. Raises OSError."""
+    """Locks this folder: waits for other processes, and makes them wait. Raises OSError."""
     opened = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(opened, fcntl.LOCK_EX)
@@ -162,7 +162,7 @@ def from_base64url(text: str) -> bytes:
 
 
 def _binding(field: str, user: UUID | None) -> bytes:
-    """What a value is bound to (HPKE's `info`): it can be decrypted as this field of this user's rows only."""
+    """HPKE's `info`, which binds a value: it can be decrypted only as this field of this user's rows."""
     return f"memoryd/secret/1\n{field.lower()}\n{user or 'none'}".encode()
 
 

@@ -1,6 +1,6 @@
 """The plugin secrets: fields of metadata that the database keeps encrypted.
 
-Its SQL is migrations/functions/memories/secrets.sql; it stays in migrations/, where all SQL has one order.
+Its SQL is migrations/functions/memories/secrets.sql. It stays in migrations/, where all SQL has one order.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Secrets(Plugin):
     commands = {"secrets": Command("plugins.secrets.cli:secrets", "People's data")}
 
     def database_settings(self, settings: Settings) -> Mapping[str, object]:
-        """Which fields a row may have only when they are encrypted."""
+        """The fields that rows may have only encrypted."""
         return {"secret_fields": "|".join(split_list(settings.section(SecretFields).secret_fields))}
 
 

@@ -21,11 +21,11 @@ OWN_FIELDS = frozenset(
         "rows", "rule", "session_id", "sheets", "slot", "speaker", "title", "to", "value",
     )
 )  # fmt: skip
-"""Fields of metadata that memoryd itself writes: they cannot be secret."""
+"""Fields of metadata that memoryd itself writes, so they cannot be secret."""
 
 
 def secret_names(text: str) -> str:
-    """Passes names of fields of metadata, separated by commas."""
+    """Accepts names of fields of metadata, separated by commas."""
     for name in split_list(text):
         if not FIELD.fullmatch(name):
             raise PydanticCustomError(
@@ -45,10 +45,10 @@ class SecretFields(BaseModel):
     secret_fields: Annotated[str, AfterValidator(secret_names)] = Field(
         "",
         description="Names of metadata fields, separated by commas, whose values must be encrypted, as in "
-        "api_key,access_token. A row with another value is refused. Empty: none. docs/secrets.md",
+        "api_key,access_token. A row with a plain value is refused. Empty: none. docs/secrets.md",
     )
     secrets_key_file: Path | None = Field(
         None,
-        description="File with the private keys that decrypt them, which nobody else may read. Only the commands of "
-        "memoryd secrets read it, never the daemon: keep it on another machine.",
+        description="File with the private keys of secret fields, which nobody else may read. Only the commands of "
+        "memoryd secrets read it, the daemon never: keep it on another machine.",
     )

@@ -1,7 +1,7 @@
-"""Secret fields in the database: the public key, how many values a key has encrypted, and encrypting all with the newest one.
+"""Secret fields in the database: the public key, the number of values of each key, and encrypting all with the newest key.
 
-Promise: no value is logged, and none is in an error. Each value is changed by one statement, only where it is still the one
-that was read: whenever this is ended, the next run goes on where it was, and two may run at once.
+Promise: no log and no error contains a value. One statement changes one value, only if it is still the value that was read. So
+it may end at any time, the next run continues, and two runs may work at once.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections import Counter
 
 import asyncpg
 
-from daemon.db.migrator import WRITE_SETTINGS
 from daemon.db.pool import Database
+from daemon.db.settings import WRITE_SETTINGS
 from plugins.secrets.keys import (
     MAX_BYTES,
     SUITE_NAME,
-    NotDecrypted,
+    DecryptionError,
     PublicKey,
     SecretKeys,
     base64url,
@@ -34,7 +34,7 @@ REFUSED = (asyncpg.IntegrityConstraintViolationError, asyncpg.DataError)
 
 
 async def public_key(database: Database) -> PublicKey | None:
-    """The key that the database gives its clients; None where there is none."""
+    """The key that the database gives its clients; None if it has no key."""
     given = await database.fetchval(KEY)
     return None if given is None else PublicKey(from_base64url(given))
 
@@ -51,7 +51,7 @@ async def fields_of(database: Database) -> list[str]:
 
 
 async def count(database: Database) -> dict[str, dict[str, int]]:
-    """Of each table and column how many values each key has encrypted, by its id, and how many are `plain`."""
+    """For each table and column: how many values each key has encrypted, by its id, and how many are `plain`."""
     found: dict[str, dict[str, int]] = {}
     for row in await database.fetch(COUNT):
         found.setdefault(row["in_column"], {})[row["key_id"] or "plain"] = row["number"]
@@ -59,9 +59,7 @@ async def count(database: Database) -> dict[str, dict[str, int]]:
 
 
 async def reencrypt(database: Database, keys: SecretKeys) -> tuple[Counter[str], dict[str, list[str]]]:
-    """Encrypts with the newest key what is plain, or was encrypted with another one: how many values of each, and which not, by
-    the reason.
-    """
+    """Encrypts plain values and those of other keys with the newest key. Returns how many of each, and the others by reason."""
     await publish(database, keys.newest)
     done, failed = Counter[str](), dict[str, list[str]]()
     async with database.transaction() as reading:
@@ -75,11 +73,11 @@ async def reencrypt(database: Database, keys: SecretKeys) -> tuple[Counter[str],
                     else keys.decrypt(row["value"], **bound)
                 )
                 if len(secret) > MAX_BYTES:
-                    raise NotDecrypted(f"It is longer than {MAX_BYTES:,} bytes.")  # noqa: TRY301
+                    raise DecryptionError(f"It is longer than {MAX_BYTES:,} bytes.")  # noqa: TRY301
                 made = json.dumps(keys.newest.encrypt(secret, **bound))
                 which = row["in_column"], row["id"], row["path"]
                 written = await database.fetchval(WRITE, *which, row["value"], made)
-            except (NotDecrypted, *REFUSED) as error:
+            except (DecryptionError, *REFUSED) as error:
                 reason = str(error.args[0])
                 failed.setdefault(reason, []).append(f"{row['in_column']} {row['id']}, {row['field']}")
             else:

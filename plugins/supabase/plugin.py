@@ -15,6 +15,7 @@ from plugins.supabase.settings import Supabase
 class SupabaseProject(Plugin):
     name = "supabase"
     settings = (Supabase,)
+    services = {"join_platform": "plugins.supabase.joining:join"}
 
     def database_settings(self, settings: Settings) -> Mapping[str, object]:
         """What its triggers and its topic are told."""

@@ -45,7 +45,7 @@ def add(
     """Make a database for a tenant, and add it to the file of MEMORYD_DATABASE_URLS."""
     settings = settings_or_exit(quiet=True)
     with sentences():
-        from daemon.cli.operations.migrate import migrate_database
+        from daemon.cli.database import migrate_database
         from daemon.settings.databases import NAME, NAMES_ARE
         from plugins.tenants.add import add_tenant
         from plugins.tenants.listed import already_listed, read_listed

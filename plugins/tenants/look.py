@@ -12,9 +12,7 @@ from dataclasses import dataclass
 import asyncpg
 
 from daemon.db.errors import DATABASE_FAULTS
-from daemon.db.functions import read_applied
-from daemon.db.migrator import read_ledger
-from daemon.db.plan import schema_trouble
+from daemon.db.plan import read_applied, read_ledger, schema_trouble
 from daemon.db.pool import connect
 from daemon.settings.databases import NamedDatabase
 from plugins.tenants.urls import database_of, host_of

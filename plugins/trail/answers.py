@@ -12,11 +12,11 @@ from daemon.db.pool import Database
 from daemon.settings import Settings
 from memory.text import one_line
 from plugins.trail.build import build_ledgers
-from plugins.trail.items import Item, read_items
+from plugins.trail.delivery import Item, read_items
 from plugins.trail.ports import Ledger
 from plugins.trail.rules.audit import Break
 from plugins.trail.settings import Trail
-from providers.ports import Rejected, Unavailable
+from providers.ports import RejectionError, UnavailableError
 
 RECEIPTS = 100
 """The newest receipts of each ledger that are checked."""
@@ -37,8 +37,6 @@ order by n.nth, n.key limit $2
 
 @dataclass(slots=True)
 class LedgerAnswer:
-    """The answers of one ledger."""
-
     ledger: str
     kept: int
     """How many items it confirmed to keep for good."""
@@ -53,7 +51,6 @@ class LedgerAnswer:
 
     @property
     def not_queried(self) -> int:
-        """How many items were not checked."""
         return max(0, self.kept - self.answered - self.erased)
 
 
@@ -96,7 +93,7 @@ async def _query(
                     await _query_about(ledger, item, found, breaks)
     except Exception as error:  # noqa: BLE001 - a ledger's library may raise anything, and stops nothing else
         found.could_not = True
-        expected = isinstance(error, (Unavailable, Rejected))
+        expected = isinstance(error, (UnavailableError, RejectionError))
         found.reason = one_line(str(error), 500) if expected else type(error).__name__
         if isinstance(error, TimeoutError):
             found.reason = f"it has not answered within {SECONDS:g} s"

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from daemon.settings import Settings, split_list
-from daemon.settings.secret_files import read_secret
+from daemon.settings.values import read_secret
 from plugins.trail.ports import Ledger
 from plugins.trail.settings import GONE_LEDGERS, Ledgers, Trail
-from providers.extras import missing
+from providers.ports import missing
 
 if TYPE_CHECKING:
     from plugins.trail.ledgers.evm.account import Account
@@ -26,8 +26,6 @@ PINATA_URL = "https://api.pinata.cloud"
 
 @dataclass(frozen=True, slots=True)
 class SkippedLedger:
-    """A ledger that is named but not used."""
-
     name: str
     reason: str
     """What to set or install, in a sentence."""
@@ -127,7 +125,6 @@ def build_deployer(settings: Settings, *, tell: Callable[[str], None]) -> Deploy
 
 
 def _evm_account(settings: Settings) -> Account:
-    """The key of the settings on their chain."""
     own = settings.section(Ledgers)
     _require(own, ("evm_rpc_url", "evm_chain_id"))
     _require(own, ("evm_key",))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncpg
 
-from daemon.health.check import Check, split_advice
+from daemon.plugins import Check, split_advice
 from daemon.settings import Settings
 from plugins.trail.build import build_ledgers
 from plugins.trail.keys import key_file, signing_key

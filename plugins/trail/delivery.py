@@ -1,4 +1,5 @@
-"""Delivers items to the ledgers and stores their receipts: at least once, without delaying other work.
+"""Makes items of the current rows of the database, delivers them to the ledgers, and stores their receipts: at least once,
+without delaying other work.
 
 Promise: each step that a ledger reached is stored before the next one, so a crash repeats no successful step; a ledger that
 hangs or fails delays neither other ledgers nor other work, and an unusable ledger is called once a tick; no transaction is
@@ -10,15 +11,78 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 from structlog.typing import FilteringBoundLogger
 
 from daemon.db.pool import Database
 from memory.text import one_line
-from plugins.trail.items import read_items
-from plugins.trail.ports import Ledger, Receipt
-from providers.ports import Rejected, Unavailable
+from plugins.trail.ports import Ledger, LedgerItem, Receipt
+from plugins.trail.rules.canonical import cid_of
+from providers.ports import RejectionError, UnavailableError
+
+READ = """
+select r.key, r.anchor_id, l.position, r.reference, r.proof, r.final,
+       l.anchor_id is not null and l.salt is null as erased,
+       case when r.anchor_id is null then 'checkpoint' else a.category end as category,
+       coalesce(a.agent_id, '') as agent_id,
+       case when r.anchor_id is null then c.note else a.payload::text end as content
+from unnest($2::text[]) with ordinality as k(key, nth)
+join memoryd.trail_receipts r on r.ledger = $1 and r.key = k.key
+left join memoryd.trail_leaves l on l.anchor_id = r.anchor_id
+left join public.memory_anchors a on a.id = l.anchor_id and l.salt is not null
+left join memoryd.trail_checkpoints c on c.size = r.size
+order by k.nth
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A row of memoryd.trail_receipts with its item."""
+
+    key: str
+    anchor: str | None
+    position: int | None
+    entrusted: LedgerItem | None
+    """None if it does not exist any more."""
+    erased: bool
+    """Whether it was erased, not lost."""
+    receipt: Receipt | None
+    """The ledger's receipt, if there is one."""
+
+
+async def read_items(
+    database: Database, ledger: str, keys: Sequence[str], *, payloads: bool
+) -> Sequence[Item]:
+    """The items with these keys, in this order. `payloads`: whether the anchored rows leave the machine."""
+    return [
+        Item(
+            row["key"],
+            None if row["anchor_id"] is None else str(row["anchor_id"]),
+            row["position"],
+            _entrusted(row, payloads=payloads),
+            row["erased"],
+            None if row["reference"] is None else Receipt(row["reference"], row["proof"], row["final"]),
+        )
+        for row in await database.fetch(READ, ledger, keys)
+    ]
+
+
+def _entrusted(row: Any, *, payloads: bool) -> LedgerItem | None:
+    if row["content"] is None or row["category"] is None:
+        return None
+    content = str(row["content"]).encode()
+    return LedgerItem(
+        key=row["key"],
+        category=row["category"],
+        agent_id=row["agent_id"],
+        content_hash=sha256(content).digest(),
+        cid=cid_of(content),
+        payload=content if payloads or row["anchor_id"] is None else None,
+    )
+
 
 CALL_SECONDS = 120.0
 """The longest call of a ledger. A longer one is cancelled, and continues from its last stored step."""
@@ -119,7 +183,6 @@ class _Steps:
         self._steps = steps
 
     def reached(self, step: str) -> str | None:
-        """See `Progress`."""
         return self._steps.get(step)
 
     async def keep(self, step: str, value: str) -> None:
@@ -185,7 +248,7 @@ class Delivery:
                 receipt = await ledger.entrust(item, steps)
         except Exception as error:  # noqa: BLE001 - a ledger's library may raise anything, and stops nothing else
             await self._failed(ledger, key, attempts, error)
-            return not isinstance(error, (Unavailable, TimeoutError))
+            return not isinstance(error, (UnavailableError, TimeoutError))
         await self._received(ledger, key, attempts, receipt)
         return True
 
@@ -204,10 +267,10 @@ class Delivery:
             self._log.info("ledger_kept", ledger=ledger.name, key=key)
 
     async def _failed(self, ledger: Ledger, key: str, attempts: int, error: Exception) -> None:
-        pause = REJECTED_PAUSE if isinstance(error, Rejected) else _pause(attempts)
-        if isinstance(error, Unavailable):
+        pause = REJECTED_PAUSE if isinstance(error, RejectionError) else _pause(attempts)
+        if isinstance(error, UnavailableError):
             pause = min(max(pause, error.retry_in), LONGEST_PAUSE)
-        expected = isinstance(error, (Unavailable, Rejected))
+        expected = isinstance(error, (UnavailableError, RejectionError))
         says = f"{type(error).__name__}: {error}" if expected else type(error).__name__
         await self._database.execute(FAILED, ledger.name, key, one_line(says, 500), pause)
         self._log.warning(

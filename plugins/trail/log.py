@@ -18,11 +18,21 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from structlog.typing import FilteringBoundLogger
 
 from daemon.db.pool import Database
+from daemon.settings import Settings
 from handlers.shared.ports import AnyConnection
-from plugins.trail.rules.merkle import leaf_hash, root_at
+from plugins.trail.keys import SignatureStore, key_file
+from plugins.trail.rules.merkle import (
+    MissingTileError,
+    Tile,
+    edge_of,
+    grow,
+    leaf_hash,
+    nodes_of,
+    root_at,
+    tiles_of_root,
+)
 from plugins.trail.rules.note import ORIGIN, BadNote, Checkpoint, Note, sign, verifier_of
-from plugins.trail.rules.tiles import Tile, TileMissing, edge_of, grow, nodes_of, tiles_of_root
-from plugins.trail.signed import SignatureStore
+from plugins.trail.settings import Trail as Section
 
 BATCH = 1000
 FACTS = 200
@@ -62,7 +72,7 @@ LEAVES = 256
 WRITE_FACTS = "select memoryd.write_anchor_facts($1, $2)"
 
 
-class TrailBroken(Exception):
+class BrokenTrailError(Exception):
     """The log is not the one that was signed; the message says why."""
 
 
@@ -113,14 +123,13 @@ class Trail:
 
     @property
     def signs(self) -> bool:
-        """Whether it has a key."""
         return self._key is not None
 
     async def tick(self) -> int:
         """Does the due work; returns 0 if there was none. A broken log is reported once."""
         try:
             return await self.advance()
-        except TrailBroken as error:
+        except BrokenTrailError as error:
             if str(error) != self._broken:
                 self._broken = str(error)
                 self._log.error("trail_broken", reason=str(error))
@@ -129,7 +138,7 @@ class Trail:
     async def advance(self, *, sign_now: bool = False) -> int:
         """Gives positions, signs a checkpoint if one is due (or, with `sign_now`, if anything is new), writes facts.
 
-        Returns how much of this there was to do. Raises TrailBroken.
+        Returns how much of this there was to do. Raises BrokenTrailError.
         """
         state = first = await self._read_state()
         if not state["carried"]:
@@ -145,22 +154,13 @@ class Trail:
             await self._sign(self._key)
             state = await self._read_state()
         if self._ledgers is not None and state["facts_missing"]:
-            await self._write_facts(self._ledgers)
-        return sum(
-            (
-                first["waiting"],
-                not first["carried"],
-                state["signed"] != first["signed"],
-                state["facts_missing"],
-            )
-        )
-
-    async def _write_facts(self, ledgers: list[str]) -> None:
-        total = 0
-        while written := int(await self._database.fetchval(WRITE_FACTS, ledgers, FACTS)):
-            total += written
-        if total:
-            self._log.info("anchor_facts_written", facts=total)
+            total = 0
+            while written := int(await self._database.fetchval(WRITE_FACTS, self._ledgers, FACTS)):
+                total += written
+            if total:
+                self._log.info("anchor_facts_written", facts=total)
+        signed = state["signed"] != first["signed"]
+        return sum((first["waiting"], not first["carried"], signed, state["facts_missing"]))
 
     async def _read_state(self) -> Any:
         [state] = await self._database.fetch(LOOK)
@@ -177,8 +177,8 @@ class Trail:
                 edge = await read_tiles(connection, edge_of(size))
                 try:
                     changed = grow(edge, size, [leaf_hash(row["leaf"]) for row in rows])
-                except TileMissing as error:
-                    raise TrailBroken(str(error)) from None
+                except MissingTileError as error:
+                    raise BrokenTrailError(str(error)) from None
                 await connection.execute(
                     WRITE_TILES,
                     [level for level, _ in changed],
@@ -223,11 +223,24 @@ class Trail:
         try:
             kept = await self._kept.read(trail)
         except ValueError as error:
-            raise TrailBroken(str(error)) from None
+            raise BrokenTrailError(str(error)) from None
         try:
             await _check_before(connection, kept, origin_of(trail), size)
-        except TrailBroken as error:
-            raise TrailBroken(f"{error}, as {self._kept.file_of(trail)} has it") from None
+        except BrokenTrailError as error:
+            raise BrokenTrailError(f"{error}, as {self._kept.file_of(trail)} has it") from None
+
+
+def build_trail(
+    settings: Settings,
+    database: Database,
+    key: Ed25519PrivateKey | None,
+    *,
+    ledgers: Sequence[str] | None,
+    logger: FilteringBoundLogger,
+) -> Trail:
+    """The log of a database, at the pace of the settings."""
+    pace = Pace(LEAVES, settings.section(Section).trail_checkpoint_minutes * 60)
+    return Trail(database, key=key, pace=pace, ledgers=ledgers, logger=logger, key_file=key_file(settings))
 
 
 def origin_of(trail: UUID) -> str:
@@ -242,12 +255,12 @@ async def read_tiles(connection: AnyConnection, tiles: Collection[Tile]) -> dict
 
 
 async def read_root(connection: AnyConnection, size: int) -> bytes:
-    """The root of the log's first `size` leaves, from its tiles. Raises TrailBroken."""
+    """The root of the log's first `size` leaves, from its tiles. Raises BrokenTrailError."""
     tiles = await read_tiles(connection, tiles_of_root(size))
     try:
         return await asyncio.to_thread(_root, size, tiles)
-    except TileMissing as error:
-        raise TrailBroken(str(error)) from None
+    except MissingTileError as error:
+        raise BrokenTrailError(str(error)) from None
 
 
 def _root(size: int, tiles: dict[Tile, bytes]) -> bytes:
@@ -260,7 +273,7 @@ async def _check_last(connection: AnyConnection, last: Any, origin: str, size: i
     try:
         before = Checkpoint.parse(Note.parse(last["note"]).text)
     except BadNote as error:
-        raise TrailBroken(f"the last checkpoint cannot be read: {error}") from None
+        raise BrokenTrailError(f"the last checkpoint cannot be read: {error}") from None
     await _check_before(connection, before, origin, size)
 
 
@@ -268,8 +281,8 @@ async def _check_before(connection: AnyConnection, before: Checkpoint | None, or
     if before is None:
         return
     if before.origin != origin:
-        raise TrailBroken("the last checkpoint is of another database")
+        raise BrokenTrailError("the last checkpoint is of another database")
     if before.size > size:
-        raise TrailBroken(f"the last checkpoint has {before.size} leaves, and the log {size}")
+        raise BrokenTrailError(f"the last checkpoint has {before.size} leaves, and the log {size}")
     if before.root != await read_root(connection, before.size):
-        raise TrailBroken("the log does not begin with what the last checkpoint says")
+        raise BrokenTrailError("the log does not begin with what the last checkpoint says")

@@ -1,4 +1,4 @@
-"""The interface of a ledger. Its faults are `Unavailable` and `Rejected` of providers.ports."""
+"""The interface of a ledger. Its faults are `UnavailableError` and `RejectionError` of providers.ports."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
-class Entrusted:
+class LedgerItem:
     """What a ledger is asked to keep: an anchored memory, or a checkpoint of the trail."""
 
     key: str
@@ -41,37 +41,27 @@ class Progress(Protocol):
 
     def reached(self, step: str) -> str | None:
         """What was kept of this step; None if it was not reached."""
-        ...
 
     async def keep(self, step: str, value: str) -> None:
         """Keep this. It is stored for good when this returns."""
-        ...
 
 
 class Ledger(Protocol):
     """Somebody else who keeps what the trail says, so that its owner cannot rewrite it unseen."""
 
-    @property
-    def name(self) -> str:
-        """As settings name it: 'rfc3161', 'ipfs', 'evm'."""
-        ...
+    name: str
+    """As settings name it: 'rfc3161', 'ipfs', 'evm'."""
+    keeps_memories: bool
+    """True if it keeps each anchored memory; False if it keeps checkpoints only."""
 
-    @property
-    def keeps_memories(self) -> bool:
-        """True if it keeps each anchored memory; False if it keeps checkpoints only."""
-        ...
-
-    async def entrust(self, item: Entrusted, progress: Progress) -> Receipt:
+    async def entrust(self, item: LedgerItem, progress: Progress) -> Receipt:
         """Have it kept, or find that it was. Called again with the same key after a crash, or a receipt that was not final.
 
-        Raises `Unavailable` or `Rejected`.
+        Raises `UnavailableError` or `RejectionError`.
         """
-        ...
 
-    async def dispute(self, item: Entrusted, receipt: Receipt) -> str | None:
-        """Answer None if it has what the receipt says, else a sentence that says what differs. Raises `Unavailable`."""
-        ...
+    async def dispute(self, item: LedgerItem, receipt: Receipt) -> str | None:
+        """Answer None if it has what the receipt says, else a sentence that says what differs. Raises `UnavailableError`."""
 
     async def close(self) -> None:
         """Let go of connections. The ledger is not used afterwards."""
-        ...

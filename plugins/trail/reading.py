@@ -1,4 +1,5 @@
-"""Reads the whole trail of a database, and reports its breaks (plugins/trail/rules/audit.py).
+"""Reads the whole trail of a database, and reports its breaks (plugins/trail/rules/audit.py); and makes the proof of one anchor
+from a few rows: its leaf, the last checkpoint, and the tiles up to its root.
 
 Promise: it changes nothing. Rows are read some thousands at a time, each with its leaf in one statement: concurrent writes and
 erasures are no breaks.
@@ -11,16 +12,69 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import UUID
 
 from daemon.db.pool import Database
+from handlers.shared.ports import AnyConnection
 from plugins.trail.answers import LedgerAnswer
 from plugins.trail.delivery import CHAINS as CHAIN_LEDGERS
-from plugins.trail.log import origin_of
+from plugins.trail.log import LAST, origin_of, read_tiles
 from plugins.trail.rules.audit import Break, How, Leaf, StoredCheckpoint, check_notes, check_tiles, compare
-from plugins.trail.rules.merkle import leaf_hash
-from plugins.trail.rules.note import BadNote, Checkpoint, Verifier
-from plugins.trail.rules.proof import leaf_of
-from plugins.trail.rules.tiles import Tiles
+from plugins.trail.rules.merkle import MissingTileError, Tiles, inclusion, leaf_hash, nodes_of, tiles_for
+from plugins.trail.rules.note import BadNote, Checkpoint, Note, Verifier
+from plugins.trail.rules.proof import Proof, leaf_of
+
+FIND = """
+select l.anchor_id, l.position, l.leaf, l.salt, a.id is not null as there,
+       case when l.salt is not null and a.id is not null then memoryd.anchor_text(a, l.memory_id, l.chained) end as said
+from memoryd.trail_leaves l
+left join public.memory_anchors a on a.id = l.anchor_id
+where l.anchor_id = $1
+   or l.anchor_id = (select a.id from public.memory_anchors a where a.memory_id = $1
+                     order by a.created_at desc, a.id limit 1)
+order by l.anchor_id = $1 desc
+limit 1
+"""
+
+
+class ProofError(Exception):
+    """There is no proof; the message says why."""
+
+
+class MissingSignatureError(ProofError):
+    """The anchor is in no checkpoint yet."""
+
+
+async def prove(connection: AnyConnection, anchor: UUID, *, with_row: bool) -> Proof:
+    """The proof of the anchor with this id, or of the newest anchor of the memory with it. Raises ProofError."""
+    leaf = await connection.fetchrow(FIND, anchor)
+    if leaf is None:
+        raise ProofError(
+            "There is no anchor, and no anchored memory, with this id. To see them: memoryd anchors"
+        )
+    checkpoint = await connection.fetchrow(LAST)
+    index = leaf["position"]
+    if index is None or checkpoint is None or index >= checkpoint["size"]:
+        raise MissingSignatureError(
+            "The anchor is in no signed checkpoint yet. A daemon with a key signs one within "
+            "MEMORYD_TRAIL_CHECKPOINT_MINUTES. To see when the last one was signed: memoryd anchors"
+        )
+    size = int(checkpoint["size"])
+    tiles = await read_tiles(connection, tiles_for(lambda nodes: inclusion(index, size, nodes)))
+    try:
+        path = inclusion(index, size, nodes_of(tiles))
+    except MissingTileError as error:
+        raise ProofError(f"{str(error).capitalize()}. To see what is broken: memoryd verify --all") from None
+    shown = with_row and leaf["said"] is not None
+    return Proof(
+        index,
+        path,
+        Note.parse(checkpoint["note"]),
+        leaf["leaf"],
+        leaf["said"] if shown else None,
+        leaf["salt"] if shown else None,
+    )
+
 
 ROWS = 5000
 GAP = 1_000_000
@@ -100,8 +154,6 @@ limit 1000
 
 @dataclass(slots=True)
 class Verification:
-    """The result for the trail of one database."""
-
     origin: str
     leaves: int = 0
     sealed: int = 0

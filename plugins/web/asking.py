@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import asyncpg
 from starlette.requests import Request
 
-from daemon.db.models import Model, read_models
+from daemon.db.settings import Model, read_models
 from handlers.shared.embedding import Embedding
 from plugins.web.viewer import reading
 from plugins.web.web import viewer_of, web_of

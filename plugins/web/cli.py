@@ -11,7 +11,7 @@ import typer
 
 from daemon.cli.common import id_option, open_database, postgres, settings_or_exit
 from daemon.cli.failure import Failure, Misuse, sentences
-from daemon.host_header import LOCAL
+from plugins.operate.callers import LOCAL
 
 if TYPE_CHECKING:
     import socket
@@ -66,7 +66,7 @@ def web(  # noqa: PLR0913, PLR0917 - the options of a command
             import starlette
             import uvicorn  # noqa: F401 - are they installed?
         except ImportError:
-            from providers.extras import missing
+            from providers.ports import missing
 
             raise Failure(missing("memoryd web", "web")) from None
         del jinja2, starlette
@@ -123,7 +123,7 @@ def _guard(
 
 
 def _open(port: int, address: str) -> socket.socket:
-    from daemon.asgi import listen
+    from plugins.operate.asgi import listen
 
     try:
         return listen(port, address)
@@ -144,8 +144,8 @@ async def _serve(
     user: UUID | None,
     edits: bool,
 ) -> None:
-    from daemon.asgi import serve
     from daemon.logs import get_logger
+    from plugins.operate.asgi import serve
     from plugins.web.app import build_app
     from plugins.web.viewer import Viewer, check_viewer
     from plugins.web.web import Web

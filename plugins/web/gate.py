@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from daemon.host_header import name_in
+from plugins.operate.callers import name_in
 from plugins.web.errors import refusal
 from plugins.web.forms import LARGEST, LARGEST_SIGN_IN, TooLongError, read_form
 from plugins.web.sign_in import LONGEST_NAME, Guard, Session

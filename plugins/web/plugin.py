@@ -7,7 +7,7 @@ from daemon.plugins import Command, Plugin
 
 class Web(Plugin):
     name = "web"
-    needs = ("audit", "trail")
+    needs = ("audit", "operate", "trail")
     commands = {"web": Command("plugins.web.cli:web", "Agents and people")}
 
 

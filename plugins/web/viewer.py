@@ -15,10 +15,10 @@ from uuid import UUID
 
 import asyncpg
 
-from daemon.db.acting import act
 from daemon.db.pool import Database
 from daemon.ids import id_of
 from handlers.shared.ports import AnyConnection
+from plugins.operate.callers import act
 from plugins.web.errors import NotThereError
 
 SECONDS = 10.0

@@ -12,8 +12,8 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
-from daemon.db import migrator
-from daemon.db.plan import MigrationError
+from daemon.db import apply, migrator
+from daemon.db.errors import MigrationError
 from plugins.move_in.adopt.adoption import Adoption
 from tests.support.database.owners import as_role
 from tests.support.database.schemas import EMBEDDER, connected
@@ -244,7 +244,7 @@ async def test_a_second_run_adds_nothing_and_says_so(adopted: Adopted) -> None:
     await adopted.connection.execute("delete from agent_memory where id = md5('memory 5')::uuid")
     again = await adopted.memoryd("adopt")
     assert (again.code, again.out.count("\n")) == (0, 1)
-    assert "Nothing of an application stands in memoryd's way" in again.out
+    assert "No object of an application is in memoryd's way" in again.out
     forgotten = "select count(*) from agent_memory where id = md5('memory 5')::uuid"
     assert await adopted.connection.fetchval(forgotten) == 0
 
@@ -282,7 +282,7 @@ async def test_an_owner_adopts_a_bridge_and_what_is_like_no_design_only_by_name(
                     await adopt(owner, "documents")
                 await owner.execute("drop table bills")
 
-                monkeypatch.setattr(migrator, "PATIENCE_SECONDS", 0.0)
+                monkeypatch.setattr(apply, "PATIENCE_SECONDS", 0.0)
                 async with admin.transaction():
                     await admin.execute("lock table public.dream_insights in access share mode")
                     with pytest.raises(MigrationError, match="in the way for 0 s"):

@@ -13,8 +13,8 @@ from tests.support.waiting import IDLE, until
 DIE = """
 insert into memoryd.dead_letters (id, topic, lane, attempts, error, created_at, died_at)
 values (11, 'capture', 'alice', 5, E'ValueError\\nin three\\nlines', now(), now() - interval '2 hours'),
-       (12, 'index', null, 5, 'Rejected [red]', now(), now() - interval '1 hour'),
-       (13, 'index', null, 5, 'Rejected', now(), now())
+       (12, 'index', null, 5, 'RejectionError [red]', now(), now() - interval '1 hour'),
+       (13, 'index', null, 5, 'RejectionError', now(), now())
 """
 LEFT = "select array_agg(id order by id) from memoryd.dead_letters"
 QUEUED = "select array_agg(topic order by id) from memoryd.jobs"
@@ -31,7 +31,7 @@ async def test_dead_letters_are_listed_newest_first(
     await connection.execute(DIE)
     lines = (await memoryd("dead")).out.splitlines()
     assert [line.split()[0] for line in lines] == ["id", "13", "12", "11"]
-    assert "Rejected [red]" in lines[2]
+    assert "RejectionError [red]" in lines[2]
     assert lines[3].endswith("ValueError")
     assert "2 h ago" in lines[3]
     assert [row["id"] for row in (await memoryd("dead", "--topic", "index", "--json")).json] == [13, 12]

@@ -13,11 +13,12 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
-from daemon.health import checks
-from daemon.health.check import Check, Facts
-from daemon.health.checks import check_size
-from daemon.health.status import Size
+from daemon.plugins import Check
 from daemon.settings import Settings
+from plugins.health import checks
+from plugins.health.access_checks import Facts
+from plugins.health.checks import check_size
+from plugins.health.status import Size
 from tests.support.database.logins import GONE, closed
 from tests.support.database.servers import Server
 from tests.support.database.templates import BARE, copied

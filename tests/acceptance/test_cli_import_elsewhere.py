@@ -281,7 +281,7 @@ async def test_of_past_commands_those_that_are_wrong_are_left_out(
         "the id of its session is almost a UUID, or no text": [
             command(session_id="5f0c5a4e-0000-4000-8000-00001")
         ],
-        "it is of a form that memoryd does not know": [["deploy"], {"agent_id": "alice"}],
+        "it has a form that memoryd does not know": [["deploy"], {"agent_id": "alice"}],
         "its id stands in the export before, with the same text": [command()],
     }
     file = tmp_path / "commands.json"
@@ -344,7 +344,7 @@ async def test_what_is_cut_off_or_no_export_writes_nothing(
     for text, says in (
         (whole[:400], "is cut off, after 1 records, at character"),
         ("", "is empty"),
-        ("hello", "is no JSON"),
+        ("hello", "is not JSON"),
         (whole + "]", "goes on after its end"),
         ("[" * 100_000, "nested too deep"),
     ):

@@ -117,7 +117,7 @@ async def test_a_table_without_end_takes_neither_memory_nor_disk_nor_time(
     notes = tmp_path / "notes.md"
     notes.write_text(f"---\ntitle: {'t' * 5000}\n---\n" + "\n".join(f"- {n}" for n in range(1000)))
     monkeypatch.setattr(reading, "ROOM", 1_000_000)
-    with pytest.raises(ExportError, match="says more than files of its size do"):
+    with pytest.raises(ExportError, match="has more content than a file of its size can have"):
         await taken(System.MARKDOWN, notes)
     file = _endless(tmp_path / "claude-mem.db")
     monkeypatch.setattr(reading, "MEMORY", 50_000_000)

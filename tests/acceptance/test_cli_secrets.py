@@ -111,7 +111,7 @@ async def test_what_is_no_value_no_field_or_no_private_file_is_refused(keyed: Pa
     surrogate = SECRET.encode() + "\ud800".encode("utf-8", "surrogatepass")
     assert "not in UTF-8" in await sentence("encrypt", "api_key", stdin=surrogate)
     assert "has a name of letters" in await sentence("encrypt", 'api"key', stdin=b"x", code=2)
-    assert "is no encrypted value" in await sentence("decrypt", "api_key", stdin=SECRET.encode())
+    assert "is not an encrypted value" in await sentence("decrypt", "api_key", stdin=SECRET.encode())
     odd = b"a\0b\n" + SECRET.encode() * 60_000
     made = await nowhere("secrets", "encrypt", "api_key", stdin=odd, secrets_key_file=keyed)
     value = made.out.encode()
@@ -180,7 +180,7 @@ async def test_what_is_plain_or_of_an_older_key_is_encrypted_with_the_newest(
     again = await memoryd("secrets", "reencrypt", "--json", secrets_key_file=keyed)
     assert (again.json["from_plain"], again.json["from_older_keys"]) == (0, 0)
     shown = await memoryd("secrets")
-    assert "with the newest one: memoryd secrets reencrypt" in shown.err
+    assert "of older keys: memoryd secrets reencrypt" in shown.err
 
 
 async def test_a_memory_that_a_person_deleted_comes_back_with_its_values_encrypted(
@@ -248,7 +248,8 @@ async def test_killed_in_the_middle_and_two_at_once_encrypt_each_value_once(
         killed.kill()
         await killed.wait()
     first = await connection.fetchval(ENCRYPTED)
-    assert first in (119, 120)
+    # All before the blocked one, or the killed program was one short; and the blocked one, if the server still did it.
+    assert first in (119, 120, 121)
     both = await asyncio.gather(
         *(memoryd("secrets", "reencrypt", "--json", secrets_key_file=keyed) for _ in range(2))
     )

@@ -99,6 +99,23 @@ async def test_without_a_daemon_the_lag_is_the_age_of_the_waiting_work(
     assert "3 jobs, lag 60 min" in shown
 
 
+async def test_jobs_of_a_plugin_that_was_taken_away_are_no_backlog(
+    memoryd: Commands, connection: asyncpg.Connection, daemon: DaemonProcess
+) -> None:
+    await connection.execute(
+        "insert into memoryd.jobs (topic, created_at, visible_at)"
+        " select 'bell', now() - interval '1 day', now() - interval '1 day' from generate_series(1, 2)"
+    )
+    found = (await memoryd("status", "--json")).json
+    assert [(one["topic"], one["jobs"], one["served"]) for one in found["queue"]] == [("bell", 2, False)]
+    assert found["lag_seconds"] is None
+    said = "2 jobs of topic bell wait, and the daemon that started last does not serve this topic."
+    assert said in (await memoryd("status")).out
+    [queue] = [one for one in (await memoryd("doctor", "--json")).json if one["name"] == "queue"]
+    assert (queue["verdict"], queue["found"]) == ("warning", said)
+    assert await connection.fetchval("select wait_until_idle(0)")
+
+
 async def test_a_daemon_without_a_recent_heartbeat_is_not_alive(
     memoryd: Commands, connection: asyncpg.Connection
 ) -> None:

@@ -129,6 +129,8 @@ async def test_the_core_remembers_and_recalls_without_any_plugin(
     code, said = await bare("run", url="", cwd=cwd)
     assert code == 1
     assert "needs a plugin that is not installed here" in said
+    code, said = await bare("hook", "--host", "claude-code", url=empty_url, cwd=cwd)
+    assert (code, said.count("\n"), "memoryd hook needs plugins" in said) == (1, 1, True)
     code, said = await bare("migrate", url=empty_url, cwd=cwd)
     assert code == 0, said
     daemon = DaemonProcess(await bare.start("run", url=empty_url, cwd=cwd))
@@ -151,6 +153,12 @@ async def test_the_core_remembers_and_recalls_without_any_plugin(
     finally:
         assert await daemon.stop() == 0
     assert list(cwd.iterdir()) == []
+    plugins = installation.memoryd / "plugins"
+    shutil.copytree(plugins, bare.memoryd / "plugins", ignore=shutil.ignore_patterns("secrets", "files"))
+    code, said = await bare("backup", "copy", url=empty_url, cwd=cwd)
+    assert (code, said.count("\n"), "memoryd backup needs plugins.secrets" in said) == (1, 1, True)
+    code, said = await bare("run", url=empty_url, cwd=cwd)
+    assert (code, said.count("\n"), "memoryd run needs plugins.files" in said) == (1, 1, True)
 
 
 async def test_what_needs_an_extra_says_the_command(

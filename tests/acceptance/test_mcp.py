@@ -153,7 +153,7 @@ async def test_a_conversation_is_left_out_by_its_name(alice: Client, db: asyncpg
 
 
 async def test_a_wrong_call_is_refused_with_what_to_do(alice: Client) -> None:
-    assert "user_id is no argument of this tool" in await failed(
+    assert "user_id is not an argument of this tool" in await failed(
         alice, "remember", text="x", user_id=str(USER)
     )
     assert "query is missing" in await failed(alice, "recall")
@@ -163,7 +163,7 @@ async def test_a_wrong_call_is_refused_with_what_to_do(alice: Client) -> None:
     assert "ids.0" in await failed(alice, "forget", ids=["not-an-id"])
     almost = {"query": "x", "exclude_session": str(USER)[:-1]}
     assert "exclude_session: An id is almost a UUID" in await failed(alice, "recall", **almost)
-    assert "is no argument" in await failed(alice, "recall", query="x", **{"y" * 100_000: 1})
+    assert "is not an argument" in await failed(alice, "recall", query="x", **{"y" * 100_000: 1})
     assert "success is missing" in await failed(alice, "know", text="It went well", category="outcome")
     # What only the database knows comes with its hint.
     assert "leave it out" in await failed(alice, "know", text="It rains", related_ids=[str(uuid.uuid4())])

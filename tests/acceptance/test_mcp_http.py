@@ -178,7 +178,7 @@ async def test_a_user_finds_and_changes_only_what_is_theirs(ann: Client, db: asy
 
 async def test_too_much_text_is_refused_in_words(ann: Client) -> None:
     assert "100000 characters" in await failed(ann, "remember", text="x" * 5_000_000)
-    assert "no argument" in await failed(ann, "recall", query="zeppelin", user_id=str(BOB))
+    assert "not an argument" in await failed(ann, "recall", query="zeppelin", user_id=str(BOB))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.cli.proxies import reach_this_machine_directly
+from daemon.cli.common import reach_this_machine_directly
 from tests.support.processes.daemons import Daemons
 from tests.support.rows import remember
 from tests.support.services.remote import Remote

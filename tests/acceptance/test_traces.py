@@ -182,7 +182,7 @@ async def test_what_fails_has_a_span_that_says_so(remote: Remote, collector: Col
     assert await daemon.stop() == 0
     [span] = [s for s in collector.of(trace) if s.attributes["memoryd.outcome"] == "discarded"]
     assert span.failed
-    assert span.attributes["error.type"] == "Rejected"
+    assert span.attributes["error.type"] == "RejectionError"
     assert b"lighthouse" not in collector.received
 
 

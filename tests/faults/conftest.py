@@ -14,6 +14,7 @@ import pytest
 from daemon.db.migrator import migrate
 from plugins.embedded.server import EmbeddedPostgres
 from tests.conftest import RUN, make_templates
+from tests.integration.conftest import connection, daemon, daemons, database_url, reused
 from tests.support.database.many import Many, many_databases
 from tests.support.database.owners import make_owner
 from tests.support.database.schemas import EMBEDDER, connected
@@ -22,6 +23,9 @@ from tests.support.database.templates import BARE, PGVECTOR, make_once, repeated
 from tests.support.folders import quiet_port, server_folder
 from tests.support.processes.daemons import Daemons
 from tests.support.rows import DIMENSIONS
+
+__all__ = ["connection", "daemon", "daemons", "database_url", "reused"]
+"""Each file has one database, which is emptied after each test."""
 
 OWN_EMPTY, OWN_TEMPLATE = "memoryd_empty", "memoryd_test_template"
 """On the server of the tests that break it."""

@@ -13,7 +13,7 @@ import asyncpg
 import numpy as np
 import pytest
 
-from providers.instructions import instructions_for
+from providers.build import instructions_for
 from tests.support.database.schemas import apply, connected
 from tests.support.processes.daemons import Daemons
 from tests.support.services.openai_server import Fault, OpenAIServer, vector_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from daemon.db.standby import StandbyError
+from daemon.db.server import StandbyError
 from plugins.embedded.cluster import CLUSTER
 from plugins.embedded.server import EmbeddedPostgres
 from tests.faults.conftest import OwnPostgres

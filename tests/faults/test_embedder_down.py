@@ -151,7 +151,7 @@ async def test_the_one_text_that_the_embedder_refuses_becomes_the_only_dead_lett
     await until(connection, IDLE)
     dead = await connection.fetch("select * from memoryd.dead_letters")
     assert [(d["topic"], d["attempts"]) for d in dead] == [("index", 1)]
-    assert dead[0]["error"] == "Rejected: openai/test: HTTP 400: the provider refuses this input"
+    assert dead[0]["error"] == "RejectionError: openai/test: HTTP 400: the provider refuses this input"
     left = await column(
         connection,
         f"select content from agent_memory where id in ({UNINDEXED})",

@@ -1,4 +1,4 @@
-"""All transactions lock in one order (migrations/functions/users/jobs.sql): none that a client began ends in a deadlock."""
+"""All transactions lock in one order (migrations/functions/base/locks.sql): none that a client began ends in a deadlock."""
 
 from __future__ import annotations
 

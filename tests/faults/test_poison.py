@@ -9,7 +9,7 @@ import pytest
 
 from daemon.db.pool import Database
 from handlers.shared.ports import AnyConnection, Job, Poison
-from providers.ports import Unavailable
+from providers.ports import UnavailableError
 from tests.support.processes.daemons import Daemons
 from tests.support.processes.workers import Doing, enqueue, worker_on, working
 from tests.support.services import http
@@ -34,7 +34,7 @@ async def test_the_one_job_for_which_the_provider_fails_becomes_a_dead_letter(
 ) -> None:
     """A server that answers 500 for one text looks like one that is down; meanwhile the others get through."""
     ids = await enqueue(connection, "test", [None] * 9 + [BAD] + [None] * 20)
-    handler = raising(Unavailable("HTTP 500", provider="fake", retry_in=0.02))
+    handler = raising(UnavailableError("HTTP 500", provider="fake", retry_in=0.02))
     async with working(worker_on(database, handler, batch=64)):
         await until(connection, IDLE)
     dead = await dead_letter(connection)
@@ -64,7 +64,7 @@ class Down:
     async def __call__(self, jobs: Sequence[Job]) -> None:
         self.calls -= 1
         if self.calls > 0:
-            raise Unavailable("down", provider="fake", retry_in=0.01)
+            raise UnavailableError("down", provider="fake", retry_in=0.01)
 
 
 async def dead_letter(connection: asyncpg.Connection) -> asyncpg.Record:

@@ -10,7 +10,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from daemon.db.pooler import hears_notifications
+from daemon.db.server import hears_notifications
 from tests.support.content.index import INDEXED, INDEXED_MEMORIES
 from tests.support.database.transaction_pooler import TransactionPooler
 from tests.support.processes.commands import memoryd

@@ -18,7 +18,7 @@ import asyncpg
 import pytest
 
 from daemon.db.pool import Database
-from handlers.shared.ports import Job, RowsLocked
+from handlers.shared.ports import Job, RowLockError
 from tests.support.content.finished import all_done
 from tests.support.processes.commands import Commands
 from tests.support.processes.daemons import STOP_SECONDS, DaemonProcess, Daemons
@@ -209,7 +209,7 @@ async def test_a_batch_that_is_stopped_after_it_snoozed_some_of_its_jobs_snoozes
         if jobs[0].lane == "c":
             stalled.set()
             await asyncio.Event().wait()
-        raise RowsLocked
+        raise RowLockError
 
     worker = worker_on(database, Doing(before=wait), lanes=4, claim_seconds=CLAIM_SECONDS)
     running = asyncio.create_task(worker.run())

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from daemon.db.standby import Standby, StandbyError
-from daemon.health.check import Check
-from daemon.health.standby_check import as_shown, check_standby
-from daemon.health.status import read_status
-from daemon.promotion import WHY
+from daemon.db.server import Standby, StandbyError
+from daemon.plugins import Check
+from daemon.served import WHY
+from plugins.health.checks import as_shown, check_standby
+from plugins.health.status import read_status
 from tests.support.access.acting import ANN, acting_as
 from tests.support.access.refusals import refused
 from tests.support.database.schemas import apply, connected
@@ -39,9 +39,9 @@ ASIDE = r"CONTEXT [0-9a-f]{12}|code [0-9a-f]{12}|\"(exported_at|score)\": [^,\n]
 
 
 @pytest.fixture(scope="module")
-def servers(server: Server) -> Iterator[Pair]:
+def servers(server: Server, made_data: Path) -> Iterator[Pair]:
     """A primary with its standby."""
-    with pair(server.programs) as made:
+    with pair(server.programs, made_data) as made:
         yield made
 
 
@@ -207,8 +207,10 @@ async def test_a_daemon_waits_at_a_standby_and_ends_well(world: Pair, tmp_path: 
     assert [line["event"] for line in waiting.lines] == ["standby", "http_listening", "stopping"]
 
 
-async def test_a_daemon_begins_when_its_standby_is_promoted(server: Server, tmp_path: Path) -> None:
-    with pair(server.programs) as servers:
+async def test_a_daemon_begins_when_its_standby_is_promoted(
+    server: Server, made_data: Path, tmp_path: Path
+) -> None:
+    with pair(server.programs, made_data) as servers:
         await apply(servers.primary.socket_url)
         async with connected(servers.primary.socket_url) as primary:
             made = await command(primary, "deploy the staging server")

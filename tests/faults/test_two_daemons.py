@@ -9,12 +9,13 @@ from datetime import datetime
 
 import asyncpg
 import pytest
+from structlog.testing import capture_logs
 
 from daemon.db.pool import Database
 from daemon.logs import get_logger
 from daemon.schedule import Schedule, Tick
 from daemon.settings import load_settings
-from daemon.thinking import build_dreamer
+from daemon.topics import build_dreamer
 from handlers.dream.dreamer import Dreamer
 from handlers.shared.embedding import Embedding
 from providers.local_embedder import LocalEmbedder
@@ -124,6 +125,28 @@ async def test_a_tick_that_is_running_when_the_daemon_stops_ends_first(
         await schedule.stop()
     assert ended.is_set()
     assert await connection.fetchval("select count(*) from memoryd.lanes where topic = 'tick'") == 1
+
+
+async def test_a_tick_with_a_bug_is_logged_and_runs_again(database_url: str) -> None:
+    runs: list[int] = []
+    again = asyncio.Event()
+
+    async def run() -> None:
+        runs.append(1)
+        if len(runs) == 2:
+            again.set()
+        raise KeyError("what a user said")
+
+    with capture_logs() as lines:
+        async with open_database(database_url) as database:
+            schedule = Schedule(database=database, logger=get_logger())
+            schedule.add(Tick("faulty", 1, run))
+            schedule.start()
+            await asyncio.wait_for(again.wait(), 30)
+            await schedule.stop()
+    [line, *_] = [line for line in lines if line["event"] == "tick_failed"]
+    assert (line["tick"], line["error"], line["log_level"]) == ("faulty", "KeyError", "error")
+    assert line["at"][-1].startswith("test_two_daemons.py:")
 
 
 @pytest.fixture

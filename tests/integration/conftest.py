@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from itertools import groupby
 from pathlib import Path
@@ -17,7 +17,13 @@ from tests.support.database.schemas import connected
 from tests.support.database.servers import Server
 from tests.support.database.templates import copied, make_once
 from tests.support.database.tokens import put_tokens_in
-from tests.support.processes.daemons import DaemonProcess, Daemons
+from tests.support.processes.daemons import DEFAULTS, DaemonProcess, Daemons
+
+OF_THE_CORE = ("commands", "conversations", "knowledge", "memory", "recall", "requests")
+"""The tests in these folders run daemons without any plugin, as the core needs none."""
+WITH_PLUGINS = ("test_context_story.py", "test_entries.py", "test_leases.py", "test_message_entries.py")
+"""Except these: documents cuts documents into chunks, facts does the jobs `names` of rows that are older than the first daemon,
+executor takes back commands whose executor has died."""
 
 
 @pytest.hookimpl(trylast=True)
@@ -37,6 +43,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for (path, _), group in groupby(items, place)
         for item in (sorted(group, key=daemon) if path.is_relative_to(here) else group)
     ]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def plugins(request: pytest.FixtureRequest) -> Iterator[None]:
+    """None for daemons that tests of the core start."""
+    if request.path.parent.name in OF_THE_CORE and request.path.name not in WITH_PLUGINS:
+        DEFAULTS["plugins"] = ()
+    yield
+    DEFAULTS.pop("plugins", None)
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,23 @@
-"""A connection to a database of the file's own whose transaction is undone, for tests that need no session beside it."""
+"""Each file has one database, which is emptied after each test, and one daemon (tests/integration/conftest.py)."""
 
-from tests.integration.conftest import kept, scratch, shared_url
+from tests.integration.conftest import (
+    connection,
+    daemon,
+    daemons,
+    database_url,
+    kept,
+    reused,
+    scratch,
+    shared_url,
+)
 
-__all__ = ["kept", "scratch", "shared_url"]
+__all__ = [
+    "connection",
+    "daemon",
+    "daemons",
+    "database_url",
+    "kept",
+    "reused",
+    "scratch",
+    "shared_url",
+]

@@ -10,7 +10,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from daemon.db.dense_indexes import build_dense_indexes
+from daemon.db.indexes import build_dense_indexes
 from daemon.db.pool import Database
 from daemon.logs import get_logger
 from handlers.shared.ports import AnyConnection, Job

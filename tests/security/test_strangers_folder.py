@@ -19,6 +19,7 @@ from tests.support.database.servers import Server
 from tests.support.database.templates import copied
 from tests.support.processes.commands import Finished
 from tests.support.processes.daemons import environment
+from tests.support.processes.forks import start
 from tests.support.services.openai_server import OpenAIServer
 from tests.support.services.otlp_collector import Collector
 from tests.support.services.web_pages import served
@@ -56,17 +57,16 @@ def checkout(tmp_path: Path, strangers_url: str) -> Path:
 
 
 async def ended(folder: Path, *arguments: str, **variables: str | None) -> Finished:
-    """`memoryd` in this folder, as it is installed: of memoryd's variables it has only these."""
+    """`memoryd` in this folder: of memoryd's variables it has only these."""
     given = {
         k: v for k, v in environment("", {}).items() if k not in {"DATABASE_URL", "PYTHONPATH"}
     } | variables
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-m", "daemon", *arguments),
+    process = await start(
+        arguments,
+        environment={name: value for name, value in given.items() if value is not None},
         cwd=folder,
-        env={name: value for name, value in given.items() if value is not None},
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
     )
     out, err = await asyncio.wait_for(process.communicate(), 120)
     assert process.returncode is not None

@@ -7,7 +7,7 @@ import random
 import asyncpg
 import pytest
 
-from memory.nearest_words import has_meaning
+from memory.vectors import has_meaning
 from providers.local_embedder import LocalEmbedder
 from tests.support.access.acting import ANN, BOB, acting_as
 from tests.support.content.index import index_rows

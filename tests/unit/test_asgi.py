@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from daemon import asgi
+from plugins.operate import asgi
 from plugins.web import forms
 from tests.support.services import http
 

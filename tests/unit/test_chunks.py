@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from memory.chunks import MAX_CHARACTERS, chunks
+from plugins.documents.chunks import MAX_CHARACTERS, chunks
 
 LONGEST = 10_000_000
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from structlog.testing import capture_logs
 
 from providers.circuit import Circuit, CircuitEmbedder, CircuitLanguageModel
-from providers.ports import Answer, Instructions, Prompt, Rejected, Unavailable, Vectors
+from providers.ports import Answer, Instructions, Prompt, RejectionError, UnavailableError, Vectors
 
 Change = tuple[str, str, float, str]
 
@@ -59,13 +59,13 @@ class Provider:
 
     def fails(self, times: int = 1, retry_in: float = 0.0) -> None:
         async def fail() -> None:
-            raise Unavailable("the provider is down", provider=self.name, retry_in=retry_in)
+            raise UnavailableError("the provider is down", provider=self.name, retry_in=retry_in)
 
         self.answers += [fail] * times
 
     def rejects(self) -> None:
         async def reject() -> None:
-            raise Rejected("the provider refuses this input", provider=self.name)
+            raise RejectionError("the provider refuses this input", provider=self.name)
 
         self.answers.append(reject)
 
@@ -77,7 +77,7 @@ class Provider:
             reached.set()
             await gate.wait()
             if then_fails:
-                raise Unavailable("the provider is down", provider=self.name, retry_in=retry_in)
+                raise UnavailableError("the provider is down", provider=self.name, retry_in=retry_in)
 
         self.answers.append(wait)
         return reached
@@ -106,8 +106,8 @@ def embedder(provider: Provider, clock: Clock, changes: list[Change]) -> Circuit
     return CircuitEmbedder(provider, circuit)
 
 
-async def refusal(embedder: CircuitEmbedder) -> Unavailable:
-    with pytest.raises(Unavailable) as caught:
+async def refusal(embedder: CircuitEmbedder) -> UnavailableError:
+    with pytest.raises(UnavailableError) as caught:
         await embedder.embed(["a"])
     return caught.value
 
@@ -232,7 +232,7 @@ async def test_one_of_many_concurrent_failures_opens_the_circuit(
     gate.set()
     faults = await asyncio.gather(*calls, return_exceptions=True)
 
-    assert all(isinstance(fault, Unavailable) and fault.retry_in > 0 for fault in faults)
+    assert all(isinstance(fault, UnavailableError) and fault.retry_in > 0 for fault in faults)
     assert len(changes) == 1
     assert 20 <= embedder.retry_in() <= 22, "the longest time that any of them was told counts"
 
@@ -252,7 +252,7 @@ async def test_a_late_failure_of_an_old_call_does_not_open_the_circuit_again(
     clock.now += (await refusal(embedder)).retry_in
     await embedder.embed(["probe"])
     gate.set()
-    with pytest.raises(Unavailable) as caught:
+    with pytest.raises(UnavailableError) as caught:
         await old
 
     assert caught.value.retry_in > 0
@@ -280,7 +280,7 @@ async def test_a_rejected_text_does_not_open_the_circuit(
     embedder: CircuitEmbedder, provider: Provider, changes: list[Change]
 ) -> None:
     provider.rejects()
-    with pytest.raises(Rejected):
+    with pytest.raises(RejectionError):
         await embedder.embed(["bad"])
 
     assert len(await embedder.embed(["good"])) == 1
@@ -293,7 +293,7 @@ async def test_a_rejected_probe_closes_the_circuit(
     provider.fails()
     clock.now += (await refusal(embedder)).retry_in
     provider.rejects()
-    with pytest.raises(Rejected):
+    with pytest.raises(RejectionError):
         await embedder.embed(["bad"])
 
     assert embedder.retry_in() == 0
@@ -310,7 +310,7 @@ async def test_a_circuit_guards_a_language_model_too(
     prompt = Prompt("any", "Count.", "data", {"a": 1}, BaseModel, len)
     provider.fails()
     for _ in range(2):
-        with pytest.raises(Unavailable):
+        with pytest.raises(UnavailableError):
             await model.ask(prompt)
     assert provider.calls == 1
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from daemon.db.command_line import without_password
+from daemon.db.server import without_password
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,8 @@ from daemon.queue.failures import (
     reason_of,
     suspect_batches,
 )
-from handlers.shared.ports import Job, Poison, RowsLocked
-from providers.ports import Rejected, Unavailable
+from handlers.shared.ports import Job, Poison, RowLockError
+from providers.ports import RejectionError, UnavailableError
 
 NOW = datetime(2026, 5, 6, tzinfo=UTC)
 
@@ -42,15 +42,15 @@ def ids(batches: list[list[Job]]) -> list[list[int]]:
 @pytest.mark.parametrize(
     ("error", "fault"),
     [
-        (Unavailable("away", provider="p"), Fault.PROVIDER),
-        (RowsLocked(), Fault.LOCK_CONTENTION),
+        (UnavailableError("away", provider="p"), Fault.PROVIDER),
+        (RowLockError(), Fault.LOCK_CONTENTION),
         (asyncpg.LockNotAvailableError("locked"), Fault.LOCK_CONTENTION),
         (asyncpg.DeadlockDetectedError("deadlock"), Fault.LOCK_CONTENTION),
         (asyncpg.DiskFullError("full"), Fault.OUTAGE),
         (asyncpg.ReadOnlySQLTransactionError("standby"), Fault.OUTAGE),
         (TimeoutError(), Fault.OUTAGE),
         (asyncpg.UniqueViolationError("twice"), Fault.JOB),
-        (Rejected("never", provider="p"), Fault.JOB),
+        (RejectionError("never", provider="p"), Fault.JOB),
         (RuntimeError("a bug"), Fault.JOB),
     ],
 )
@@ -62,7 +62,7 @@ def test_an_error_is_of_one_kind(error: Exception, fault: Fault) -> None:
     ("error", "permanent"),
     [
         (Poison("no"), True),
-        (Rejected("never", provider="p"), True),
+        (RejectionError("never", provider="p"), True),
         (asyncpg.CharacterNotInRepertoireError("byte"), True),
         (asyncpg.UniqueViolationError("twice"), False),
         (RuntimeError("a bug"), False),

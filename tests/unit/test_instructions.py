@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from providers.instructions import MAX_CHARACTERS, instructions_for
+from providers.build import INSTRUCTION_CHARACTERS, instructions_for
 from providers.ports import Instructions
 
 
@@ -36,7 +36,7 @@ def test_settings_win_and_none_means_none() -> None:
     assert instructions_for("e5-small", query="ask: ", document="none") == Instructions("ask: ", "")
 
 
-@pytest.mark.parametrize("given", ["x" * 10_000, "x" * (MAX_CHARACTERS + 1), "a\x00b"])
+@pytest.mark.parametrize("given", ["x" * 10_000, "x" * (INSTRUCTION_CHARACTERS + 1), "a\x00b"])
 def test_one_that_cannot_stand_before_every_text_is_refused(given: str) -> None:
     with pytest.raises(ValueError, match="MEMORYD_DOCUMENT_INSTRUCTION"):
         instructions_for("e5-small", query=None, document=given)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from memory.nearest_words import BLOCK, MIN_SIMILARITY, NEIGHBOURS, PAGE, NearestWords
-from memory.vectors import Vectors, unpacked
+from memory.vectors import BLOCK, MIN_SIMILARITY, NEIGHBOURS, PAGE, NearestWords, Vectors, unpacked
 
 
 def unit(count: int, seed: int) -> Vectors:

@@ -7,8 +7,7 @@ import struct
 import numpy as np
 import pytest
 
-from memory.neighbours import nearest_earlier
-from memory.vectors import Vectors, rows_of, stacked, unit, unpacked_doubles
+from memory.vectors import Vectors, nearest_earlier, rows_of, stacked, unit, unpacked_doubles
 
 
 def rows(*angles: float) -> Vectors:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from plugins.documents.parsing.headings import first_heading
 from plugins.documents.parsing.reading import read_file
 from plugins.documents.parsing.texts import Output, json_value, one_line, size, title_of
-from providers.confined.frames import GarbageError, head_of, lengths
-from providers.decoding import clean, decode
-from providers.ports import Unreadable
+from plugins.files.child import GarbageError, head_of, lengths
+from plugins.files.decoding import clean, decode
+from plugins.files.local import UnreadableFileError
 
 
 def _holds(text: str) -> None:
@@ -33,7 +33,7 @@ def test_a_clean_text_can_be_stored(text: str) -> None:
 def test_bytes_are_text_or_not(content: bytes) -> None:
     try:
         text, _ = decode(content)
-    except Unreadable:
+    except UnreadableFileError:
         return
     _holds(text)
 
@@ -60,7 +60,7 @@ def test_plain_formats_are_read_or_refused(content: bytes) -> None:
         for lead in (b"", b"---\n"):
             try:
                 parsed = read_file(lead + content, name, room=1_000)
-            except Unreadable:
+            except UnreadableFileError:
                 continue
             _holds(parsed.text)
             assert 0 < len(parsed.text.encode()) <= 1_000
@@ -117,7 +117,7 @@ def test_output_has_an_end() -> None:
     output.add("12345")
     output.add("7890")
     assert output.text() == "12345\n7890"
-    with pytest.raises(Unreadable, match="longer than 10 bytes"):
+    with pytest.raises(UnreadableFileError, match="longer than 10 bytes"):
         output.add("")
 
 

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugins.replica.rules.decision import Action, RowState, ask_first, decide
+from plugins.replica.documents.index import index
+from plugins.replica.rules.decision import Action, RowState, ask_first, decide, match
 from plugins.replica.rules.document_file import FrontMatter, Text, read, write
-from plugins.replica.rules.index import index
-from plugins.replica.rules.match import match
 from plugins.replica.rules.paths import (
     MAX_BYTES,
     conflict_path,

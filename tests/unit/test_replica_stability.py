@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from daemon.open_files import is_local
+from plugins.files.local import is_local
 from plugins.replica import changed_files
 from plugins.replica.changed_files import ChangedFiles
 from plugins.replica.folder import Entry, Folder, Listing
@@ -135,7 +135,7 @@ def test_a_program_that_opens_the_file_while_one_looks_ends_nobody(tmp_path: Pat
     path.write_text("text")
     script = "import os, sys\nprint(flush=True)\nwhile 1: os.close(os.open(sys.argv[1], os.O_WRONLY))"
     look = (
-        "import os, sys, time\nfrom daemon.open_files import is_open_for_writing\n"
+        "import os, sys, time\nfrom plugins.files.local import is_open_for_writing\n"
         "end = time.monotonic() + 0.5\nseen = set()\n"
         "while time.monotonic() < end or len(seen) < 2:\n"
         "    file = os.open(sys.argv[1], os.O_RDONLY); seen.add(is_open_for_writing(file)); os.close(file)\n"

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from plugins.secrets.keys import (
-    NotDecrypted,
+    DecryptionError,
     SecretKeys,
     add_key,
     base64url,
@@ -76,9 +76,9 @@ def test_a_value_opens_as_its_own_field_of_its_own_user_alone(keys: SecretKeys, 
         *((one, "api_key", ANN) for one in changed),
     ]
     for each, field, user in wrong:
-        with pytest.raises(NotDecrypted, match="another field or another user, or was changed"):
+        with pytest.raises(DecryptionError, match="another field or another user, or was changed"):
             keys.decrypt(each, field=field, user=user)
-    with pytest.raises(NotDecrypted, match=f"key {keys.newest.id}, which is not in"):
+    with pytest.raises(DecryptionError, match=f"key {keys.newest.id}, which is not in"):
         add_key(tmp_path / "other").decrypt(made, field="api_key", user=ANN)
 
 
@@ -143,7 +143,7 @@ def test_a_file_that_others_may_read_or_that_has_no_such_keys_is_refused(tmp_pat
     trail = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     for content in (b"", b"secret words", pem[:-40], pem.replace(b"M", b"!"), pem + trail):
         file.write_bytes(content)
-        with pytest.raises(ValueError, match="is no file of at most") as raised:
+        with pytest.raises(ValueError, match="must have at most") as raised:
             read_keys(file)
         assert "secret words" not in str(raised.value)
         assert pem.splitlines()[1].decode() not in str(raised.value)
@@ -155,7 +155,7 @@ def test_a_file_with_a_damaged_or_too_many_keys_is_not_written_anew(tmp_path: Pa
     pem = file.read_bytes()
     for content in (pem + pem[:-40], pem * 1000):
         file.write_bytes(content)
-        with pytest.raises(ValueError, match="is no file of at most"):
+        with pytest.raises(ValueError, match="must have at most"):
             add_key(file)
         assert file.read_bytes() == content
 

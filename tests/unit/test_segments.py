@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from memory.chunks import chunks
-from memory.segments import LONGEST, segments
+from plugins.documents.chunks import chunks
+from plugins.documents.pieces import LONGEST, segments
 
 FAMILY = "👩‍👩‍👧‍👦"
 TEXTS = {

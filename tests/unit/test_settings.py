@@ -9,6 +9,7 @@ import pytest
 
 from daemon.settings import (
     PREFIX,
+    REMOVED,
     SettingsError,
     all_settings,
     load_settings,
@@ -16,7 +17,6 @@ from daemon.settings import (
     split_list,
     unknown_settings,
 )
-from daemon.settings.removed import REMOVED
 from plugins.executor.settings import Executor
 from plugins.operate.settings import Http
 

@@ -12,20 +12,25 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from memory.significance import category_of
+from memory.outcome import category_of
 from plugins.trail.rules import canonical
 from plugins.trail.rules.audit import Leaf, check_tiles, compare
-from plugins.trail.rules.cid import cid_of
+from plugins.trail.rules.canonical import cid_of
 from plugins.trail.rules.merkle import (
+    MissingTileError,
+    edge_of,
+    grow,
     inclusion,
     leaf_hash,
+    nodes_of,
     root_at,
     root_from_inclusion,
     root_of,
+    tiles_for,
+    tiles_of_root,
 )
 from plugins.trail.rules.note import BadNote, Checkpoint, Note, Verifier, sign, verifier_of
 from plugins.trail.rules.proof import Proof, check, leaf_of
-from plugins.trail.rules.tiles import TileMissing, edge_of, grow, nodes_of, tiles_for, tiles_of_root
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
 ORIGIN = "memoryd/00000000-0000-0000-0000-000000000001"
@@ -85,9 +90,9 @@ def test_tiles_lead_to_every_root_and_proof(parts: list[int]) -> None:
 
 def test_a_tile_that_is_missing_or_short_is_named() -> None:
     tiles = grow({}, 0, leaves_of(300))
-    with pytest.raises(TileMissing, match="tile 0/1"):
+    with pytest.raises(MissingTileError, match="tile 0/1"):
         root_at(300, nodes_of({tile: hashes for tile, hashes in tiles.items() if tile != (0, 1)}))
-    with pytest.raises(TileMissing):
+    with pytest.raises(MissingTileError):
         grow({(0, 1): tiles[0, 1][:-1], (1, 0): tiles[1, 0]}, 300, leaves_of(1))
 
 

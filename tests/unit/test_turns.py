@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from daemon.turns import Turns
+from plugins.tenants.turns import Turns
 
 
 async def test_a_flood_delays_others_by_one_turn() -> None:

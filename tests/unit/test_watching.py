@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from watchfiles import Change
 
-from daemon.watching import NotWatched, changes
+from plugins.files.watching import WatchError, changes
 from tests.support.repository import ROOT
 
 
@@ -39,7 +39,7 @@ async def test_all_but_links_and_names_that_are_no_text_is_watched(tmp_path: Pat
             seen |= {path for _, path in await anext(found)}
         # A folder that is new is watched from the next time on.
         (root / "sub/new").mkdir()
-        with pytest.raises(NotWatched):
+        with pytest.raises(WatchError):
             await _to_the_end(found, seen)
     assert not [path for path in seen if "a.md" in path and not path.startswith(str(root / "sub"))]
 

@@ -31,18 +31,18 @@ MAY_STAND: Mapping[str, tuple[set[str], tuple[str, ...]]] = {
         {
             "CONTEXT", "Context", "ContextHandler", "ContextOptions", "EXPLAIN_CONTEXT", "build_context",
             "context_line", "context_space", "context_words", "explain_context",
-            "load_context", "log_context",
+            "load_context",
             # Of designs: a chunk's heading, projects, the reasoning of a decision, a campaign.
-            "allowed_contexts", "campaign_context", "decision_context", "check_decision_context",
+            "allowed_contexts", "campaign_context", "decision_context",
             "memory_chunks_context_size", "shared_knowledge_decision_context_size",
             "user_memory_access_allowed_contexts_size",
         },
         # The block; and typer's word for a call.
         (
-            "clients/python/src/memoryd_client/", "clients/typescript/src/", "plugins/embedded/demo/", "daemon/cli/memories/",
-            "daemon/cli/operations/dead.py",
+            "clients/python/src/memoryd_client/", "clients/typescript/src/", "plugins/embedded/demo/",
+            "daemon/cli/recall.py", "plugins/health/dead.py",
             "plugins/trail/cli/anchors.py", "plugins/secrets/cli.py", "plugins/hooks/memory.py", "plugins/mcp/tools.py",
-            "handlers/context.py",
+            "plugins/move_in/cli/know.py", "handlers/context.py",
             "migrations/functions/context/", "migrations/functions/documents/", "migrations/functions/memories/quotes.sql",
             "migrations/functions/search/options.sql", "migrations/functions/tables/", "migrations/schema/",
         ),
@@ -54,7 +54,7 @@ MAY_STAND: Mapping[str, tuple[set[str], tuple[str, ...]]] = {
             # The kind of a memory, as a type; and a call of knowledge.
             "clients/python/src/memoryd_client/knowledge.py", "clients/python/src/memoryd_client/sync.py",
             "clients/typescript/src/knowledge.ts", "clients/typescript/src/options.ts", "clients/typescript/src/tools.ts",
-            "plugins/embedded/demo/", "daemon/cli/memories/know.py", "memory/seeds.py", "plugins/trail/",
+            "plugins/embedded/demo/", "plugins/move_in/", "plugins/trail/",
             "migrations/schema/0010_anchors.sql", "plugins/replica/",
             "migrations/functions/replica/", "migrations/functions/tables/triggers.sql",
         ),

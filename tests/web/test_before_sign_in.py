@@ -10,7 +10,7 @@ import httpx2
 import pytest
 import pytest_asyncio
 
-from daemon.asgi import MOST_CLIENTS
+from plugins.operate.asgi import MOST_CLIENTS
 from tests.support.services import http
 from tests.support.services.web_pages import Reader, served
 

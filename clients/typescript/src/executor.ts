@@ -1,38 +1,38 @@
-// Claims the commands of an agent, has a handler do them, and writes the outcomes. For a client with the service's key.
+// Claims the commands of an agent, calls a handler for each, and writes the outcomes. The client needs the service's key.
 
 import { answer, type Supabase } from "./supabase.js";
 import type { Command } from "./types.js";
 
-/** The output, or the output and the exit code; 0 is success. What it throws is a failure, with the error's name and words. */
+/** The output, or the output and the exit code; 0 is success. */
 export type Outcome = string | null | undefined | void | readonly [output: string | null, exitCode: number];
-/** Its `signal` is aborted when the command runs elsewhere, or no more: then what it returns is not written. */
+/** Does a command. If it throws, the command fails with the error's words. An aborted `signal`: its result will not be written. */
 export type Handler = (context: string, message: string, command: Command, signal: AbortSignal) => Outcome | Promise<Outcome>;
 
 export interface ExecutorOptions {
-  /** How many commands run at once here; 1 unless given. */
+  /** How many commands run here at the same time; 1 unless given. */
   parallel?: number;
-  /** How often it looks for commands; 1 second unless given. */
+  /** The pause between two queries for commands; 1 second unless given. */
   pollSeconds?: number;
   /**
-   * How long after this process has died its commands are run again, 1 to 86,400; 60 unless given. Null: they are never run again,
-   * and fail after a day.
+   * How many seconds after the death of this process its commands are run again, 1 to 86,400; 60 unless given. Null: they are
+   * not run again, and fail after a day.
    */
   leaseSeconds?: number | null;
-  /** Told of calls that failed and are made again; console.warn unless given. */
+  /** Called with the error of each call that failed and is repeated; console.warn unless given. */
   onError?: (error: Error) => void;
 }
 
 export interface Executor {
-  /** Works until stop(), or an error that no waiting mends, which is thrown. */
+  /** Runs commands until stop(). Throws an error that a later call would meet again. */
   run(): Promise<void>;
-  /** Claims no more; `run` ends when the commands that run are done. */
+  /** Ends claiming; `run` returns when the running commands are done. */
   stop(): void;
 }
 
 const FIRST_PAUSE = 0.05;
 const LONGEST_PAUSE = 5;
 
-/** Runs an agent's commands. What a process that was killed had claimed is run again, three times in all. */
+/** Runs an agent's commands. Commands of a process that was killed are run again, three times in all. */
 export function executor(
   supabase: Supabase, agent: string, handler: Handler,
   { parallel = 1, pollSeconds = 1, leaseSeconds = 60, onError = (error) => console.warn(error.message) }: ExecutorOptions = {},
@@ -55,12 +55,12 @@ export function executor(
       const [row] = (await answer(supabase.rpc("claim_command", { agent_id: agent, lease_seconds: leaseSeconds }))) as Command[];
       return row ?? null;
     } catch (error) {
-      if ((error as { code?: string }).code === "22023") return null; // it is known from its first command on
+      if ((error as { code?: string }).code === "22023") return null; // the agent is unknown until its first command
       throw error;
     }
   }
 
-  /** The work is done: it is tried until the row says so, or is gone. */
+  /** Completes the command; repeats the call until the row is completed or gone. */
   async function complete(command: Command, output: string, exitCode: number): Promise<void> {
     for (let pause = FIRST_PAUSE; ; pause = Math.min(LONGEST_PAUSE, 2 * pause)) {
       try {
@@ -76,11 +76,11 @@ export function executor(
     }
   }
 
-  /** Renews the lease of a command. While the database is away nobody else can claim it either. */
+  /** Renews the lease of a command. While the database is away, nobody else can claim the command either. */
   async function renew({ id: command_id, started_at }: Command, lost: AbortController): Promise<void> {
     try {
       const isKept = await answer(supabase.rpc("renew_command", { command_id, started_at, lease_seconds: leaseSeconds }));
-      if (isKept === false) lost.abort(new Error(`Command ${command_id} runs elsewhere, or no more.`));
+      if (isKept === false) lost.abort(new Error(`Command ${command_id} runs elsewhere, or has ended.`));
     } catch (error) {
       onError(error as Error);
     }
@@ -144,7 +144,7 @@ function outcomeOf(returned: Outcome): readonly [string, number] {
   return [`TypeError: the handler returned ${typeof returned}, not a text or [text, exit code]`, 1];
 }
 
-/** Whether the call may be made again: nothing answered, or a gateway or a database that is away. */
+/** Whether the call may be repeated: there was no answer, or the gateway or the database is away. */
 function isAway(error: unknown): boolean {
   const code = (error as { code?: string }).code ?? "";
   return code === "" || /^(08|57P0|53|40)/.test(code) || /^PGRST00[0-3]$/.test(code);

@@ -6,15 +6,15 @@ const LONGEST_NAME = 10_000;
 const LOOKS_LIKE_A_UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 const IN_ITS_SHAPE = /^[^-]{8}(-[^-]{4}){3}-[^-]{12}$/u;
 
-/** What memoryd's functions throw before they ask the database. */
+/** An error of the client: its arguments are wrong, or memory is off. */
 export class Refused extends Error {
   override readonly name = "Refused";
 }
 
 /**
- * The UUID of a name; of a string that is written as a UUID (8-4-4-4-12) that UUID.
+ * The UUID of a name. A string that is written as a UUID (8-4-4-4-12) is that UUID.
  *
- * Throws Refused for an empty name, one of more than 10,000 characters, one that is no Unicode text, and one that is almost a UUID.
+ * Throws Refused if the name is empty, has more than 10,000 characters, is not Unicode text, or is almost a UUID.
  */
 export async function idOf(name: string): Promise<string> {
   if (typeof name !== "string") throw new Refused("An id is a UUID or a string.");

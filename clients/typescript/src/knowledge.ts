@@ -1,4 +1,4 @@
-// What the team of an agent knows, what it decided, and how that turned out. For a client with the service's key.
+// The knowledge of an agent's team, its decisions and their outcomes. The client needs the service's key.
 
 import { inSql } from "./options.js";
 import type { Cancellable, RecallOptions } from "./options.js";
@@ -6,20 +6,20 @@ import { answer, type Supabase } from "./supabase.js";
 import type { Recalled } from "./types.js";
 
 export interface KnowledgeOptions {
-  /** The agent that notes. */
+  /** The agent that writes the notes. */
   agent: string;
 }
 
 export interface NoteOptions extends Cancellable {
   title?: string;
-  /** That of the category, unless given. */
+  /** The category's tier unless given. */
   tier?: "core" | "working" | "learning";
   /** "high" unless given. */
   confidence?: "high" | "medium" | "low";
   tags?: string[];
-  /** Ids of entries: of an outcome its decision, of a correction what it corrects. */
+  /** Ids of entries: for an outcome its decision, for a correction the entries that it corrects. */
   relatedIds?: string[];
-  /** Of a decision. */
+  /** Only for a decision. */
   decisionContext?: {
     reasoning?: string | string[];
     alternatives?: string | string[];
@@ -27,14 +27,14 @@ export interface NoteOptions extends Cancellable {
     killCriteria?: string | string[];
     reviewBy?: Date | string;
   };
-  /** Of an outcome. */
+  /** Only for an outcome. */
   outcome?: { success: boolean; result?: string; notes?: string; scoredAt?: Date | string };
   source?: string;
-  /** False: an entry that says it already is left as it is. */
+  /** False: an entry that says the same stays unchanged. */
   strengthen?: boolean;
 }
 
-/** What became of a note: `id` is that of the entry, `surprise` how new it was, `neighbour` the entry that says most of it. */
+/** The result of a note: `id` of the entry, `surprise` for how new it was, `neighbour` for the most similar entry. */
 export interface Noted {
   what: "stored" | "strengthened" | "known" | "not stored";
   id: string | null;
@@ -46,13 +46,13 @@ export interface Noted {
 export interface DecisionOptions extends Cancellable {
   agent?: string;
   tag?: string;
-  /** False: also those that have an outcome. */
+  /** False: include decisions that have an outcome. */
   openOnly?: boolean;
-  /** How many at most; 50 unless given. */
+  /** The maximum number of decisions; 50 unless given. */
   count?: number;
 }
 
-/** A decision of the team; `because` is the entry that says what `state` says. */
+/** A decision of the team; `because` is the entry that gives the reason for `state`. */
 export interface Decision {
   id: string;
   title: string;
@@ -66,7 +66,7 @@ export interface Decision {
   success: boolean | null;
 }
 
-/** How often decisions came out well: of all, by agent, by tag and by confidence. `rate` is from 0 to 1. */
+/** How often decisions came out well: in all, by agent, by tag and by confidence. `rate` is from 0 to 1. */
 export interface DecisionRate {
   by: "all" | "agent" | "tag" | "confidence";
   value: string;
@@ -78,28 +78,28 @@ export interface DecisionRate {
 }
 
 /**
- * The organisation is that of the token's claim `org_id`. Every function throws the error of supabase-js (`code` is memoryd's
- * SQLSTATE). For end users that is 42501, but for recall(), which finds nothing for them. None needs `this`.
+ * The token's claim `org_id` names the organisation. Every function throws the error of supabase-js (`code` is memoryd's
+ * SQLSTATE). End users get 42501; their recall() finds nothing. No function uses `this`.
  */
 export interface Knowledge {
-  /** Notes what the team should know; if it knows that, the entry that says it is strengthened. */
+  /** Stores what the team should know; if an entry says the same, strengthens that entry. */
   note(text: string, category: string, options?: NoteOptions): Promise<Noted>;
-  /** Searches what the team knows, decisions and outcomes too. Best first. */
+  /** Searches what the team knows, including decisions and outcomes. Best first. */
   recall(
     query: string,
     options?: Omit<RecallOptions, "sources" | "excludeSession" | "excludeLast">,
   ): Promise<Recalled[]>;
-  /** The team's decisions, those that need a look first. */
+  /** The team's decisions; those that need a review come first. */
   decisions(options?: DecisionOptions): Promise<Decision[]>;
   /** How often decisions came out well. */
   decisionRates(options?: Cancellable): Promise<DecisionRate[]>;
-  /** Ends a project, thread or commitment and the entries that name it; how many were ended. */
+  /** Ends a project, thread or commitment and the entries that name it; returns how many. */
   resolve(id: string, options?: Cancellable): Promise<number>;
-  /** Says that an entry was used, so that it does not expire. */
+  /** Counts a use of an entry, which then does not expire. */
   touch(id: string, options?: Cancellable): Promise<void>;
 }
 
-/** What the team of an agent knows. */
+/** The knowledge of an agent's team. */
 export function knowledge(supabase: Supabase, { agent }: KnowledgeOptions): Knowledge {
   async function call<Result>(name: string, given: object, signal: AbortSignal | undefined): Promise<Result> {
     return (await answer(supabase.rpc(name, given), signal)) as Result;

@@ -1,4 +1,4 @@
-// What is remembered of a user or by an agent, without a framework: thin calls of memoryd's functions.
+// The memory of a user or an agent, without a framework: thin calls of memoryd's functions.
 
 import { idOf, Refused } from "./ids.js";
 import { inSql } from "./options.js";
@@ -12,50 +12,50 @@ import { listen } from "./updates.js";
 
 export interface AgentMemoryOptions {
   /**
-   * Whose memory: a UUID or a name (see `idOf`), for a client with the service's key. Else the user who is signed in; give the
-   * id where the client was made with `accessToken`.
+   * The user: a UUID or a name (see `idOf`). Only with the service's key; else it is the user who is signed in. Give the id if
+   * the client was made with `accessToken`.
    */
   user?: string;
-  /** The agent that remembers; "chatbot" unless given. Where it is given, recall() finds its own and what all share, of a user, too. */
+  /** The agent that remembers; "chatbot" unless given. If it is given, recall() also finds the agent's rows and what all agents share. */
   agent?: string;
 }
 
-/** Every function throws the error of supabase-js (`code` is memoryd's SQLSTATE), or Refused. None needs `this`. */
+/** Every function throws the error of supabase-js (`code` is memoryd's SQLSTATE), or Refused. No function uses `this`. */
 export interface AgentMemory {
-  /** What is remembered and near to the question in meaning, nearest first. */
+  /** Memories near to the question in meaning, nearest first. */
   readMemory<T extends MemoryType = MemoryType>(
     query: string, memoryType?: T, options?: ReadOptions,
   ): Promise<MemoryResult<T>[]>;
-  /** Remembers something. Null while the user's memory is switched off. */
+  /** Stores a memory. Returns null while the user's memory is switched off. */
   writeMemory<T extends MemoryType>(
     content: string, memoryType: T, metadata?: MetadataByType[T], options?: WriteOptions,
   ): Promise<Memory<T> | null>;
-  /** What is remembered in all that the user may see: memories, conversations, documents. Best first. */
+  /** Searches all that the user may see: memories, conversations, documents. Best first. */
   recall(query: string, options?: RecallOptions): Promise<Recalled[]>;
-  /** Stores a memory of an agent; what it remembers already is strengthened. Null while the user's memory is switched off. */
+  /** Stores a memory of an agent, or strengthens the one with the same text. Returns null while the user's memory is switched off. */
   remember(text: string, options?: RememberOptions): Promise<Remembered | null>;
-  /** What an agent should know before a task, as one block of text; empty where nothing fits, and for small talk. */
+  /** What an agent should know before a task, as one block of text; empty for small talk, and if nothing is found. */
   context(message: string, options?: ContextOptions): Promise<string>;
-  /** Whether recall finds these rows; those that are not there, or not the user's, are left out. */
+  /** Whether recall finds these rows. Rows that do not exist, or are not the user's, are left out. */
   indexState(ids: string[], options?: Cancellable): Promise<IndexState[]>;
-  /** Waits until all these rows are found by words and by meaning; throws after `seconds`, 10 unless given, or if one failed. */
+  /** Waits until recall finds all these rows by words and by meaning; throws after `seconds`, 10 unless given, or if one failed. */
   waitIndexed(ids: string[], options?: Cancellable & { seconds?: number }): Promise<IndexState[]>;
-  /** Replaces a memory by what is true now; the id of the new one, or null while memory is off. The old one stays as history. */
+  /** Replaces a memory by what is true now; returns the new id, or null while memory is off. The old memory stays as history. */
   supersede(id: string, text: string, options?: Cancellable): Promise<string | null>;
-  /** What was true of the user at a time, newest first; also what was replaced since. 100 unless given. */
+  /** What was true of the user at a time, also if it was replaced since; newest first, 100 rows unless given. */
   asOf(time: Date | string, options?: Cancellable & { count?: number }): Promise<MemoryVersion[]>;
-  /** Deletes rows by their ids; how many went. Those of others are like rows that do not exist. */
+  /** Deletes rows by their ids; returns how many. Rows of others are treated like rows that do not exist. */
   forget(ids: string[], source?: ForgetSource, options?: Cancellable): Promise<number>;
   /** Everything about the user. */
   exportMemory(options?: Cancellable): Promise<MemoryExport>;
-  /** Deletes everything about the user; how many rows of what. It cannot be undone. */
+  /** Deletes everything about the user; returns how many rows of each table. It cannot be undone. */
   eraseMemory(options?: Cancellable): Promise<Record<string, unknown>>;
   getMemorySettings(options?: Cancellable): Promise<MemorySettings>;
-  /** Changes what is given, and leaves the rest. */
+  /** Changes the given settings, and no others. */
   updateMemorySettings(changes: Partial<MemorySettings>, options?: Cancellable): Promise<void>;
-  /** Off: nothing new is remembered and nothing is found. What is there is kept, and found again when it is on. */
+  /** False: nothing new is stored, and nothing is found. Stored rows stay, and are found again after true. */
   setMemoryEnabled(enabled: boolean, options?: Cancellable): Promise<void>;
-  /** Calls `listener` when the user's memories changed, until the function that it returns is called. */
+  /** Calls `listener` when the user's memories changed, until you call the function that onUpdate() returns. */
   onUpdate(listener: (update: MemoryUpdate) => void, onError?: (error: Error) => void): () => void;
 }
 
@@ -69,7 +69,7 @@ const NOT_SET: MemorySettings = {
   taskMemoryTtlHours: null,
   conversationRetentionMinutes: null,
 };
-/** As many ids as the address of a request may have. */
+/** The maximum number of ids in the address of a request. */
 const ASKED_AT_ONCE = 100;
 
 /** The memory of a supabase client's user, or of an agent. */
@@ -81,15 +81,15 @@ export function agentMemory(supabase: Supabase, { user, agent }: AgentMemoryOpti
     return (await answer(supabase.rpc(name, given), signal)) as Result;
   }
 
-  /** Whether the database knows whose rows these are. The service sees those of all. */
+  /** Whether the database knows the user. The service sees the rows of all users. */
   const isSignedIn = async () => user === undefined && (await userOf(supabase).catch(() => null)) !== null;
 
-  /** Options as SQL has them. */
+  /** Options under their names in SQL. */
   async function conditions({ excludeSession, ...options }: ContextOptions | RecallOptions): Promise<object> {
     return inSql({ ...options, excludeSession: excludeSession === undefined ? undefined : await idOf(excludeSession) });
   }
 
-  /** Those of the memories that are this user's or agent's. */
+  /** The ids among these that belong to memories of this user or agent. */
   async function own(ids: string[], signal: AbortSignal | undefined): Promise<string[]> {
     if (await isSignedIn()) return ids;
     const whose = await named();
@@ -136,7 +136,7 @@ export function agentMemory(supabase: Supabase, { user, agent }: AgentMemoryOpti
         const failed = states.find((one) => one.state === "failed");
         if (failed) throw new Error(`row ${failed.id} was not indexed: ${failed.reason}`);
         const missing = ids.length - new Set(states.map((one) => one.id)).size;
-        if (missing > 0) throw new Error(`${missing} of ${ids.length} rows are not there, or not yours`);
+        if (missing > 0) throw new Error(`${missing} of ${ids.length} rows do not exist, or are not yours`);
         if (states.every((one) => one.state === "indexed")) return states;
         if (Date.now() > until) throw new Error(`not indexed after ${seconds} seconds: is a daemon running (memoryd status)?`);
         await new Promise((later) => setTimeout(later, pause));

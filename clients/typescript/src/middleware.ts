@@ -1,7 +1,7 @@
-// A model of the AI SDK that remembers: what is known goes in with the user's message, and the turn is kept.
+// A model of the AI SDK that remembers: its context is added to the user's message, and the turn is stored.
 //
-// Promise: a memory that fails or is slow never fails a call of the model. What the user says is kept once, also if the model
-// is asked again or calls tools; an answer is kept whole, or not at all.
+// Promise: if memory fails or is slow, the call of the model still works. A user's message is stored once, also if the model
+// is called again or calls tools. An answer is stored whole, or not at all.
 
 import type { LanguageModelMiddleware } from "ai";
 
@@ -12,29 +12,29 @@ import type { Supabase } from "./supabase.js";
 import { Answer, storable, textOf, within, withContext, type Params, type Piece } from "./turns.js";
 
 export interface MemoryMiddlewareOptions extends AgentMemoryOptions, Pick<ContextOptions, "project" | "words" | "profile"> {
-  /** The conversation: a UUID or a name (see `idOf`). Without one nothing is kept. */
+  /** The conversation: a UUID or a name (see `idOf`). Without one nothing is stored. */
   session?: string;
-  /** How long a call of the model waits for its memory, at its beginning and at its end; 1 second unless given. */
+  /** How long a call of the model waits for memory, at its beginning and at its end; 1 second unless given. */
   timeoutSeconds?: number;
-  /** Told why a context is missing, or a message was not kept; console.warn unless given. */
+  /** Called with the reason why a context is missing or a message was not stored; console.warn unless given. */
   onError?: (error: Error) => void;
 }
 
-/** A message of the user that has no answer yet. */
+/** A message of the user without an answer yet. */
 interface Turn {
   context: string;
   isKept: boolean;
 }
 
-/** As many turns without an answer are known. */
+/** The maximum number of turns without an answer that are remembered here. */
 const OPEN_TURNS = 16;
 
 /**
- * Middleware for `wrapLanguageModel`, for one conversation: make one for each, it costs nothing.
+ * Middleware for `wrapLanguageModel`. Make one for each conversation; it costs nothing.
  *
- * What the model should know (`context`) stands before the newest message of the user, in the same message: so the system prompt
- * stays the caller's, and what a provider has cached stays valid. With `session` this message is kept before the model is asked,
- * and the answer when it is complete. Of an answer that was broken off, or ended in an error, nothing is kept. Text alone is kept.
+ * What the model should know (`context`) is put before the text of the user's newest message, in the same message. So the system
+ * prompt stays the caller's, and a provider's cache stays valid. With `session` the user's message is stored before the model is
+ * called, and the answer when it is complete. An answer that was broken off or ended in an error is not stored. Only text is stored.
  */
 export function memoryMiddleware(
   supabase: Supabase,
@@ -48,7 +48,7 @@ export function memoryMiddleware(
     ...(words !== undefined && { words }), ...(profile !== undefined && { profile }),
   };
 
-  /** What the memory answers; null if it failed or was late, which is reported. */
+  /** The answer of memory; null if it failed or was late, which is reported. */
   async function tried<Value>(work: (signal: AbortSignal) => Promise<Value>, abort?: AbortSignal): Promise<Value | null> {
     try {
       return await within(timeoutSeconds, work, abort);
@@ -56,7 +56,7 @@ export function memoryMiddleware(
       try {
         if (!abort?.aborted) onError(error as Error);
       } catch {
-        // Nor does who is told of it fail the model's call.
+        // An error in onError does not fail the model's call either.
       }
       return null;
     }
@@ -68,23 +68,23 @@ export function memoryMiddleware(
     return kept !== null;
   }
 
-  /** What the user says is kept, and what belongs to it is looked up. */
+  /** Stores the user's message, and looks up its context. */
   async function begin(text: string, turn: Turn, abort: AbortSignal | undefined): Promise<void> {
     const asked = tried((signal) => memory.context(storable(text), { ...options, signal }), abort);
     if (!turn.isKept) {
-      turn.isKept = true; // so that the same call, made at the same time, does not keep it, too
+      turn.isKept = true; // so that the same call at the same time does not store it, too
       turn.isKept = await keep("user", text);
     }
     turn.context = (await asked) ?? "";
   }
 
-  /** What the model is asked, with what it should know; and what the user says. */
+  /** The prompt of the model with its context, and the user's message. */
   async function remembered(params: Params): Promise<{ params: Params; text: string }> {
     const { prompt, abortSignal } = params;
     const at = prompt.map((one) => one.role).lastIndexOf("user");
     const text = textOf(prompt[at]);
     if (text.trim() === "" || abortSignal?.aborted) return { params, text };
-    const isNew = at === prompt.length - 1; // later steps of a turn end with what tools have given
+    const isNew = at === prompt.length - 1; // later steps of a turn end with results of tools
     const known = turns.get(text);
     const turn = known ?? { context: "", isKept: !isNew };
     if (isNew || known === undefined) {

@@ -1,4 +1,4 @@
-// What the functions take beside their first arguments. The names are those of the Python client and of SQL, in camel case.
+// The options of the functions. The names are those of the Python client and of SQL, in camel case.
 
 import type { ContextConditions, RecallConditions } from "./recallOptions.js";
 import type { Recalled } from "./types.js";
@@ -9,21 +9,21 @@ export interface Cancellable {
 }
 
 export interface ReadOptions extends Cancellable {
-  /** Nothing less similar than this, -1 to 1; unless given the model's own (0.3, calibrated). */
+  /** The least similarity of a result, -1 to 1; unless given 0.3, calibrated for the model. */
   matchThreshold?: number;
-  /** How many at most; 5 unless given. */
+  /** The maximum number of results; 5 unless given. */
   matchCount?: number;
 }
 
 export interface WriteOptions extends Cancellable {
-  /** When it is to be forgotten. */
+  /** When the memory expires. */
   expiresAt?: Date | string;
 }
 
 export interface RecallOptions extends Cancellable, RecallConditions {
-  /** How many at most; 10 unless given. */
+  /** The maximum number of results; 10 unless given. */
   count?: number;
-  /** What is searched; everything unless given. */
+  /** The sources to search; all unless given. */
   sources?: Recalled["source"][];
   /** What the metadata must contain. */
   filter?: Record<string, unknown>;
@@ -32,18 +32,18 @@ export interface RecallOptions extends Cancellable, RecallConditions {
 export interface RememberOptions extends Cancellable {
   /** "fact" unless given. */
   kind?: "observation" | "outcome" | "fact" | "error" | "goal" | "note";
-  /** Hours until it is forgotten; null for never; left out, what its kind has. */
+  /** Hours until the memory expires; null: never; left out: the default of its kind. */
   ttlHours?: number | null;
-  /** The project or channel that it belongs to. */
+  /** The project or channel of the memory. */
   project?: string;
-  /** A name: what the agent has remembered by it is replaced. */
+  /** A name. The memory that the agent has under this name is replaced. */
   key?: string;
   metadata?: Record<string, unknown>;
 }
 
 export interface ContextOptions extends Cancellable, ContextConditions {}
 
-/** Options under the names that they have in SQL: `excludeLast` as `exclude_last`. */
+/** Options under their names in SQL: `excludeLast` as `exclude_last`. */
 export function inSql(options: object): Record<string, unknown> {
   const named = Object.entries(options).map(([name, value]) => [name.replace(/[A-Z]/g, (one) => `_${one.toLowerCase()}`), value]);
   return Object.fromEntries(named);

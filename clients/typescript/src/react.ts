@@ -7,16 +7,16 @@ import type { Supabase } from "./supabase.js";
 import type { MemoryUpdate } from "./types.js";
 
 export interface UseAgentMemoryOptions extends AgentMemoryOptions {
-  /** Called when the user's memories changed, while the component is mounted. */
+  /** Called when the user's memories changed while the component is mounted. */
   onUpdate?: (update: MemoryUpdate) => void;
 }
 
 const Client = createContext<Supabase | undefined>(undefined);
 
-/** Gives the hooks below it their supabase client: `<AgentMemoryProvider value={supabase}>`. */
+/** Gives its supabase client to the hooks below it: `<AgentMemoryProvider value={supabase}>`. */
 export const AgentMemoryProvider = Client.Provider;
 
-/** The memory of the user of a supabase client: the one given, or the provider's. Its functions stay the same from render to render. */
+/** The memory of the user of the given supabase client, else of the provider's. Its functions stay the same from render to render. */
 export function useAgentMemory(
   supabase?: Supabase, { user, agent, onUpdate }: UseAgentMemoryOptions = {},
 ): AgentMemory {

@@ -1,48 +1,48 @@
 // The options of recall and of contexts. Written from migrations/functions/search/options.sql by `python -m docs.write_options`.
 
 export interface RecallConditions {
-  /** Where it is asked (project, channel, group chat): nothing of another one. */
+  /** The current project, channel or group chat; rows of other ones are left out. */
   project?: string;
-  /** Leave out what fits worse, 0 to 1; 0.35 cuts most of what does not belong. */
+  /** Leave out results with a lower score, 0 to 1; 0.35 removes most that do not belong. */
   minScore?: number;
-  /** Leave out what does not belong to the question: then there may be nothing. */
+  /** Leave out results that do not belong to the question, so there may be none. */
   relevantOnly?: boolean;
-  /** Leave out this conversation, such as the one that is going on. */
+  /** Leave out this conversation, such as the current one. */
   excludeSession?: string;
-  /** Of the conversation that is left out only this many of the newest messages. */
+  /** Leave out only this number of the newest messages of that conversation. */
   excludeLast?: number;
   /** Only what was written since this time. */
   since?: Date | string;
   /** Only what was written before this time. */
   until?: Date | string;
-  /** What stood at this time, also if it was replaced since. */
+  /** What was true at this time, also if it was replaced since. */
   asOf?: Date | string;
-  /** When it is asked: "last week" is the week before. Now, unless given. */
+  /** The time of the question, to which "last week" refers; now unless given. */
   askedAt?: Date | string;
-  /** Of conversations only messages of these roles. */
+  /** From conversations only messages of these roles. */
   roles?: ("user" | "assistant" | "system" | "tool")[];
-  /** Of conversations only messages of these speakers. */
+  /** From conversations only messages of these speakers. */
   speakers?: string[];
-  /** Show messages with this many of those before and after them, 0 to 10. */
+  /** Show each message with this number of messages before and after it, 0 to 10. */
   around?: number;
-  /** First what is known of the user, newest first, in at most this many words: facts and preferences. */
+  /** Begin with facts and preferences of the user, newest first, in at most this number of words. */
   profile?: number;
 }
 
 export interface ContextConditions {
-  /** Where it is asked (project, channel, group chat): nothing of another one. */
+  /** The current project, channel or group chat; rows of other ones are left out. */
   project?: string;
-  /** Leave out this conversation, such as the one that is going on. */
+  /** Leave out this conversation, such as the current one. */
   excludeSession?: string;
-  /** Of the conversation that is left out only this many of the newest messages. */
+  /** Leave out only this number of the newest messages of that conversation. */
   excludeLast?: number;
-  /** When it is asked: "last week" is the week before. Now, unless given. */
+  /** The time of the question, to which "last week" refers; now unless given. */
   askedAt?: Date | string;
   /** How many words at most, 100 to 10,000; 500, unless memoryd is set otherwise. */
   words?: number;
-  /** First what is known of the user, newest first, in at most this many words: facts and preferences. */
+  /** Begin with facts and preferences of the user, newest first, in at most this number of words. */
   profile?: number;
 }
 
-/** What `prompt` asks with, unless it is told otherwise. */
+/** The options of `prompt` unless given. */
 export const PROMPT: RecallConditions = { relevantOnly: true, around: 2 };

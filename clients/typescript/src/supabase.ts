@@ -1,4 +1,4 @@
-// The part of a supabase client that is used here, so that a client of any version and any Database type fits.
+// The part of a supabase client that this package uses, so that clients of any version and any Database type fit.
 
 export interface Reply {
   data: unknown;
@@ -34,7 +34,7 @@ export async function userOf(supabase: Supabase): Promise<string> {
   return data.session.user.id;
 }
 
-/** The data of an answer; throws its error, or the reason of a signal that ended it. */
+/** The data of an answer. Throws the answer's error, or the reason of the signal that ended the request. */
 export async function answer(request: Request, signal?: AbortSignal): Promise<unknown> {
   signal?.throwIfAborted();
   const { data, error } = await (signal ? request.abortSignal(signal) : request);

@@ -1,13 +1,13 @@
-// What a turn of a conversation with a model is made of, as the AI SDK has it.
+// The parts of a turn in a conversation with a model, in the types of the AI SDK.
 
 import type { LanguageModelMiddleware } from "ai";
 
 type Wrapped<Name extends "wrapGenerate" | "wrapStream"> = Parameters<NonNullable<LanguageModelMiddleware[Name]>>[0];
 type Result<Name extends "doGenerate" | "doStream"> = Awaited<ReturnType<Wrapped<"wrapStream">[Name]>>;
-/** What the model is asked. */
+/** The input of a model. */
 export type Params = Wrapped<"wrapGenerate">["params"];
 export type Message = Params["prompt"][number];
-/** What a model answers, whole and in pieces. */
+/** The output of a model, whole and in pieces. */
 export type Content = Result<"doGenerate">["content"][number];
 export type Piece = Result<"doStream">["stream"] extends ReadableStream<infer Part> ? Part : never;
 
@@ -17,19 +17,19 @@ export function textOf(message: Message | undefined): string {
   return message.content.flatMap((part) => (part.type === "text" ? [part.text] : [])).join("\n");
 }
 
-/** The prompt, with a text before what one of its messages says. */
+/** The prompt, with a text before the text of one of its messages. */
 export function withContext(prompt: Message[], at: number, context: string): Message[] {
   return prompt.map((one, index) =>
     index === at && one.role === "user" ? { ...one, content: [{ type: "text", text: `${context}\n\n` }, ...one.content] } : one,
   );
 }
 
-/** The text with U+FFFD in place of what Postgres cannot store: NUL, and halves of characters. */
+/** The text with U+FFFD in place of NUL and halves of characters, which Postgres cannot store. */
 export function storable(text: string): string {
   return text.replace(/[\0\p{Cs}]/gu, "\ufffd");
 }
 
-/** What a model has answered so far. */
+/** The answer of a model so far. */
 export class Answer {
   text = "";
   #isWhole = false;
@@ -47,13 +47,13 @@ export class Answer {
     this.#isWhole = reason !== "error" && reason !== "interrupted";
   }
 
-  /** Whether it is the end of its turn: not broken off, and no tool is called. */
+  /** Whether the answer ends its turn: it was not broken off, and calls no tool. */
   get isLast(): boolean {
     return this.#isWhole && !this.#goesOn;
   }
 }
 
-/** What `work` gives; throws after so many seconds, and when `abort` says so. Its own signal then ends the work. */
+/** The result of `work`; throws after this number of seconds, and when `abort` is aborted. The work's own signal then ends it. */
 export async function within<Value>(
   seconds: number, work: (signal: AbortSignal) => Promise<Value>, abort?: AbortSignal,
 ): Promise<Value> {

@@ -1,4 +1,4 @@
-// What is remembered, by type, and what the functions give. Rows have the names that their columns have in SQL.
+// Memories by type, and the results of the functions. Rows have the names of their columns in SQL.
 
 /** Brand voice, messaging, guidelines. */
 export interface BrandMemoryMetadata {
@@ -14,7 +14,7 @@ export interface BrandMemoryMetadata {
 /** Preferred formats, actors, music, tone. */
 export interface UserPreferencesMetadata {
   preference_type: "video_format" | "actor" | "music" | "tone" | "platform";
-  /** How certain it is. */
+  /** How certain the preference is. */
   confidence_score: number;
   last_updated: string;
   source?: "explicit_choice" | "inferred_from_usage";
@@ -68,7 +68,7 @@ export interface MemoryResult<T extends MemoryType = MemoryType> {
   content: string;
   /** -1 to 1. */
   similarity: number;
-  /** As it was written: null and other shapes are possible if other programs write memories. */
+  /** As it was written. Other programs may write null or other shapes. */
   metadata: Partial<MetadataByType[T]>;
   created_at: string;
 }
@@ -82,11 +82,11 @@ export interface Memory<T extends MemoryType = MemoryType> {
   metadata: Partial<MetadataByType[T]>;
   created_at: string;
   updated_at: string;
-  /** Null: never. */
+  /** Null: it does not expire. */
   expires_at: string | null;
 }
 
-/** A row that recall() found: of any source. */
+/** A row of any source that recall() found. */
 export interface Recalled {
   source: "memory" | "conversation" | "document" | "knowledge" | "insight";
   id: string;
@@ -97,14 +97,14 @@ export interface Recalled {
   created_at: string;
 }
 
-/** A memory that was stored. `known`: the agent has remembered the same before; that memory was strengthened. */
+/** A memory that was stored. `known`: the agent had this memory before, so it was strengthened. */
 export interface Remembered {
   id: string;
   expires_at: string | null;
   known: boolean;
 }
 
-/** Whether recall finds a row. `words`: by its words, its embedding waits; `failed`: it was given up, and `reason` says why. */
+/** Whether recall finds a row. `words`: by its words, while its embedding waits; `failed`: its job was discarded, for this `reason`. */
 export interface IndexState {
   source: Recalled["source"];
   id: string;
@@ -115,13 +115,13 @@ export interface IndexState {
 
 export type Role = "user" | "assistant" | "system" | "tool";
 
-/** What a language model takes. */
+/** A message for a language model. */
 export interface PromptMessage {
   role: "user" | "assistant" | "system";
   content: string;
 }
 
-/** A message to add. The content of a turn that only calls a tool may be null: its metadata say what it called. */
+/** A message to add. If a turn only calls a tool, its content may be null; its metadata have the call. */
 export interface NewMessage {
   role: Role;
   content: string | null;
@@ -140,7 +140,7 @@ export interface Message {
   metadata: Record<string, unknown>;
 }
 
-/** What a user has said of themselves; metadata say in which message. */
+/** What a user has said of themselves; the metadata name the messages. */
 export interface Fact {
   id: string;
   content: string;
@@ -148,7 +148,7 @@ export interface Fact {
   created_at: string;
 }
 
-/** What was true of a user at a time; `valid_to` and `superseded_by` say until when, and what replaced it, if anything. */
+/** What was true of a user at a time. `valid_to` has its end, `superseded_by` the memory that replaced it, if there is one. */
 export interface MemoryVersion {
   id: string;
   kind: string;
@@ -170,23 +170,23 @@ export interface Command {
   session_id: string | null;
   metadata: Record<string, unknown>;
   created_at: string;
-  /** The moment of this claim, which tells it from the claims before and after it. */
+  /** The time of this claim, which identifies it among the command's claims. */
   started_at: string;
 }
 
-/** What forget() deletes by id. */
+/** The sources of which forget() deletes rows. */
 export type ForgetSource = "memory" | "message" | "session" | "document" | "chunk";
 
-/** A user's settings; null is what the service has decided. */
+/** A user's settings; null: the service's setting applies. */
 export interface MemorySettings {
-  /** False: nothing is remembered, and nothing is found. */
+  /** False: nothing is stored, and nothing is found. */
   memoryEnabled: boolean;
   memoryTtlHours: number | null;
   taskMemoryTtlHours: number | null;
   conversationRetentionMinutes: number | null;
 }
 
-/** Everything about a user, as `memoryd import` takes it. */
+/** Everything about a user, in the format of `memoryd import`. */
 export interface MemoryExport {
   format: "memoryd-export";
   version: number;
@@ -197,7 +197,7 @@ export interface MemoryExport {
 
 /** Memories changed: read again what you show. */
 export interface MemoryUpdate {
-  /** Null: of no type. */
+  /** Null: the memory has no type. */
   memory_type: MemoryType | null;
   operation: "INSERT" | "UPDATE" | "DELETE";
   user_id?: string;

@@ -1,4 +1,4 @@
-// Hearing of changes: one private channel for each client and user, however many listen.
+// Updates: one private channel for each client and user, which all listeners share.
 
 import type { Channel, Supabase } from "./supabase.js";
 import type { MemoryUpdate } from "./types.js";
@@ -8,7 +8,7 @@ interface Listener {
   onError: (error: Error) => void;
 }
 
-/** supabase-js gives the same channel for the same topic: whoever removed it would end it for all others. */
+/** supabase-js has one channel for each topic, so removing it would end it for all listeners. */
 interface Shared {
   channel: Channel | undefined;
   listeners: Set<Listener>;
@@ -17,7 +17,7 @@ interface Shared {
 const open = new WeakMap<Supabase, Map<string, Shared>>();
 const closing = new WeakMap<Supabase, Promise<unknown>>();
 
-/** Listens to what changes in a user's memory; the function that it returns ends that. */
+/** Listens to changes of a user's memory; call the function that it returns to end that. */
 export function listen(supabase: Supabase, userId: string, listener: Listener): () => void {
   const topics = open.get(supabase) ?? new Map<string, Shared>();
   open.set(supabase, topics);
@@ -41,9 +41,9 @@ async function begin(supabase: Supabase, topic: string, shared: Shared): Promise
     for (const listener of [...shared.listeners]) listener.onError(error);
   };
   try {
-    // A channel that is being left would be handed out again.
+    // supabase-js would return a channel that is still closing.
     while (closing.has(supabase)) await closing.get(supabase);
-    // The user's token, which a private channel asks for, may not have been read yet.
+    // A private channel needs the user's token, which may not be read yet.
     await supabase.realtime?.setAuth();
     if (shared.listeners.size === 0) return;
     const channel: Channel = supabase.channel(topic, { config: { private: true } });

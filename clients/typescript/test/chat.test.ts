@@ -100,7 +100,7 @@ test("an agent remembers a thing once", async () => {
   assert.deepEqual((await indexState([first!.id]))[0]?.source, "memory");
   assert.equal((await recall("When does the harbour close?"))[0]?.id, first?.id);
   assert.equal(await context("hahaha"), "");
-  await assert.rejects(waitIndexed([given.users.ann.id]), /are not there/);
+  await assert.rejects(waitIndexed([given.users.ann.id]), /do not exist/);
   assert.equal((await remember("for a while", { ttlHours: 1 }))?.known, false);
 });
 
@@ -167,6 +167,6 @@ test("a lease is renewed while its command runs, and who has lost it writes noth
   const { data } = await supabase.from("agent_commands").select("message, output").eq("agent_id", agent).order("message");
   assert.deepEqual(data, [{ message: "kept", output: "done" }, { message: "lost", output: "by another" }]);
   assert.equal(errors.length, 1);
-  assert.match(errors[0]!, /^Command .* runs elsewhere, or no more\.$/);
+  assert.match(errors[0]!, /^Command .* runs elsewhere, or has ended\.$/);
   await assert.rejects(executor(supabase, agent, () => "x", { leaseSeconds: 0 }).run(), { code: "23514" });
 });

@@ -1,5 +1,5 @@
 -- Agents' commands: their times, the jobs for each new status, and the functions by which an executor takes
--- and ends one.
+-- and ends one; and agents' runs (agent_sessions).
 
 -- Sets the time at which a command began or ended where the writer left it out. Without started_at a command
 -- that is running would never be overdue.
@@ -285,3 +285,27 @@ $$;
 comment on function public.complete_command(uuid, text, integer, timestamptz) is
     'Ends a running command: completed when exit_code is 0, else failed. Its outcome becomes a memory. '
     'started_at: of the claim; where another claim has followed, it is refused.';
+
+-- Sets updated_at, completed_at when the run ends (null again when it continues), and a progress of 100 when
+-- it completes and its writer says nothing of the progress. A run that an export brings back keeps its own.
+create or replace function memoryd.stamp_session() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if memoryd.importing() then
+        return new;
+    end if;
+    if new.status in ('completed', 'error', 'cancelled') then
+        new.completed_at := coalesce(new.completed_at, clock_timestamp());
+    elsif tg_op = 'UPDATE' and new.status is distinct from old.status then
+        new.completed_at := null;
+    end if;
+    if new.status = 'completed' and (case when tg_op = 'INSERT' then new.progress_percentage = 0
+            else old.status <> 'completed' and new.progress_percentage = old.progress_percentage end) then
+        new.progress_percentage := 100;
+    end if;
+    new.updated_at := clock_timestamp();
+    return new;
+end
+$$;

@@ -1,4 +1,4 @@
--- Who calls, with which rights, and what they may do for which user.
+-- Who calls, with which rights, and what they may do for which user; then triggers that many tables have.
 
 -- Refuses rows of memoryd.logins for logins that do not exist, or that have more rights than an end user.
 create or replace function memoryd.check_login() returns trigger
@@ -51,23 +51,15 @@ return (select pg_has_role(current_user, n.nspowner, 'usage')
 -- calls. A SECURITY DEFINER function that clients can call finds it itself, since a value that it is given
 -- could be forged.
 create or replace function memoryd.current_caller() returns memoryd.caller
-language plpgsql stable
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    return (memoryd.caller_id(), memoryd.caller_is_privileged(), memoryd.caller_is_service())::memoryd.caller;
-end
-$$;
+language sql stable
+return (memoryd.caller_id(), memoryd.caller_is_privileged(), memoryd.caller_is_service())::memoryd.caller;
 
 -- Whether a setting by which memoryd tells its own triggers what it does is on. Any login can set it: it
 -- counts only for who may write the queue as well, which no client may.
 create or replace function memoryd.daemon_says(p_setting text) returns boolean
 language sql stable
-set search_path = pg_catalog, pg_temp
-as $$
-    select case when current_setting(p_setting, true) = 'on'
-                then has_table_privilege(memoryd.caller_role(), 'memoryd.jobs', 'insert') else false end
-$$;
+return case when current_setting(p_setting, true) = 'on'
+            then has_table_privilege(memoryd.caller_role(), 'memoryd.jobs', 'insert') else false end;
 
 -- Whether rows of an export are being imported. They were accepted and logged when they were first written:
 -- they are neither dropped nor logged now.
@@ -99,8 +91,7 @@ $$;
 -- before what the user has decided about their memory has any effect: so they learn nothing of it.
 create or replace function memoryd.may_write_for(p_user uuid) returns boolean
 language sql stable
-set search_path = pg_catalog, pg_temp
-as $$ select memoryd.caller_is_service() or coalesce(memoryd.caller_id() = p_user, false) $$;
+return memoryd.caller_is_service() or coalesce(memoryd.caller_id() = p_user, false);
 
 -- For the policies of end users' inserts: tells who leaves user_id out what to give. False for the id of
 -- somebody else, which the policy then refuses in its own words.
@@ -115,5 +106,39 @@ begin
                   hint = 'Give user_id, your own id: end users write rows of their own only.';
     end if;
     return false;
+end
+$$;
+
+-- Sets updated_at of a row that is changed, for tables in which every change counts; where only some do, or
+-- more is to be set, the table has a function of its own (stamp_memory, stamp_knowledge, stamp_session).
+create or replace function memoryd.stamp_updated_at() returns trigger
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    new.updated_at := clock_timestamp();
+    return new;
+end
+$$;
+
+-- The milliseconds since a time. Inlined.
+create or replace function memoryd.ms_since(p_time timestamptz) returns integer
+language sql volatile
+return (extract(epoch from clock_timestamp() - p_time) * 1000)::integer;
+
+-- Refuses a row with a time that not every driver reads, or a text that says nothing. Its arguments are the
+-- names of the times, and of the texts.
+create or replace function memoryd.refuse_values() returns trigger
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    given constant jsonb := to_jsonb(new);
+begin
+    perform memoryd.time_fits(c, (given ->> c)::timestamptz) from unnest(tg_argv[0]::text[]) c;
+    perform memoryd.refuse(c || ' is blank', 'It has only characters that are not seen: write a text.')
+    from unnest(tg_argv[1]::text[]) c
+    where memoryd.is_blank(given ->> c);
+    return new;
 end
 $$;

@@ -1,6 +1,43 @@
--- Locks that only memoryd can take: rows of memoryd.lanes (topic lock), and the table memoryd.erased_texts.
+-- Every NOTIFY of memoryd: wake-ups for daemons (channel memoryd) and announcements to clients. And its
+-- locks, which only memoryd can take: rows of memoryd.lanes (topic lock), and the table memoryd.erased_texts.
 -- Each lasts until the end of the transaction. Statements after the call see what the transaction committed
 -- that had the lock before.
+
+-- THE ORDER OF LOCKS, which every transaction keeps that locks more than one row:
+--   1. a user's own lock (memoryd.user_lock)   6. what is remembered, each by id: messages, memories,
+--   2. lanes                                      links, then insights
+--   3. jobs                                    7. the erasures' gate (memoryd.erased_texts), then requests
+--   4. commands, by id                         8. the statistics' lock, then lexemes in their order
+--   5. executions
+-- Leaves of anchors come after what is remembered, then anchors; who gives them positions waits for neither
+-- (trail/log.sql).
+-- A statement that writes several of them first locks them in this order, in a CTE (`order by ... for
+-- update`), all that it needs of a kind at once: two ordered statements on one table are not one order.
+-- Daemons that cannot keep it skip what is locked, or give way to clients by a lock_timeout that is shorter
+-- than deadlock_timeout. An erasure is the exception: it needs the commands before the jobs, since a command
+-- that ends makes a job. So it waits for neither, but takes both with `nowait` and tries again. Who
+-- removes what stored texts show (memories/quotes.sql) skips commands and requests that are locked. In which
+-- order a client comes to its rows, in one statement or in several, is the client's (docs/sql.md).
+
+-- Whether notifications may be sent: not while the server's queue of notifications is half full. A full
+-- queue fails each transaction that notifies. It grows while a listener stays idle within a transaction,
+-- and any login can fill it. Daemons poll too, so they find their work without notifications.
+create or replace function memoryd.may_notify() returns boolean
+language sql volatile
+return pg_notification_queue_usage() < 0.5;
+
+-- Wakes the daemons that work on a topic. The payload is only the topic, since equal notifications of a
+-- transaction are sent once.
+create or replace function memoryd.wake(p_topic text) returns void
+language sql volatile
+set search_path = pg_catalog, pg_temp
+as $$ select pg_notify('memoryd', p_topic) where memoryd.may_notify() $$;
+
+-- Tells clients of an event.
+create or replace function memoryd.announce(p_channel text, p_payload text) returns void
+language sql volatile
+set search_path = pg_catalog, pg_temp
+as $$ select pg_notify(p_channel, p_payload) where memoryd.may_notify() $$;
 
 create or replace function memoryd.lock(p_name text) returns void
 language plpgsql volatile

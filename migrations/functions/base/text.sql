@@ -15,11 +15,9 @@ return p_text !~ (
 -- because substr() counts from the beginning each time.
 create or replace function memoryd.nfkc(p_text text) returns text
 language sql immutable parallel safe
-set search_path = pg_catalog, pg_temp
-as $$
+return (
     select coalesce(string_agg(normalize(m.piece[1], NFKC), '' order by m.n), p_text)
-    from regexp_matches(p_text, '.{1,128}.{0,128}', 'g') with ordinality as m(piece, n)
-$$;
+    from regexp_matches(p_text, '.{1,128}.{0,128}', 'g') with ordinality as m(piece, n));
 
 -- The text without code points that Unicode has not assigned. Postgres knows them from 17 on: see below.
 create or replace function memoryd.assigned(p_text text) returns text

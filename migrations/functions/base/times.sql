@@ -14,6 +14,8 @@
 -- (`characters`). Computed here, and not in each session.
 do $do$
 declare
+    -- How long a unit is (`lengths`).
+    lengths constant jsonb := '{"d": "1 day", "e": "7 days", "w": "7 days", "m": "1 month", "y": "1 year"}';
     signs constant jsonb := (
     select jsonb_object_agg(w.word, s.sign)
     from (values
@@ -83,7 +85,8 @@ begin
 create or replace function memoryd.time_words() returns jsonb
 language sql immutable parallel safe
 return %L::jsonb;
-$s$, jsonb_build_object('signs', signs, 'core', core, 'characters', characters));
+$s$, jsonb_build_object(
+    'signs', signs, 'core', core, 'characters', characters, 'lengths', lengths));
 end
 $do$;
 
@@ -147,28 +150,6 @@ begin
                 when p_part = 'mid' then daterange(first + 9, first + 21)
                 when p_part = 'late' then daterange(first + days - 11, first + days)
                 else daterange(first, first + days) end;
-end
-$$;
-
--- How long a unit is (d, e, w, m, y: see above).
-create or replace function memoryd.length_of(p_unit text) returns interval
-language sql immutable parallel safe
-return case p_unit when 'd' then interval '1 day' when 'm' then interval '1 month'
-                   when 'y' then interval '1 year' else interval '7 days' end;
-
--- The day, weekend, week, month that this day is in, or as many before or after it as p_by.
-create or replace function memoryd.unit_of(p_unit text, p_day date, p_by integer) returns daterange
-language plpgsql immutable parallel safe
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    step constant interval := memoryd.length_of(p_unit);
-    first constant date := (
-        date_trunc(case p_unit when 'd' then 'day' when 'm' then 'month' else 'week' end, p_day::timestamp)
-        + p_by * step)::date;
-begin
-    return case p_unit when 'e' then daterange(first + 5, first + 7)
-                       else daterange(first, (first + step)::date) end;
 end
 $$;
 
@@ -281,6 +262,7 @@ declare
     half integer;
     named integer;
     year constant integer := extract(year from p_today);
+    lengths constant jsonb := memoryd.time_words() -> 'lengths';
 begin
     yearly := false;
     if p_line like '% t%' then
@@ -308,25 +290,31 @@ begin
     end if;
     if m is null and p_line like '% d%' then
         m := regexp_match(p_line, '\m(d(-?\d))\M');
-        days := memoryd.unit_of('d', p_today, m[2]::integer);
+        days := daterange(p_today + m[2]::integer, p_today + m[2]::integer + 1);
     end if;
     if m is null and p_line like '% w%' then
         m := regexp_match(p_line, '\m((?:(last|next) )?w(\d))\M');
         at := p_today - (extract(isodow from p_today)::integer - m[3]::integer + 7) % 7;
-        days := memoryd.unit_of(
-            'd', at, case when m[2] = 'next' then 7 when m[2] = 'last' and at = p_today then -7 else 0 end);
+        at := at + case when m[2] = 'next' then 7 when m[2] = 'last' and at = p_today then -7 else 0 end;
+        days := daterange(at, at + 1);
     end if;
     if m is null and p_line like '% u%' then
         m := regexp_match(
             p_line, '\m((last|this|next) (?:[nk](\d+) )?u([demwy])|[nk](\d+) u([demwy]) (ago|ahead))\M');
         if m[3] is not null then
-            days := daterange((p_today - m[3]::integer * memoryd.length_of(m[4]))::date, p_today + 1);
+            days := daterange((p_today - m[3]::integer * (lengths ->> m[4])::interval)::date, p_today + 1);
         elsif m[2] is not null then
-            days := memoryd.unit_of(
-                m[4], p_today, case m[2] when 'last' then -1 when 'this' then 0 else 1 end);
+            -- The day, weekend, week, month that this day is in, or the one before or after it.
+            at := (date_trunc(case m[4] when 'd' then 'day' when 'm' then 'month' else 'week' end,
+                              p_today::timestamp)
+                   + case m[2] when 'last' then -1 when 'this' then 0 else 1 end
+                     * (lengths ->> m[4])::interval)::date;
+            days := case m[4] when 'e' then daterange(at + 5, at + 7)
+                              else daterange(at, (at + (lengths ->> m[4])::interval)::date) end;
         elsif m is not null then
             -- The less sure, the longer the unit.
-            at := p_today + case m[7] when 'ago' then -1 else 1 end * m[5]::integer * memoryd.length_of(m[6]);
+            at := p_today
+                + case m[7] when 'ago' then -1 else 1 end * m[5]::integer * (lengths ->> m[6])::interval;
             half := case m[6] when 'w' then 3 when 'm' then 15 when 'y' then 90 else 0 end;
             days := daterange(at - half, at + half + 1);
         end if;
@@ -405,7 +393,8 @@ begin
         days[n] := case
             when isempty(a) then a
             when m[1] is not null then memoryd.moved(
-                a, case m[3] when 'before' then -1 else 1 end * m[1]::integer * memoryd.length_of(m[2]))
+                a, case m[3] when 'before' then -1 else 1 end * m[1]::integer
+                   * (memoryd.time_words() #>> array['lengths', m[2]])::interval)
             when m[3] = 'since' then daterange(lower(a), greatest(lower(a), today) + 1)
             when m[3] = 'after' then daterange(upper(a), greatest(upper(a), today) + 1)
             else daterange(null, lower(a)) end;
@@ -443,13 +432,3 @@ begin
               where d.day is not null) t);
 end
 $$;
-
--- How well a row fits the times that a question names, from 0 to 1. Inlined.
-create or replace function memoryd.time_fit(
-    p_times datemultirange, p_near datemultirange, p_created_at timestamptz, p_row_times datemultirange)
-returns double precision
-language sql stable parallel safe
-return case when p_times is null then 0::double precision
-            when p_times @> memoryd.day_of(p_created_at) or p_times && p_row_times then 1::double precision
-            when p_near @> memoryd.day_of(p_created_at) then 0.5::double precision
-            else 0::double precision end;

@@ -11,196 +11,6 @@
 -- p_only_user: the block contains only what the user p_user may read. So it has no memories of the agents'
 -- own, and not the agent's identity.
 
--- Whether two texts that have the same words also say the same: the same numbers in the same order, and as
--- many negations.
-create or replace function memoryd.says_same(p_one text, p_other text) returns boolean
-language sql immutable parallel safe
-set search_path = pg_catalog, pg_temp
-as $$
-    select btrim(regexp_replace(left(p_one, 2000), '[^0-9]+', ' ', 'g'))
-             = btrim(regexp_replace(left(p_other, 2000), '[^0-9]+', ' ', 'g'))
-       and regexp_count(left(p_one, 2000), n, 1, 'i') = regexp_count(left(p_other, 2000), n, 1, 'i')
-    from (values ('\m(no|not|never|nobody|nothing|none|neither|nor|without|cannot'
-                  '|nicht|kein\w*|nie|pas|jamais|nunca)\M|n[''’]t\M')) as v(n)
-$$;
-
--- Which of these rows repeat one that stands before them. Two that are known do where their embeddings are
--- nearly the same, and they have the same words in the same order, but for inflections and words without a
--- meaning of their own. (Embeddings alone do not tell "Ann owes Bob" from "Bob owes Ann".) Of what happened
--- (p_kinds; null: it is known) outcomes do where they have the same words but for numbers, and errors also
--- where one has some more. Rows in scopes that are not the caller's are not compared.
-create or replace function memoryd.repeats(
-    p_sources text[], p_ids uuid[], p_scopes bigint[], p_kinds text[])
-returns table (id uuid, of uuid)
-language plpgsql stable security definer
-set search_path = pg_catalog, public, :vector_schema, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set jit = off
-as $$
-#variable_conflict use_column
-declare
-    caller constant memoryd.caller := memoryd.current_caller();
-    open constant bigint[] := case
-        when caller.privileged then null
-        when caller.user_id is null then '{}'
-        else array[memoryd.scope_of(caller.user_id, null)] end;
-begin
-    return query
-    with read as materialized (
-        select g.nth, g.id, g.kind, e.embedding, e.lexemes
-        from unnest(p_sources, p_ids, p_scopes, p_kinds) with ordinality
-             as g(source, id, scope, kind, nth)
-        cross join lateral (
-            select t.embedding, t.lexemes from memoryd.entries t
-            where t.scope = g.scope and t.id = g.id and t.source = g.source and t.passage = 0
-              and t.code is not null
-            offset 0) e
-        where open is null or g.scope = any(open)
-    ), pairs as materialized (
-        select l.nth, e.nth as before
-        from read e
-        join read l on l.nth > e.nth and l.kind is not distinct from e.kind
-            and e.embedding <=> l.embedding < case when l.kind is null then 0.1 else 0.3 end
-    ), ordered as materialized (
-        select r.nth, r.id, r.kind, string_agg(u.lexeme, ' ' order by p) as words,
-               array_agg(distinct u.lexeme) filter (where u.lexeme ~ '[[:alpha:]]') as named
-        from read r
-        cross join lateral unnest(r.lexemes) u
-        cross join lateral unnest(u.positions) p
-        where r.nth in (select p.nth from pairs p union all select p.before from pairs p)
-        group by r.nth, r.id, r.kind
-    )
-    select distinct on (l.id) l.id, e.id
-    from pairs p
-    join ordered l on l.nth = p.nth
-    join ordered e on e.nth = p.before
-    where case when l.kind is null then e.words = l.words
-               when l.named = e.named then true
-               when l.kind <> 'error' then false
-               when cardinality(l.named) < cardinality(e.named)
-                   then l.named <@ e.named and cardinality(l.named) > 0.6 * cardinality(e.named)
-               else e.named <@ l.named and cardinality(e.named) > 0.6 * cardinality(l.named) end
-    order by l.id, p.before;
-end
-$$;
-
--- These lines, the best first, each with the reason where another says the same. Of what happened several
--- times the newest line stands for all, as good as the best of them, and says how often; nobody learns more
--- of the same task from the others. An insight stands for the memories that it was drawn from; one that a
--- rule wrote does not stand beside a newer line that stands for all of these.
-create or replace function memoryd.single_lines(p_lines memoryd.context_line[])
-returns setof memoryd.context_line
-language plpgsql stable
-set search_path = pg_catalog, public, :vector_schema, pg_temp
-as $$
-begin
-    return query
-    with given as materialized (
-        select l.*, l.source = 'memory' and memoryd.kin_of(l.source, l.kind) = 'happened' as happened,
-               concat(l.source = 'insight', btrim(regexp_replace(
-                   lower(left(l.content, 2000)), '[\x01-\x2f\x3a-\x40\x5b-\x60\x7b-\x7f]+', ' ', 'g'))) as key
-        from unnest(p_lines) with ordinality
-             as l(source, kind, id, scope, score, created_at, trust, content, line, why, nth)
-    ), turns as materialized (
-        select g.*, row_number() over (
-                   order by case when g.happened then g.created_at end desc, g.nth) as turn
-        from given g where g.why is null
-    ), compared as materialized (
-        select r.id, r.of
-        from (select array_agg(t.source order by t.turn) as sources, array_agg(t.id order by t.turn) as ids,
-                     array_agg(t.scope order by t.turn) as scopes,
-                     array_agg(case when t.happened then t.kind end order by t.turn) as kinds
-              from turns t
-              -- Observations are told again: a similar one says that it was seen again.
-              where t.source <> 'insight' and (t.source <> 'memory' or t.kind <> 'observation')) c
-        cross join lateral memoryd.repeats(c.sources, c.ids, c.scopes, c.kinds) r
-    ), said as materialized (
-        -- The offset keeps texts from being compared that are no pair.
-        select t.*, coalesce(
-                   (select p.id
-                    from (select o.id, o.content from compared c join given o on o.id = c.of
-                          where c.id = t.id offset 0) p
-                    where memoryd.says_same(
-                        case when t.happened then split_part(p.content, E'\n', 1) else p.content end,
-                        case when t.happened then split_part(t.content, E'\n', 1) else t.content end)),
-                   first_value(t.id) over (partition by t.key, t.happened order by t.turn)) as of
-        from turns t
-    ), heads as materialized (
-        select s.nth, s.happened, s.id, s.score, s.created_at, coalesce(o.of, s.of) as head
-        from said s left join said o on o.id = s.of and o.of <> s.of
-    ), judged as materialized (
-        select s.nth, i.source_memories as drawn,
-               coalesce(i.written_by is null and i.last_modified_human is null and (
-                   select bool_and(h.head <> all (i.source_memories)) from heads h
-                   where h.happened and h.id = any(i.source_memories)), false) as outdated
-        from said s
-        cross join lateral (select t.* from public.dream_insights t where t.id = s.id offset 0) i
-        where s.source = 'insight' and s.of = s.id
-    ), told as (
-        select g.*, h.head, j.outdated,
-               count(*) over w as times, min(h.created_at) over w as first_at, max(h.score) over w as best,
-               h.happened and exists (
-                   select from (select a.drawn from judged a where not a.outdated order by a.nth limit 3) c
-                   where h.id = any(c.drawn)) as in_insight
-        from given g left join heads h on h.nth = g.nth left join judged j on j.nth = g.nth
-        window w as (partition by h.head)
-    )
-    select t.source, t.kind, t.id, t.scope, m.score, t.created_at, t.trust, t.content,
-           case when m.times > 1 then overlay(t.line placing concat(
-                    '] (', m.times, ' times since ', to_char(t.first_at at time zone 'utc', 'FMDD FMMonth'),
-                    ') ') from strpos(t.line, '] ') for 2) else t.line end,
-           coalesce(t.why, case
-               when t.head <> t.id and t.happened then 'it has happened again since'
-               when t.head <> t.id then 'said above'
-               when t.outdated then 'it has happened again since'
-               when t.in_insight then 'an insight says it' end)
-    from told t
-    cross join lateral (
-        select case when t.happened and t.head = t.id then t.times else 1 end as times,
-               case when t.happened and t.head = t.id then t.best else t.score end as score) m
-    order by m.score desc, t.nth;
-end
-$$;
-
--- Which of these lines, the best first, stand in the context: those that do not say what another says, at
--- most three insights and ten of each other source, as many as p_space characters have room for. First comes
--- the best of each kind (memoryd.kin_of). Each further line of a source and kind counts a tenth less: so
--- none crowds out the others.
-create or replace function memoryd.choose_lines(p_lines memoryd.context_line[], p_space integer)
-returns setof memoryd.context_line
-language plpgsql stable
-set search_path = pg_catalog, public, :vector_schema, pg_temp
-as $$
-begin
-    return query
-    with kinds as (
-        select l.*, row_number() over (partition by k.kin, l.why is null order by l.nth) as in_kin,
-               row_number() over (partition by l.source, k.kin, l.why is null order by l.nth) - 1 as further
-        from memoryd.single_lines(p_lines) with ordinality
-             as l(source, kind, id, scope, score, created_at, trust, content, line, why, nth)
-        cross join lateral (select memoryd.kin_of(l.source, l.kind) as kin) k
-    ), ordered as (
-        select k.*, row_number() over (partition by k.why is null order by k.in_kin > 1,
-                                       k.score * 0.9 ^ k.further desc, k.nth) as in_all
-        from kinds k
-    ), ranked as (
-        select p.*, coalesce(p.why, case
-                   when row_number() over (partition by p.source, p.why is null order by p.in_all)
-                        > case p.source when 'insight' then 3 else 10 end
-                       then 'others are more relevant' end) as now_out
-        from ordered p
-    ), sized as (
-        select r.*, sum(length(r.line) + 1) over (partition by r.now_out is null order by r.in_all) as used
-        from ranked r
-    )
-    select s.source, s.kind, s.id, s.scope, s.score, s.created_at, s.trust, s.content, s.line,
-           coalesce(s.now_out, case when s.used > p_space then 'no room' end)
-    from sized s
-    order by s.nth;
-end
-$$;
-
 -- All lines that may stand in the context of a message, each with the reason where it does not. For a user:
 -- what the user may read, and (without p_only_user) what belongs to nobody and has no access level.
 -- p_patterns: what of the knowledge is asked for (memoryd.pattern_scopes), beside what says one of p_names.
@@ -218,20 +28,31 @@ as $$
 declare
     named text;
     lines memoryd.context_line[] := '{}';
+    request memoryd.search_request;
 begin
+    -- What recall finds in all sources for the task: of the user, by this user's rights; then of nobody.
+    request.query := p_message;
+    request.agent := p_agent;
+    request.about := p_user;
+    request.on_behalf := p_user;
+    request.embedding := p_embedding;
+    request.count := 180;
+    request.filter := '{}';
+    request.conditions := p_conditions;
+    request.conditions.profile := null;
+    request.explained := p_explained;
+    request.by_kind := true;
     if p_user is not null then
-        lines := array(select l from memoryd.lines_of(
-            array(select f
-                  from memoryd.found_for_task(
-                      p_agent, p_message, p_user, p_embedding, p_conditions, p_explained) f),
-            p_agent, p_message, memoryd.scope_of(p_user, null)) l);
+        lines := array(select l from memoryd.lines_of(array(select f from memoryd.search(request) f),
+                                                      p_agent, p_message, memoryd.scope_of(p_user, null)) l);
     end if;
     if not p_only_user then
+        request.about := null;
+        request.on_behalf := null;
         lines := lines || array(
             select l
             from memoryd.lines_of(array(
-                     select f from memoryd.found_for_task(
-                         p_agent, p_message, null, p_embedding, p_conditions, p_explained) f
+                     select f from memoryd.search(request) f
                      union all
                      select n from memoryd.named_knowledge(p_names) n), p_agent, p_message, null) l
             -- What has an access level and is open to the user was found above.
@@ -277,48 +98,8 @@ begin
 end
 $$;
 
--- Logs a retrieval. End users have no right to say which knowledge was used: none is shown to them.
-create or replace function memoryd.log_context(
-    p_agent text, p_user uuid, p_command uuid, p_message text, p_patterns text[], p_reason text,
-    p_lines memoryd.context_line[]) returns void
-language plpgsql volatile
-set search_path = pg_catalog, public, pg_temp
-as $$
-declare
-    memories uuid[];
-    scores double precision[];
-    knowledge uuid[];
-    insights uuid[];
-begin
-    if current_setting('transaction_read_only') <> 'off' then
-        return;
-    end if;
-    select coalesce(array_agg(l.id order by l.nth) filter (where f.memory), '{}'),
-           coalesce(array_agg(l.score order by l.nth) filter (where f.memory), '{}'),
-           coalesce(array_agg(l.id order by l.nth) filter (where l.source = 'knowledge'), '{}'),
-           coalesce(array_agg(l.id order by l.nth) filter (where l.source = 'insight'), '{}')
-    into memories, scores, knowledge, insights
-    from unnest(p_lines) with ordinality
-         as l(source, kind, id, scope, score, created_at, trust, content, line, why, nth)
-    cross join lateral (select l.source in ('memory', 'profile') as memory) f;
-    if knowledge = '{}' then
-        insert into public.memory_queries (
-            agent_id, user_id, command_id, task_keywords, retrieved_memory_ids, relevance_scores, patterns,
-            reason, insight_ids)
-        values (left(p_agent, 200), p_user, p_command, public.extract_keywords(p_message), memories, scores,
-                p_patterns, p_reason, insights);
-    else
-        insert into public.memory_queries (
-            agent_id, user_id, command_id, task_keywords, retrieved_memory_ids, relevance_scores, patterns,
-            insight_ids, knowledge_ids)
-        values (left(p_agent, 200), p_user, p_command, public.extract_keywords(p_message), memories, scores,
-                p_patterns, insights, knowledge);
-    end if;
-end
-$$;
-
 -- The context block for an agent and a message. p_command: the command that it is for (null: none), which
--- is logged with the retrieval. p_conditions: see passage_lines(). An embedding that cannot be compared with
+-- is logged with the retrieval. p_conditions: see gather_lines(). An embedding that cannot be compared with
 -- those in the database is not used. Who stores the block keeps in memoryd.quotes which rows it shows.
 create or replace function memoryd.compose(
     p_agent text, p_message text, p_user uuid, p_only_user boolean, p_embedding vector, p_command uuid,
@@ -367,8 +148,11 @@ begin
                 false) l
             where l.why is null);
     end if;
-    perform memoryd.log_context(p_agent, p_user, p_command, p_message, shown.patterns,
-                                case when shown.patterns = '{}' then 'small talk' end, lines);
+    perform memoryd.log_retrieval(
+        left(p_agent, 200), p_user, p_command, public.extract_keywords(p_message), shown.patterns,
+        case when shown.patterns = '{}' then 'small talk' end,
+        array(select case l.source when 'profile' then 'memory' else l.source end from unnest(lines) l),
+        array(select l.id from unnest(lines) l), array(select l.score from unnest(lines) l));
     perform memoryd.audit_read(
         p_user, p_agent, 'context',
         (select count(*)::integer from unnest(lines) l where l.source <> 'insight'), memoryd.ms_since(began));
@@ -398,12 +182,6 @@ begin
 end
 $$;
 
--- Whether the caller may have a context about this user (null: about themselves; of a service: of nobody).
-create or replace function memoryd.may_ask_about(p_caller memoryd.caller, p_user uuid) returns boolean
-language sql immutable parallel safe
-return (p_caller).privileged
-    or coalesce((p_caller).user_id = coalesce(p_user, (p_caller).user_id), false);
-
 create or replace function public.build_context(
     agent_id text, message text, user_id uuid default null, options jsonb default '{}') returns text
 language plpgsql volatile
@@ -417,9 +195,12 @@ begin
             using errcode = 'null_value_not_allowed',
                   hint = 'select build_context(''agent'', ''what it is about to do'').';
     end if;
-    perform memoryd.check_options('context', 'build_context', build_context.options);
+    perform memoryd.refuse(f.fault, f.hint)
+    from memoryd.fault_of_options('context', build_context.options, 'build_context') f
+    where f.fault is not null;
     -- An end user without an id has no memory, and of other users none: nothing is found or logged.
-    if not memoryd.may_ask_about(caller, build_context.user_id) then
+    if not (caller.privileged
+            or coalesce(caller.user_id = coalesce(build_context.user_id, caller.user_id), false)) then
         return '';
     end if;
     return (memoryd.compose(
@@ -437,3 +218,105 @@ begin
         || (select string_agg(o.name, ', ') from memoryd.options() o where o.context) || '.');
 end
 $$;
+
+-- What compose() would do for a message: a row for each pattern that it shows, with the words that
+-- show it; one for each thing that is searched; one for each line that was found, with its score and its
+-- trust class, and with the reason where it does not stand in the context (at most thirty lines). What is
+-- known of the user comes first, a row of step `profile` for each line. Small talk has one more row, which
+-- says so.
+create or replace function memoryd.explain_lines(
+    p_agent text, p_message text, p_user uuid, p_only_user boolean, p_embedding vector,
+    p_conditions memoryd.conditions default null)
+returns table (step text, source text, id uuid, score double precision, trust text, shown boolean,
+               detail text)
+language plpgsql stable
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+set max_parallel_workers_per_gather = 0
+set jit = off
+as $$
+#variable_conflict use_column
+declare
+    found constant record := memoryd.patterns_of(p_message, p_agent, p_user);
+    profile constant memoryd.context_line[] := array(
+        select l from memoryd.profile_lines(p_agent, p_message, p_user, p_conditions) l);
+begin
+    if memoryd.memory_is_off(p_user) then
+        return query select 'skipped', null, null::uuid, null::float8, null, false, 'memory is switched off';
+        return;
+    end if;
+    return query select 'profile', 'memory', p.id, p.score, p.trust, true, p.line from unnest(profile) p;
+    if found.patterns = '{}' then
+        return query select 'skipped', null, null::uuid, null::float8, null, false, 'small talk';
+        return;
+    end if;
+    return query
+    select 'pattern', null, null::uuid, null::float8, null, true,
+           concat_ws(': ', p.pattern, nullif(memoryd.quoted(
+               memoryd.words_of(p_message, p.pattern, found.names), 200), ''))
+    from unnest(found.patterns) with ordinality as p(pattern, nth)
+    order by p.nth;
+    return query
+    select 'search', v.source, null::uuid, null::float8, null, true, v.detail
+    from (values
+        ('insight', 'of the agent'), ('memory', 'of the agent and of all agents'),
+        ('knowledge', case when not p_only_user then (
+            select string_agg(
+                distinct s.tier || coalesce('/' || array_to_string(s.categories, ' or '), ''), ', ')
+            from memoryd.pattern_scopes() s where s.pattern = any(found.patterns)) end),
+        ('document', 'what may be read'),
+        ('conversation', 'what may be read')
+    ) as v(source, detail)
+    where v.detail is not null;
+    return query
+    select 'found', l.source, l.id, l.score, l.trust, l.why is null,
+           coalesce('left out, ' || l.why || ': ', '') || l.line
+    from (select g.*, row_number() over (order by g.why is null desc, g.nth) as rank
+          from memoryd.gather_lines(
+              p_agent, p_message, p_user, p_only_user, memoryd.comparable(p_embedding), found.patterns,
+              found.names, memoryd.context_space(p_conditions.words) - 400, p_conditions, profile, true)
+              with ordinality
+              as g(source, kind, id, scope, score, created_at, trust, content, line, why, nth)) l
+    where l.rank <= 30
+    order by l.nth;
+end
+$$;
+
+create or replace function public.explain_context(
+    agent_id text, message text, user_id uuid default null, options jsonb default '{}')
+returns table (step text, source text, id uuid, score double precision, trust text, shown boolean,
+               detail text)
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    caller constant memoryd.caller := memoryd.current_caller();
+    began constant timestamptz := clock_timestamp();
+    found_rows bigint;
+begin
+    if explain_context.agent_id is null or explain_context.message is null then
+        raise exception 'explain_context needs an agent and a message'
+            using errcode = 'null_value_not_allowed',
+                  hint = 'select * from explain_context(''agent'', ''what it is about to do'').';
+    end if;
+    perform memoryd.refuse(f.fault, f.hint)
+    from memoryd.fault_of_options('context', explain_context.options, 'explain_context') f
+    where f.fault is not null;
+    if not (caller.privileged
+            or coalesce(caller.user_id = coalesce(explain_context.user_id, caller.user_id), false)) then
+        return;
+    end if;
+    return query
+    select e.* from memoryd.explain_lines(
+        explain_context.agent_id, explain_context.message, coalesce(explain_context.user_id, caller.user_id),
+        not caller.privileged,
+        memoryd.vector_of_question(explain_context.message),
+        memoryd.conditions_of(coalesce(explain_context.options, '{}'))) e;
+    get diagnostics found_rows = row_count;
+    perform memoryd.audit_read(
+        coalesce(explain_context.user_id, caller.user_id), explain_context.agent_id, 'explain_context',
+        found_rows::integer, memoryd.ms_since(began));
+end
+$$;
+comment on function public.explain_context(text, text, uuid, jsonb) is
+    'Why the context of a message is as it is: the patterns that it shows, what was searched, what was found '
+    'with scores and trust, and what was left out and why. options: as of build_context().';

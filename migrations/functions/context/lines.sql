@@ -21,9 +21,9 @@ as $$
                 ', ', (p_metadata ->> 'tier') || '/' || memoryd.quoted(p_metadata ->> 'category', 40),
                 case when p_metadata ->> 'confidence' <> 'high'
                      then (p_metadata ->> 'confidence') || ' confidence' end)
-            when 'document' then coalesce(nullif(memoryd.named(p_metadata ->> 'title'), ''), 'untitled')
+            when 'document' then coalesce(nullif(n.name, ''), 'untitled')
             else to_char(p_created_at at time zone 'utc', 'YYYY-MM-DD HH24:MI ')
-                || coalesce(nullif(memoryd.named(p_metadata ->> 'speaker'), ''), p_metadata ->> 'role') end
+                || coalesce(nullif(n.name, ''), p_metadata ->> 'role') end
         || '] ' || case when p_own and p_trust = 'agent' then '(said by you) '
                         else memoryd.origin_mark(p_trust, false) end
         -- A note without a title of its own has the beginning of its text as one.
@@ -40,32 +40,11 @@ as $$
                       case p_metadata -> 'outcome' -> 'success' when 'true' then 'success'
                                                                 when 'false' then 'failure' end),
                nullif(memoryd.quoted(p_metadata -> 'outcome' ->> 'notes', 100), '')) end, '') || ')', '')
-$$;
-
--- What recall found for a task: the rows of all sources that belong to it. p_explained: also those that do
--- not, with the reason. p_as: the user whose rights count; null: rows of nobody.
-create or replace function memoryd.found_for_task(
-    p_agent text, p_message text, p_as uuid, p_embedding vector, p_conditions memoryd.conditions,
-    p_explained boolean)
-returns setof memoryd.search_result
-language plpgsql stable
-set search_path = pg_catalog, public, :vector_schema, pg_temp
-as $$
-declare
-    request memoryd.search_request;
-begin
-    request.query := p_message;
-    request.agent := p_agent;
-    request.about := p_as;
-    request.on_behalf := p_as;
-    request.embedding := p_embedding;
-    request.count := 180;
-    request.filter := '{}';
-    request.conditions := p_conditions;
-    request.explained := p_explained;
-    request.by_kind := true;
-    return query select r.* from memoryd.best_rows(request) r;
-end
+    -- The name between the brackets has no bracket itself: what looked like a marker has become one in
+    -- brackets.
+    from (select translate(memoryd.quoted(translate(
+              p_metadata ->> case p_source when 'document' then 'title' else 'speaker' end, '[]()<>', ''),
+              60), '[]', '') as name) n
 $$;
 
 -- The entries that are of somebody or something that the message names (memoryd.names_of), the newest first;
@@ -165,7 +144,12 @@ begin
             when 'knowledge' then memoryd.trust_of_knowledge(
                 f.metadata ->> 'created_by', f.metadata ->> 'created_by_name', f.metadata ->> 'source',
                 p_agent)
-            else memoryd.trust_of_passage(f.source, f.metadata) end as trust offset 0) t
+            else memoryd.least_trusted( -- a passage of a document, or a turn
+                case when f.source = 'document' or f.metadata ->> 'role' = 'tool' then 'document'
+                     when f.metadata ->> 'role' = 'assistant' then 'agent' else 'person' end,
+                memoryd.claimed_trust(
+                    coalesce(f.metadata ->> 'source', f.metadata ->> 'source_url'), f.metadata))
+            end as trust offset 0) t
     order by f.score desc, f.created_at desc, f.id;
 end
 $$;
@@ -186,4 +170,194 @@ as $$
               as f(source, kind, id, scope, score, created_at, trust, content, line, why, nth)) l
     where l.used <= memoryd.context_space(p_conditions.words) - 400
     order by l.nth
+$$;
+
+-- Whether two texts that have the same words also say the same: the same numbers in the same order, and as
+-- many negations.
+create or replace function memoryd.says_same(p_one text, p_other text) returns boolean
+language sql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+    select btrim(regexp_replace(left(p_one, 2000), '[^0-9]+', ' ', 'g'))
+             = btrim(regexp_replace(left(p_other, 2000), '[^0-9]+', ' ', 'g'))
+       and regexp_count(left(p_one, 2000), n, 1, 'i') = regexp_count(left(p_other, 2000), n, 1, 'i')
+    from (values ('\m(no|not|never|nobody|nothing|none|neither|nor|without|cannot'
+                  '|nicht|kein\w*|nie|pas|jamais|nunca)\M|n[''’]t\M')) as v(n)
+$$;
+
+-- Which of these rows repeat one that stands before them. Two that are known do where their embeddings are
+-- nearly the same, and they have the same words in the same order, but for inflections and words without a
+-- meaning of their own. (Embeddings alone do not tell "Ann owes Bob" from "Bob owes Ann".) Of what happened
+-- (p_kinds; null: it is known) outcomes do where they have the same words but for numbers, and errors also
+-- where one has some more. Rows in scopes that are not the caller's are not compared.
+create or replace function memoryd.repeats(
+    p_sources text[], p_ids uuid[], p_scopes bigint[], p_kinds text[])
+returns table (id uuid, of uuid)
+language plpgsql stable security definer
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set jit = off
+as $$
+#variable_conflict use_column
+declare
+    caller constant memoryd.caller := memoryd.current_caller();
+    open constant bigint[] := case
+        when caller.privileged then null
+        when caller.user_id is null then '{}'
+        else array[memoryd.scope_of(caller.user_id, null)] end;
+begin
+    return query
+    with read as materialized (
+        select g.nth, g.id, g.kind, e.embedding, e.lexemes
+        from unnest(p_sources, p_ids, p_scopes, p_kinds) with ordinality
+             as g(source, id, scope, kind, nth)
+        cross join lateral (
+            select t.embedding, t.lexemes from memoryd.entries t
+            where t.scope = g.scope and t.id = g.id and t.source = g.source and t.passage = 0
+              and t.code is not null
+            offset 0) e
+        where open is null or g.scope = any(open)
+    ), pairs as materialized (
+        select l.nth, e.nth as before
+        from read e
+        join read l on l.nth > e.nth and l.kind is not distinct from e.kind
+            and e.embedding <=> l.embedding < case when l.kind is null then 0.1 else 0.3 end
+    ), ordered as materialized (
+        select r.nth, r.id, r.kind, string_agg(u.lexeme, ' ' order by p) as words,
+               array_agg(distinct u.lexeme) filter (where u.lexeme ~ '[[:alpha:]]') as named
+        from read r
+        cross join lateral unnest(r.lexemes) u
+        cross join lateral unnest(u.positions) p
+        where r.nth in (select p.nth from pairs p union all select p.before from pairs p)
+        group by r.nth, r.id, r.kind
+    )
+    select distinct on (l.id) l.id, e.id
+    from pairs p
+    join ordered l on l.nth = p.nth
+    join ordered e on e.nth = p.before
+    where case when l.kind is null then e.words = l.words
+               when l.named = e.named then true
+               when l.kind <> 'error' then false
+               when cardinality(l.named) < cardinality(e.named)
+                   then l.named <@ e.named and cardinality(l.named) > 0.6 * cardinality(e.named)
+               else e.named <@ l.named and cardinality(e.named) > 0.6 * cardinality(l.named) end
+    order by l.id, p.before;
+end
+$$;
+
+-- These lines, the best first, each with the reason where another says the same. Of what happened several
+-- times the newest line stands for all, as good as the best of them, and says how often; nobody learns more
+-- of the same task from the others. An insight stands for the memories that it was drawn from; one that a
+-- rule wrote does not stand beside a newer line that stands for all of these.
+create or replace function memoryd.single_lines(p_lines memoryd.context_line[])
+returns setof memoryd.context_line
+language plpgsql stable
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+begin
+    return query
+    with given as materialized (
+        select l.*, l.source = 'memory' and memoryd.kin_of(l.source, l.kind) = 'happened' as happened,
+               concat(l.source = 'insight', btrim(regexp_replace(
+                   lower(left(l.content, 2000)), '[\x01-\x2f\x3a-\x40\x5b-\x60\x7b-\x7f]+', ' ', 'g'))) as key
+        from unnest(p_lines) with ordinality
+             as l(source, kind, id, scope, score, created_at, trust, content, line, why, nth)
+    ), turns as materialized (
+        select g.*, row_number() over (
+                   order by case when g.happened then g.created_at end desc, g.nth) as turn
+        from given g where g.why is null
+    ), compared as materialized (
+        select r.id, r.of
+        from (select array_agg(t.source order by t.turn) as sources, array_agg(t.id order by t.turn) as ids,
+                     array_agg(t.scope order by t.turn) as scopes,
+                     array_agg(case when t.happened then t.kind end order by t.turn) as kinds
+              from turns t
+              -- Observations are told again: a similar one says that it was seen again.
+              where t.source <> 'insight' and (t.source <> 'memory' or t.kind <> 'observation')) c
+        cross join lateral memoryd.repeats(c.sources, c.ids, c.scopes, c.kinds) r
+    ), said as materialized (
+        -- The offset keeps texts from being compared that are no pair.
+        select t.*, coalesce(
+                   (select p.id
+                    from (select o.id, o.content from compared c join given o on o.id = c.of
+                          where c.id = t.id offset 0) p
+                    where memoryd.says_same(
+                        case when t.happened then split_part(p.content, E'\n', 1) else p.content end,
+                        case when t.happened then split_part(t.content, E'\n', 1) else t.content end)),
+                   first_value(t.id) over (partition by t.key, t.happened order by t.turn)) as of
+        from turns t
+    ), heads as materialized (
+        select s.nth, s.happened, s.id, s.score, s.created_at, coalesce(o.of, s.of) as head
+        from said s left join said o on o.id = s.of and o.of <> s.of
+    ), judged as materialized (
+        select s.nth, i.source_memories as drawn,
+               coalesce(i.written_by is null and i.last_modified_human is null and (
+                   select bool_and(h.head <> all (i.source_memories)) from heads h
+                   where h.happened and h.id = any(i.source_memories)), false) as outdated
+        from said s
+        cross join lateral (select t.* from public.dream_insights t where t.id = s.id offset 0) i
+        where s.source = 'insight' and s.of = s.id
+    ), told as (
+        select g.*, h.head, j.outdated,
+               count(*) over w as times, min(h.created_at) over w as first_at, max(h.score) over w as best,
+               h.happened and exists (
+                   select from (select a.drawn from judged a where not a.outdated order by a.nth limit 3) c
+                   where h.id = any(c.drawn)) as in_insight
+        from given g left join heads h on h.nth = g.nth left join judged j on j.nth = g.nth
+        window w as (partition by h.head)
+    )
+    select t.source, t.kind, t.id, t.scope, m.score, t.created_at, t.trust, t.content,
+           case when m.times > 1 then overlay(t.line placing concat(
+                    '] (', m.times, ' times since ', to_char(t.first_at at time zone 'utc', 'FMDD FMMonth'),
+                    ') ') from strpos(t.line, '] ') for 2) else t.line end,
+           coalesce(t.why, case
+               when t.head <> t.id and t.happened then 'it has happened again since'
+               when t.head <> t.id then 'said above'
+               when t.outdated then 'it has happened again since'
+               when t.in_insight then 'an insight says it' end)
+    from told t
+    cross join lateral (
+        select case when t.happened and t.head = t.id then t.times else 1 end as times,
+               case when t.happened and t.head = t.id then t.best else t.score end as score) m
+    order by m.score desc, t.nth;
+end
+$$;
+
+-- Which of these lines, the best first, stand in the context: those that do not say what another says, at
+-- most three insights and ten of each other source, as many as p_space characters have room for. First comes
+-- the best of each kind (memoryd.kin_of). Each further line of a source and kind counts a tenth less: so
+-- none crowds out the others.
+create or replace function memoryd.choose_lines(p_lines memoryd.context_line[], p_space integer)
+returns setof memoryd.context_line
+language plpgsql stable
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+begin
+    return query
+    with kinds as (
+        select l.*, row_number() over (partition by k.kin, l.why is null order by l.nth) as in_kin,
+               row_number() over (partition by l.source, k.kin, l.why is null order by l.nth) - 1 as further
+        from memoryd.single_lines(p_lines) with ordinality
+             as l(source, kind, id, scope, score, created_at, trust, content, line, why, nth)
+        cross join lateral (select memoryd.kin_of(l.source, l.kind) as kin) k
+    ), ordered as (
+        select k.*, row_number() over (partition by k.why is null order by k.in_kin > 1,
+                                       k.score * 0.9 ^ k.further desc, k.nth) as in_all
+        from kinds k
+    ), ranked as (
+        select p.*, coalesce(p.why, case
+                   when row_number() over (partition by p.source, p.why is null order by p.in_all)
+                        > case p.source when 'insight' then 3 else 10 end
+                       then 'others are more relevant' end) as now_out
+        from ordered p
+    ), sized as (
+        select r.*, sum(length(r.line) + 1) over (partition by r.now_out is null order by r.in_all) as used
+        from ranked r
+    )
+    select s.source, s.kind, s.id, s.scope, s.score, s.created_at, s.trust, s.content, s.line,
+           coalesce(s.now_out, case when s.used > p_space then 'no room' end)
+    from sized s
+    order by s.nth;
+end
 $$;

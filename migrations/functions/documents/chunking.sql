@@ -1,5 +1,5 @@
 -- Cutting the content of documents into chunks: which documents, and how new chunks take the place of old
--- ones. The daemon cuts (memory/chunks.py).
+-- ones. The daemon cuts (plugins/documents/chunks.py).
 
 -- Sets a document's status, and when an agent changed its text. A document without content has the chunks
 -- that its writer brings: it is active, unless the writer says that it is still processing. A change of its

@@ -40,78 +40,63 @@ create or replace function memoryd.succeeded(p_outcome jsonb) returns boolean
 language sql immutable parallel safe
 return case when jsonb_typeof(p_outcome -> 'success') = 'boolean' then (p_outcome ->> 'success')::boolean end;
 
--- Raises an error unless decision_context has its shape.
-create or replace function memoryd.check_decision_context(p_reasons jsonb) returns void
-language plpgsql stable
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    keys constant text[] := '{reasoning,alternatives,assumptions,kill_criteria,review_by}';
-    wrong text := memoryd.unknown_key(p_reasons, keys);
-    key text;
-begin
-    if wrong is null then
-        foreach key in array keys[:4] loop
-            if not coalesce(memoryd.is_text_or_list(p_reasons -> key), true) then
-                wrong := key || ' is no text and no list of texts';
-            end if;
-        end loop;
-        if p_reasons ->> 'review_by' is not null
-           and memoryd.time_or_null(p_reasons ->> 'review_by') is null then
-            wrong := 'review_by is no date';
-        end if;
-    end if;
-    if wrong is not null then
-        raise exception 'decision_context: %', wrong
-            using errcode = 'check_violation',
-                  hint = 'Give an object with some of: reasoning, alternatives, assumptions, kill_criteria '
-                         '(each a text or a list of texts) and review_by (a date such as 2026-12-31).';
-    end if;
-end
-$$;
+-- What is wrong with the reasons of a decision (decision_context); null: nothing.
+create or replace function memoryd.fault_of_reasons(p_reasons jsonb) returns text
+language sql stable
+return coalesce(
+    memoryd.unknown_key(p_reasons, '{reasoning,alternatives,assumptions,kill_criteria,review_by}'),
+    case when p_reasons ->> 'review_by' is not null
+              and memoryd.time_or_null(p_reasons ->> 'review_by') is null
+         then 'review_by is no date' end,
+    (select k.key || ' is no text and no list of texts'
+     from unnest('{kill_criteria,assumptions,alternatives,reasoning}'::text[]) with ordinality as k(key, nth)
+     where not memoryd.is_text_or_list(p_reasons -> k.key)
+     order by k.nth limit 1));
 
--- Raises an error unless outcome has its shape.
-create or replace function memoryd.check_outcome(p_outcome jsonb) returns void
-language plpgsql stable
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    wrong text := memoryd.unknown_key(p_outcome, '{result,scored_at,success,notes,scored_by}');
-begin
-    wrong := case
-        when wrong is not null then wrong
-        when jsonb_typeof(p_outcome -> 'success') not in ('boolean', 'null')
-            then 'success is not true or false'
-        when jsonb_typeof(p_outcome -> 'result') not in ('string', 'null') then 'result is no text'
-        when jsonb_typeof(p_outcome -> 'notes') not in ('string', 'null') then 'notes is no text'
-        when p_outcome ->> 'scored_at' is not null and memoryd.time_or_null(p_outcome ->> 'scored_at') is null
-            then 'scored_at is no time'
-        end;
-    if wrong is not null then
-        raise exception 'outcome: %', wrong
-            using errcode = 'check_violation',
-                  hint = 'Give an object with some of: success (true or false), result (a text), notes (a '
-                         'text) and scored_at (a time such as 2026-02-16T14:00:00Z).';
-    end if;
-end
-$$;
+-- What is wrong with an outcome; null: nothing.
+create or replace function memoryd.fault_of_outcome(p_outcome jsonb) returns text
+language sql stable
+return coalesce(
+    memoryd.unknown_key(p_outcome, '{result,scored_at,success,notes,scored_by}'),
+    case when jsonb_typeof(p_outcome -> 'success') not in ('boolean', 'null')
+             then 'success is not true or false'
+         when jsonb_typeof(p_outcome -> 'result') not in ('string', 'null') then 'result is no text'
+         when jsonb_typeof(p_outcome -> 'notes') not in ('string', 'null') then 'notes is no text'
+         when p_outcome ->> 'scored_at' is not null
+              and memoryd.time_or_null(p_outcome ->> 'scored_at') is null then 'scored_at is no time' end);
 
 -- Checks what an entry says of a decision, when it is written or changed.
 create or replace function memoryd.check_decision() returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    wrong text;
 begin
     if memoryd.importing() then
         return new;
     end if;
     if new.decision_context is not null
        and (tg_op = 'INSERT' or new.decision_context is distinct from old.decision_context) then
-        perform memoryd.json_fits('decision_context', new.decision_context),
-                memoryd.check_decision_context(new.decision_context);
+        perform memoryd.json_fits('decision_context', new.decision_context);
+        wrong := memoryd.fault_of_reasons(new.decision_context);
+        if wrong is not null then
+            raise exception 'decision_context: %', wrong
+                using errcode = 'check_violation',
+                      hint = 'Give an object with some of: reasoning, alternatives, assumptions, '
+                             'kill_criteria (each a text or a list of texts) and review_by (a date such as '
+                             '2026-12-31).';
+        end if;
     end if;
     if new.outcome is not null and (tg_op = 'INSERT' or new.outcome is distinct from old.outcome) then
-        perform memoryd.json_fits('outcome', new.outcome), memoryd.check_outcome(new.outcome);
+        perform memoryd.json_fits('outcome', new.outcome);
+        wrong := memoryd.fault_of_outcome(new.outcome);
+        if wrong is not null then
+            raise exception 'outcome: %', wrong
+                using errcode = 'check_violation',
+                      hint = 'Give an object with some of: success (true or false), result (a text), notes '
+                             '(a text) and scored_at (a time such as 2026-02-16T14:00:00Z).';
+        end if;
     end if;
     return new;
 end
@@ -303,12 +288,9 @@ comment on function public.decisions(text, text, boolean, integer) is
 create or replace function public.decision_rates()
 returns table (by text, value text, decisions bigint, open bigint, scored bigint, succeeded bigint,
                rate double precision)
-language plpgsql stable
+language sql stable
 set search_path = pg_catalog, public, pg_temp
 as $$
-#variable_conflict use_column
-begin
-    return query
     select g.by, g.value, count(*), count(*) filter (where g.success is null),
            count(g.success), count(*) filter (where g.success),
            (count(*) filter (where g.success))::double precision / nullif(count(g.success), 0)
@@ -324,8 +306,7 @@ begin
               select distinct 'tag', t from unnest(k.tags) t where t is not null) v
           where k.category = 'decision' and k.org_id is not distinct from memoryd.caller_org()) g
     group by g.by, g.value
-    order by array_position('{all,agent,confidence,tag}'::text[], g.by), count(*) desc, g.value;
-end
+    order by array_position('{all,agent,confidence,tag}'::text[], g.by), count(*) desc, g.value
 $$;
 comment on function public.decision_rates() is
     'How often decisions came out well: of all, by agent, by confidence and by tag.';

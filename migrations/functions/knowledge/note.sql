@@ -1,6 +1,7 @@
 -- note_knowledge(): what deserves to be stored. Core is always stored, working while what it belongs to is
 -- active, learning if it is new enough; else the entry that says it already is strengthened. An insert into
--- shared_knowledge is stored in any case.
+-- shared_knowledge is stored in any case. Below: the times of entries, those that are corrected, deleted,
+-- used, and no longer used.
 
 -- The tier of a category: where the team keeps what a founder states (principle), a decision, a correction,
 -- the state of a project, an observed outcome, and so on. Null for a category that is a team's own.
@@ -99,16 +100,6 @@ as $$
     where k.id = p_id
 $$;
 
--- What this belongs to and is over: the first of the working entries named, if none of them is active.
-create or replace function memoryd.ended_project(p_related uuid[]) returns text
-language sql stable
-set search_path = pg_catalog, public, pg_temp
-as $$
-    select min(k.title) from public.shared_knowledge k
-    where k.id = any(p_related) and k.tier = 'working'
-    having bool_and(k.status <> 'active')
-$$;
-
 create or replace function public.note_knowledge(
     content text, category text, created_by text, title text default null, tier text default null,
     confidence text default 'high', tags text[] default '{}', related_ids uuid[] default '{}',
@@ -150,7 +141,11 @@ begin
             return;
         end if;
     end if;
-    ended := case when into_tier = 'working' then memoryd.ended_project(named) end;
+    -- What this belongs to and is over: the first of the working entries named, if none of them is active.
+    select min(k.title) into ended
+    from public.shared_knowledge k
+    where into_tier = 'working' and k.id = any(named) and k.tier = 'working'
+    having bool_and(k.status <> 'active');
     if ended is not null then
         return query select 'not stored', null::uuid, how.surprise, how.neighbour,
             format('%s is not active any more', quote_literal(left(ended, 120)));
@@ -203,3 +198,126 @@ end
 $$;
 comment on function public.resolve_knowledge(uuid) is
     'Ends a project or thread: resolves it and the working entries that name it; returns how many.';
+
+-- Sets updated_at, resolved_at, and the expiry of learning entries of low confidence.
+create or replace function memoryd.stamp_knowledge() returns trigger
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if tg_op = 'UPDATE' then
+        new.updated_at := clock_timestamp();
+        if new.status = 'active' and old.status = 'resolved'
+           and new.resolved_at is not distinct from old.resolved_at then
+            new.resolved_at := null;
+        end if;
+    end if;
+    -- An entry that becomes a learning one of low confidence expires after 7 days, unless it has a time. On
+    -- insert old is null.
+    if new.confidence = 'low' and new.tier = 'learning' and new.expires_at is null
+       and (old.confidence, old.tier) is distinct from (new.confidence, new.tier) then
+        new.expires_at := now() + interval '7 days';
+    end if;
+    if new.status = 'resolved' and new.resolved_at is null then
+        new.resolved_at := clock_timestamp();
+    end if;
+    return new;
+end
+$$;
+
+-- Removes deleted entries from the related_ids of others. A decision loses the outcome that such an entry has
+-- told: it is a copy of what that entry said.
+create or replace function memoryd.knowledge_deleted() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform memoryd.strip_related((select array_agg(o.id) from old_rows o));
+    if exists (select from old_rows o where o.category = 'outcome') then
+        with scored as materialized (
+            select k.id from public.shared_knowledge k
+            where k.category = 'decision'
+              and k.outcome ->> 'scored_by' in (
+                  select o.id::text from old_rows o where o.category = 'outcome')
+            order by k.id for no key update
+        )
+        update public.shared_knowledge k set outcome = null from scored s where k.id = s.id;
+    end if;
+    return null;
+end
+$$;
+
+-- Counts a use of an entry.
+create or replace function public.touch_knowledge(knowledge_id uuid) returns void
+language plpgsql volatile
+set search_path = pg_catalog, public, pg_temp
+as $$
+begin
+    update public.shared_knowledge k
+    set accessed_count = k.accessed_count + 1, last_accessed_at = now()
+    where k.id = touch_knowledge.knowledge_id;
+    if not found then
+        raise exception 'no knowledge %', coalesce(touch_knowledge.knowledge_id::text, 'null')
+            using errcode = 'no_data_found', hint = 'Give the id of a row of shared_knowledge.';
+    end if;
+end
+$$;
+comment on function public.touch_knowledge(uuid) is
+    'Notes that an entry was used: what is used does not expire.';
+
+-- Archives entries that have expired unused.
+create or replace function public.expire_low_confidence() returns bigint
+language sql volatile
+set search_path = pg_catalog, public, pg_temp
+as $$
+    with archived as (
+        update public.shared_knowledge k
+        set status = 'archived'
+        where k.confidence = 'low' and k.tier = 'learning' and k.expires_at < now()
+          and k.accessed_count = 0 and k.status <> 'archived'
+        returning 1
+    )
+    select count(*) from archived
+$$;
+comment on function public.expire_low_confidence() is
+    'Archives learning entries of low confidence that nobody used in time; memoryd calls it itself.';
+
+-- Archives working entries that were resolved 30 days ago or earlier. Core is never archived by memoryd.
+create or replace function memoryd.archive_resolved() returns bigint
+language sql volatile
+set search_path = pg_catalog, public, pg_temp
+as $$
+    with archived as (
+        update public.shared_knowledge k
+        set status = 'archived'
+        where k.tier = 'working' and k.status = 'resolved' and k.resolved_at < now() - interval '30 days'
+        returning 1
+    )
+    select count(*) from archived
+$$;
+
+-- What a correction names in related_ids counts less in recall than the correction (the weight in
+-- memoryd.source_knowledge). When a correction is written, changed or deleted, the entries of what it names
+-- are brought up to date.
+create or replace function memoryd.weigh_corrected() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, public, pg_temp
+as $$
+declare
+    named uuid[];
+begin
+    if tg_op in ('INSERT', 'UPDATE') then
+        select array_agg(distinct r) into named
+        from new_rows n cross join unnest(n.related_ids) r where n.category = 'correction';
+    end if;
+    if tg_op in ('DELETE', 'UPDATE') then
+        select named || array_agg(distinct r) into named
+        from old_rows o cross join unnest(o.related_ids) r where o.category = 'correction';
+    end if;
+    if named is not null then
+        perform memoryd.refresh_entries('knowledge', array_agg(k.id), array_agg(k.scope))
+        from public.shared_knowledge k where k.id = any(named);
+    end if;
+    return null;
+end
+$$;

@@ -53,7 +53,7 @@ as $$
 $$;
 
 -- Locks these memories, their links, and insights that were drawn from them: before several of them are
--- written one after the other (see the order of locks in users/jobs.sql).
+-- written one after the other (see the order of locks in base/locks.sql).
 create or replace function memoryd.lock_memories(p_memories uuid[]) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -107,7 +107,7 @@ begin
     select array_agg(n.id) into changed
     from new_rows n
     where (n.id, n.content) not in (select o.id, o.content from old_rows o);
-    -- Links before insights, as where memories are deleted: see the order of locks in users/jobs.sql.
+    -- Links before insights, as where memories are deleted: see the order of locks in base/locks.sql.
     if changed is not null then
         links := memoryd.links_locked(changed);
         with unlinked as (

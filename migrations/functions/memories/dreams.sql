@@ -164,25 +164,20 @@ as $$
     select count(*) from faded
 $$;
 
--- What the use of a memory does to its weight in recall: up to 5 percent more for what is retrieved often.
--- Without further use it loses half of its uses in 30 days, and so comes back to the weight of what was never
--- retrieved; it never has less. So only results that fit almost equally well change places.
-create or replace function memoryd.use_factor(p_uses real, p_used_at timestamptz, p_now timestamptz)
-returns double precision
-language sql immutable parallel safe
-return (select 1 + 0.05 * u.kept / (u.kept + 10)
-        from (select p_uses * 0.5 ^ (greatest(0, extract(epoch from p_now - p_used_at)) / 2592000)
-                  as kept) u);
-
--- Writes the weights of the memories that were ever retrieved beside what recall searches. A memory that is
--- indexed again has the weight of its kind until the next dream. Returns how many have changed.
+-- Writes the weights of the memories that were ever retrieved beside what recall searches: up to 5 percent
+-- more for what is retrieved often. Without further use a memory loses half of its uses in 30 days, and so
+-- comes back to the weight of what was never retrieved; it never has less. So only results that fit almost
+-- equally well change places. A memory that is indexed again has the weight of its kind until the next dream.
+-- Returns how many have changed.
 create or replace function memoryd.weigh_memories(p_now timestamptz) returns bigint
 language sql volatile
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
     with weighed as materialized (
-        select s.id, s.scope, s.weight * memoryd.use_factor(u.uses, u.used_at, p_now) as weight
+        select s.id, s.scope, s.weight * (1 + 0.05 * k.kept / (k.kept + 10)) as weight
         from memoryd.memory_uses u
+        cross join lateral (
+            select u.uses * 0.5 ^ (greatest(0, extract(epoch from p_now - u.used_at)) / 2592000) as kept) k
         join memoryd.source_memory s on s.id = u.memory_id
     ), free as materialized (
         -- What another transaction has locked is about to be indexed again, and waits for the next dream:

@@ -13,28 +13,6 @@ create or replace function memoryd.quote_hash(p_line text) returns bigint
 language sql immutable parallel safe
 return hashtextextended(p_line, 0);
 
--- The ids of the rows that an answer to a recall shows, each with the element that shows it. p_pieces:
--- whether its messages stand in pieces of their conversation. Only then it is memoryd that says in the
--- metadata which messages these are: else metadata are as their writer made them.
-create or replace function memoryd.rows_shown(p_result jsonb, p_pieces boolean)
-returns table (id uuid, hash bigint)
-language sql immutable parallel safe
-set search_path = pg_catalog, pg_temp
-as $$
-    select i.id, memoryd.quote_hash(e.element::text)
-    from jsonb_array_elements(case when jsonb_typeof(p_result) = 'array' then p_result else '[]' end)
-         as e(element)
-    cross join lateral (
-        select memoryd.uuid_or_null(e.element ->> 'id') as id
-        union
-        select memoryd.uuid_or_null(m.id)
-        from jsonb_array_elements_text(
-            case when p_pieces and e.element ->> 'source' = 'conversation'
-                      and jsonb_typeof(e.element #> '{metadata,message_ids}') = 'array'
-                 then e.element #> '{metadata,message_ids}' else '[]' end) as m(id)) i
-    where i.id is not null
-$$;
-
 -- Those of these rows that exist.
 create or replace function memoryd.existing_rows(p_ids uuid[]) returns table (id uuid)
 language sql stable
@@ -50,7 +28,10 @@ language sql volatile
 set search_path = pg_catalog, pg_temp
 as $$ insert into memoryd.outdated_rows (row_ids) select p_ids where cardinality(p_ids) > 0 $$;
 
--- Keeps which rows a new answer to a recall shows. Those that were deleted meanwhile are marked.
+-- Keeps which rows a new answer to a recall shows, each with the hash of the element that shows it. Those
+-- that were deleted meanwhile are marked. Only where the messages of an answer stand in pieces of their
+-- conversation (around) it is memoryd that says in the metadata which messages these are: else metadata are
+-- as their writer made them.
 create or replace function memoryd.answers_written() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -73,10 +54,20 @@ begin
         return null;
     end if;
     with shows as materialized (
-        select n.id as request_id, w.id, w.hash
+        select n.id as request_id, i.id, memoryd.quote_hash(e.element::text) as hash
         from new_rows n
-        cross join lateral memoryd.rows_shown(n.result, coalesce(n.options ->> 'around', '0') <> '0') w
-        where n.id = any(answered)
+        cross join lateral jsonb_array_elements(
+            case when jsonb_typeof(n.result) = 'array' then n.result else '[]' end) as e(element)
+        cross join lateral (
+            select memoryd.uuid_or_null(e.element ->> 'id') as id
+            union
+            select memoryd.uuid_or_null(m.id)
+            from jsonb_array_elements_text(
+                case when coalesce(n.options ->> 'around', '0') <> '0'
+                          and e.element ->> 'source' = 'conversation'
+                          and jsonb_typeof(e.element #> '{metadata,message_ids}') = 'array'
+                     then e.element #> '{metadata,message_ids}' else '[]' end) as m(id)) i
+        where n.id = any(answered) and i.id is not null
     ), kept as (
         insert into memoryd.quotes (request_id, row_ids, hashes)
         select s.request_id, array_agg(s.id), array_agg(s.hash) from shows s group by s.request_id
@@ -109,20 +100,6 @@ as $$
                          filter (where f.shows or f.before_one or f.line !~ ':$')
                 else '' end
     from followed f
-$$;
-
--- An answer without these elements; of a context without these lines.
-create or replace function memoryd.without_quotes(p_result jsonb, p_hashes bigint[]) returns jsonb
-language sql immutable parallel safe
-set search_path = pg_catalog, pg_temp
-as $$
-    select case jsonb_typeof(p_result)
-        when 'string' then to_jsonb(memoryd.without_lines(p_result #>> '{}', p_hashes))
-        when 'array' then (
-            select coalesce(jsonb_agg(e.element order by e.nth), '[]')
-            from jsonb_array_elements(p_result) with ordinality as e(element, nth)
-            where memoryd.quote_hash(e.element::text) <> all (p_hashes))
-        else p_result end
 $$;
 
 -- Which stored texts show these rows as they were before these times and transactions, and the hashes of the
@@ -203,7 +180,13 @@ begin
         update public.agent_commands c set context = memoryd.without_lines(c.context, f.lost)
         from free f where c.id = f.command_id
     ), answered as (
-        update public.memory_requests r set result = memoryd.without_quotes(r.result, f.lost)
+        update public.memory_requests r set result = case jsonb_typeof(r.result)
+            when 'string' then to_jsonb(memoryd.without_lines(r.result #>> '{}', f.lost))
+            when 'array' then (
+                select coalesce(jsonb_agg(e.element order by e.nth), '[]')
+                from jsonb_array_elements(r.result) with ordinality as e(element, nth)
+                where memoryd.quote_hash(e.element::text) <> all (f.lost))
+            else r.result end
         from free f where r.id = f.request_id
     ), shrunk as (
         update memoryd.quotes q

@@ -1,5 +1,5 @@
 -- Which entries changed, for the replica of what is remembered: writers note it, and the daemon that keeps
--- the replica (plugins/replica/entries/assignment.py) works it off.
+-- the replica (plugins/replica/entries/sync.py) works it off.
 
 -- Notes which entries a statement changed, and wakes the daemon that keeps the replica. The argument is their
 -- source. A table has other columns than the next, so they are compared as jsonb, without those that

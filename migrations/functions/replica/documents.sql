@@ -403,7 +403,7 @@ begin
 end
 $$;
 
--- Deletes for good what people deleted so many days ago. Returns how many documents. What was deleted for
+-- Deletes for good what people deleted p_days ago. Returns how many documents. What was deleted for
 -- good a year ago is forgotten: no program has its file open any more.
 create or replace function memoryd.purge_documents(p_days integer) returns bigint
 language plpgsql volatile

@@ -80,7 +80,7 @@ end
 $$;
 
 -- Brings back an entry that a person deleted, as it was; null if there is none, or if its user has switched
--- memory off. A time to live that is over begins anew.
+-- memory off. A time to live that is over begins again.
 create or replace function memoryd.unbury_entry(p_source text, p_id uuid) returns uuid
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -290,7 +290,7 @@ begin
 end
 $$;
 
--- Deletes for good what people deleted so many days ago. Returns how many entries. When no daemon has kept
+-- Deletes for good what people deleted p_days ago. Returns how many entries. When no daemon has kept
 -- the replica for a day, changes are noted no more: the next one compares all entries.
 create or replace function memoryd.purge_entries(p_days integer) returns bigint
 language plpgsql volatile

@@ -65,41 +65,14 @@ begin
     if index is null then
         return null;
     end if;
-    rows := case when p_request.scopes is null then all_rows
-                 else memoryd.count_all_rows(case when (p_request.reader).privileged then p_request.scopes
-                                                  else array_remove(p_request.scopes, 0) end) end;
+    rows := case when p_request.scopes is null then all_rows else (
+        select coalesce(sum(t.passages), 0)
+        from unnest(p_request.scopes) as c(scope)
+        cross join lateral (
+            select s.passages from memoryd.scope_statistics s where s.scope = c.scope offset 0) t
+        where (p_request.reader).privileged or c.scope <> 0) end;
     return case when rows > 250 * sqrt(all_rows)
                 then least(lists, ceil(lists * 25000.0 / rows))::integer end;
-end
-$$;
-
--- The nearest passages by the lists of the IVFFlat index. The query is planned for each call and without
--- sorting, so that the plan reads this index: only this index returns the passages in order.
-create or replace function memoryd.nearest_by_lists(
-    p_request memoryd.search_request, p_probes integer, p_embedding halfvec, p_count integer)
-returns tid[]
-language plpgsql stable
-set search_path = pg_catalog, public, :vector_schema, pg_temp
-as $$
-declare
-    probes_before constant text := coalesce(current_setting('ivfflat.probes', true), '1');
-    nearest tid[];
-begin
-    perform set_config('ivfflat.probes', p_probes::text, true), set_config('enable_sort', 'off', true);
-    execute format(
-        'select array(
-             select e.ctid from memoryd.entries e
-             where ($1 is null or e.scope = any($1)) and e.source = any($2)
-               and memoryd.is_found_here(e.scope, e.group_scope, $1)
-               and memoryd.meets($3, e.created_at, e.session_id, e.position, e.role, e.speaker)
-               and memoryd.may_find($4, e.scope, e.owner_id, e.access_level, e.visibility_tags,
-                                    e.grants_metadata)
-             order by (e.embedding::halfvec(%1$s)) <=> $5::halfvec(%1$s) limit $6)',
-        vector_dims(p_embedding))
-    into nearest
-    using p_request.scopes, p_request.sources, p_request.conditions, p_request, p_embedding, p_count;
-    perform set_config('ivfflat.probes', probes_before, true), set_config('enable_sort', 'on', true);
-    return nearest;
 end
 $$;
 
@@ -120,7 +93,8 @@ declare
         case when privileged then p_request.scopes else array_remove(p_request.scopes, 0) end;
     partly constant boolean := not privileged and 0 = any(p_request.scopes);
     -- Asked once, since to look each source up takes longer than to compare two codes.
-    of_all_sources constant boolean := memoryd.sources_asked(p_request.reader, null) <@ sources;
+    of_all_sources constant boolean := case
+        when privileged then memoryd.source_names() else memoryd.source_names_for_users() end <@ sources;
     conditions constant memoryd.conditions := p_request.conditions;
 begin
     if p_request.scopes is null then
@@ -159,7 +133,8 @@ end
 $$;
 
 -- The nearest passages by embedding. In small scopes the codes of all passages are compared, then the
--- embeddings of those nearest by code. In big scopes the lists of an index are faster.
+-- embeddings of those nearest by code. In big scopes the lists of an index are faster: that query is planned
+-- for each call and without sorting, so that the plan reads this index, which returns them in order.
 --
 -- A project is read from the table: so it is asked of the passages nearest by code, and of all codes only
 -- where too few of those are in it.
@@ -182,9 +157,23 @@ declare
     asked memoryd.search_request := p_request;
     nearest tid[];
     compared bigint;
+    probes_before constant text := coalesce(current_setting('ivfflat.probes', true), '1');
 begin
     if probes is not null then
-        return memoryd.nearest_by_lists(p_request, probes, sought, greatest(keep, 1000));
+        perform set_config('ivfflat.probes', probes::text, true), set_config('enable_sort', 'off', true);
+        execute format(
+            'select array(
+                 select e.ctid from memoryd.entries e
+                 where ($1 is null or e.scope = any($1)) and e.source = any($2)
+                   and memoryd.is_found_here(e.scope, e.group_scope, $1)
+                   and memoryd.meets($3, e.created_at, e.session_id, e.position, e.role, e.speaker)
+                   and memoryd.may_find($4, e.scope, e.owner_id, e.access_level, e.visibility_tags,
+                                        e.grants_metadata)
+                 order by (e.embedding::halfvec(%1$s)) <=> $5::halfvec(%1$s) limit $6)', vector_dims(sought))
+        into nearest
+        using scopes, p_request.sources, p_request.conditions, p_request, sought, greatest(keep, 1000);
+        perform set_config('ivfflat.probes', probes_before, true), set_config('enable_sort', 'on', true);
+        return nearest;
     end if;
     asked.conditions.project := null;
     loop

@@ -3,32 +3,34 @@
 -- is embedded here. Where the database cannot embed it, since its embeddings are a remote model's, a row is
 -- as near as it has words of the text.
 
--- What counts where no threshold is given (-infinity): the calibrated similarity above which a row is about
--- what is asked. So it is each model's own: a cosine of 0.3 with the local one, of 0.82 with one whose
--- unrelated texts have 0.75.
-create or replace function memoryd.own_threshold() returns double precision
-language sql immutable parallel safe
-return 0.3;
-
--- Refuses arguments that neither of the two can work with.
-create or replace function memoryd.check_match(
-    p_embedding vector, p_query text, p_threshold double precision, p_count integer
-) returns void
+-- The embedding to compare with: the one given, or that of the text given, exactly one of the two. Null where
+-- the database cannot embed the text: then it is searched by words (memoryd.matches). Refuses arguments that
+-- neither of the two functions can work with.
+create or replace function memoryd.embedding_to_match(
+    p_embedding vector, p_query text, p_threshold double precision, p_count integer) returns vector
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 declare
     dimensions constant integer := memoryd.searched_dimensions();
+    made vector := p_embedding;
 begin
-    if p_embedding is null and p_query is null then
+    if p_query is not null then
+        if p_embedding is not null then
+            raise exception 'both query and query_embedding are given'
+                using errcode = 'invalid_parameter_value', hint = 'Give one of them, the other is null.';
+        end if;
+        made := memoryd.vector_of_question(p_query);
+    end if;
+    if made is null and p_query is null then
         raise exception 'query_embedding is null'
             using errcode = 'null_value_not_allowed',
                   hint = 'Give the embedding of what you look for, or its text (query => ''...''); '
                          'recall() takes words.';
     end if;
-    if vector_dims(p_embedding) <> dimensions then
+    if vector_dims(made) <> dimensions then
         raise exception 'query_embedding has % dimensions, this database %',
-                        vector_dims(p_embedding), dimensions
+                        vector_dims(made), dimensions
             using errcode = 'invalid_parameter_value',
                   hint = 'Embed the query with the embedder that memoryd runs with (MEMORYD_EMBEDDER).';
     end if;
@@ -40,6 +42,7 @@ begin
         raise exception 'match_count is %', coalesce(p_count::text, 'null')
             using errcode = 'invalid_parameter_value', hint = 'Give how many results you want, 0 or more.';
     end if;
+    return made;
 end
 $$;
 
@@ -60,9 +63,11 @@ end
 $$;
 
 -- The rows of a source in a scope that are nearer to an embedding than p_threshold, with their similarity: at
--- most p_count. Of small scopes all passages are compared, of big ones those that are nearest by code.
--- Nothing of a scope that is not the caller's own. p_query: the text of the embedding, if it was made here.
--- Then of the rows that no daemon has come to yet those that share a word with it are embedded here, too.
+-- most p_count; where no threshold is given (-infinity), those that are about what is asked, by the
+-- calibrated similarity: a cosine of 0.3 with the local model, of 0.82 with one whose unrelated texts have
+-- 0.75. Of small scopes all passages are compared, of big ones those that are nearest by code. Nothing of a
+-- scope that is not the caller's own. p_query: the text of the embedding, if it was made here. Then of the
+-- rows that no daemon has come to yet those that share a word with it are embedded here, too.
 create or replace function memoryd.nearest_in_scope(
     p_source text, p_scope bigint, p_embedding vector, p_query text, p_threshold double precision,
     p_count integer)
@@ -123,7 +128,7 @@ begin
     cross join lateral (
         select memoryd.calibrated(n.cosine, scale.background, scale.unit) as similarity offset 0) m
     where case when p_threshold = '-infinity'
-               then memoryd.calibrated(n.cosine, own.background, own.unit) > memoryd.own_threshold()
+               then memoryd.calibrated(n.cosine, own.background, own.unit) > 0.3
                else m.similarity > p_threshold end
     order by m.similarity desc;
 end
@@ -213,11 +218,10 @@ as $$
 declare
     began constant timestamptz := clock_timestamp();
     found_rows bigint;
-    wanted constant vector :=
-        memoryd.embedding_to_match(match_memory.query_embedding, match_memory.query);
+    wanted constant vector := memoryd.embedding_to_match(
+        match_memory.query_embedding, match_memory.query, match_memory.match_threshold,
+        match_memory.match_count);
 begin
-    perform memoryd.check_match(
-        wanted, match_memory.query, match_memory.match_threshold, match_memory.match_count);
     perform memoryd.check_memory_type(match_memory.memory_type, true);
     if match_memory.filter_user_id is null or memoryd.memory_is_off(match_memory.filter_user_id) then
         return;
@@ -265,11 +269,9 @@ as $$
 #variable_conflict use_column
 declare
     wanted constant vector := memoryd.embedding_to_match(
-        search_shared_knowledge.query_embedding, search_shared_knowledge.query);
+        search_shared_knowledge.query_embedding, search_shared_knowledge.query,
+        search_shared_knowledge.match_threshold, search_shared_knowledge.match_count);
 begin
-    perform memoryd.check_match(
-        wanted, search_shared_knowledge.query, search_shared_knowledge.match_threshold,
-        search_shared_knowledge.match_count);
     if search_shared_knowledge.filter_tier not in ('core', 'working', 'learning') then
         raise exception 'unknown tier %', quote_literal(search_shared_knowledge.filter_tier)
             using errcode = 'invalid_parameter_value',

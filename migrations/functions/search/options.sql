@@ -1,15 +1,15 @@
--- The options of recall and of contexts: declared once, checked, and made into what a search is asked for.
+-- The options of recall and of contexts: declared once, checked, and turned into the request of a search.
 
 -- The options, one a row: the only place where they are declared. The commands, the tools of MCP and the page
--- of recall read this table (daemon/search_options.py); the options of both clients are written from it
+-- of recall read this table (daemon/db/migration_files.py); the options of both clients are written from it
 -- (`python -m docs.write_options`). A condition or a part of a request has the name of its option.
 --   kind       what a value is: see fault_of_options(). A flag leaves out what explain_recall() shows.
 --   lowest, highest   the bounds of a number
 --   recall     of recall(), explain_recall() and requests of kind recall
 --   context    of build_context(), explain_context() and requests of kind context
---   argument   the functions have an argument of this name: so it is an option of a request alone
---   in_prompt  what the clients' prompt() gives, unless it is told otherwise
---   hint       of the error where a value does not fit
+--   argument   the functions have an argument of this name, so only a request has the option
+--   in_prompt  the value in the clients' prompt() unless given
+--   hint       the hint of the error for a wrong value
 --   help       what it does
 create or replace function memoryd.options()
 returns table (name text, kind text, lowest integer, highest integer, recall boolean, context boolean,
@@ -29,19 +29,19 @@ as $$
          'What the metadata must contain.'),
         ('project', 'text', null, null, true, true, false, null,
          'Name the current project as the metadata of rows do, or leave it out.',
-         'Where it is asked (project, channel, group chat): nothing of another one.'),
+         'The current project, channel or group chat; rows of other ones are left out.'),
         ('min_score', 'number', 0, 1, true, false, false, null,
          'Give a score from 0 to 1, such as 0.35.',
-         'Leave out what fits worse, 0 to 1; 0.35 cuts most of what does not belong.'),
+         'Leave out results with a lower score, 0 to 1; 0.35 removes most that do not belong.'),
         ('relevant_only', 'flag', null, null, true, false, false, 'true',
          'Give true, to leave out what does not belong to the question, or false.',
-         'Leave out what does not belong to the question: then there may be nothing.'),
+         'Leave out results that do not belong to the question, so there may be none.'),
         ('exclude_session', 'uuid', null, null, true, true, false, null,
          'Give the id of a conversation (session_id).',
-         'Leave out this conversation, such as the one that is going on.'),
+         'Leave out this conversation, such as the current one.'),
         ('exclude_last', 'whole', 1, 2147483647, true, true, false, null,
          'Give how many of the newest messages of exclude_session to leave out, 1 or more.',
-         'Of the conversation that is left out only this many of the newest messages.'),
+         'Leave out only this number of the newest messages of that conversation.'),
         ('since', 'time', null, null, true, false, false, null,
          'Give a time, such as "2026-03-01" or "2026-03-01T09:30:00Z".',
          'Only what was written since this time.'),
@@ -50,29 +50,29 @@ as $$
          'Only what was written before this time.'),
         ('as_of', 'time', null, null, true, false, false, null,
          'Give a time, such as "2026-03-01" or "2026-03-01T09:30:00Z".',
-         'What stood at this time, also if it was replaced since.'),
+         'What was true at this time, also if it was replaced since.'),
         ('asked_at', 'time', null, null, true, true, false, null,
          'Give a time, such as "2026-03-01" or "2026-03-01T09:30:00Z".',
-         'When it is asked: "last week" is the week before. Now, unless given.'),
+         'The time of the question, to which "last week" refers; now unless given.'),
         ('words', 'whole', 100, 10000, false, true, false, null,
          'Give how many words the context may have, a whole number from 100 to 10000.',
          'How many words at most, 100 to 10,000; 500, unless memoryd is set otherwise.'),
         ('roles', 'roles', null, null, true, false, false, null,
          'Give an array of roles: user, assistant, system, tool.',
-         'Of conversations only messages of these roles.'),
+         'From conversations only messages of these roles.'),
         ('speakers', 'names', null, null, true, false, false, null, 'Give an array of at most 100 names.',
-         'Of conversations only messages of these speakers.'),
+         'From conversations only messages of these speakers.'),
         ('around', 'whole', 0, 10, true, false, false, '2',
          'Give how many messages before and after to show, a whole number from 0 to 10.',
-         'Show messages with this many of those before and after them, 0 to 10.'),
+         'Show each message with this number of messages before and after it, 0 to 10.'),
         ('profile', 'whole', 0, 10000, true, true, false, null,
          'Give how many words of facts about the user to show first, a whole number from 0 to 10000.',
-         'First what is known of the user, newest first, in at most this many words: facts and preferences.')
+         'Begin with facts and preferences of the user, newest first, in at most this number of words.')
 $$;
 
--- What is wrong with options, and what is allowed; null where nothing is. An option that is null is not
--- given. p_kind: recall or context, or another kind of request, which takes none. p_call: the function that
--- is called with them (null: they are those of a request).
+-- The fault of options, and what is allowed instead; null if they have no fault. A null option counts as not
+-- given. p_kind: recall or context, or another kind of request, which has no options. p_call: the function
+-- that gets the options (null: they belong to a request).
 create or replace function memoryd.fault_of_options(
     p_kind text, p_options jsonb, p_call text default null, out fault text, out hint text)
 language plpgsql stable
@@ -82,7 +82,11 @@ declare
     known text[];
     wrong record;
 begin
-    if jsonb_typeof(p_options) <> 'object' or p_options = '{}' then
+    if jsonb_typeof(p_options) <> 'object' and p_call is not null then
+        fault := 'options are of type ' || jsonb_typeof(p_options);
+        hint := 'Give an object, such as {"exclude_session": "..."}.';
+    end if;
+    if jsonb_typeof(p_options) is distinct from 'object' or p_options = '{}' then
         return;
     end if;
     known := array(
@@ -149,25 +153,6 @@ begin
 end
 $$;
 
--- Raises an error unless these are options of the function p_call. Null: none.
-create or replace function memoryd.check_options(p_kind text, p_call text, p_options jsonb) returns void
-language plpgsql stable
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    if p_options = '{}' then
-        return;
-    end if;
-    if jsonb_typeof(p_options) <> 'object' then
-        perform memoryd.refuse('options are of type ' || jsonb_typeof(p_options),
-                               'Give an object, such as {"exclude_session": "..."}.');
-    end if;
-    perform memoryd.refuse(f.fault, f.hint)
-    from memoryd.fault_of_options(p_kind, coalesce(p_options, '{}'), p_call) f
-    where f.fault is not null;
-end
-$$;
-
 -- The conditions that these options are. A project other than that of the transaction is refused: the
 -- policies of shared rows follow the transaction's. With exclude_last the newest messages of
 -- a conversation are left out, of those that the caller can read; else all of it.
@@ -216,12 +201,13 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    perform memoryd.check_options('context', 'build_context', case
-        -- Joined to an object, what is none would be an array.
+    perform memoryd.refuse(f.fault, f.hint)
+    from memoryd.fault_of_options('context', case
+        -- A value that is not an object would become an array when it is joined to one.
         when jsonb_typeof(new.metadata -> 'context_options') = 'object'
             then jsonb_build_object('exclude_session', new.session_id) || (new.metadata -> 'context_options')
-        else new.metadata -> 'context_options'
-    end);
+        else new.metadata -> 'context_options' end, 'build_context') f
+    where f.fault is not null;
     return new;
 end
 $$;

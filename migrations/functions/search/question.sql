@@ -138,66 +138,6 @@ as $$
     where n.similarity >= 0.3
 $$;
 
--- Whether a lexeme occurs in one of these scopes, each of which is looked up by itself.
-create or replace function memoryd.is_counted(p_lexeme text, p_scopes bigint[]) returns boolean
-language plpgsql stable
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    return exists (
-        select from unnest(p_scopes) as c(scope)
-        cross join lateral (
-            select from memoryd.lexeme_statistics s where s.scope = c.scope and s.lexeme = p_lexeme
-            offset 0) s);
-end
-$$;
-
--- The lexemes to look for, for each one asked: itself, and the nearest eight that occur in the counted
--- scopes. `own` and `others` are the scopes of an end user and of their groups. Each is compared as one
--- value: for an array of scopes, Postgres 16 looks up only the word and filters the scopes afterwards. This
--- reads a page more if other users have the word, and the time would show it.
-create or replace function memoryd.near_lexemes(
-    p_caller memoryd.caller, p_asked text[], p_counted bigint[], p_near jsonb)
-returns table (asked text, lexeme text, similarity real)
-language plpgsql stable
-set search_path = pg_catalog, pg_temp
-as $$
-#variable_conflict use_column
-declare
-    privileged constant boolean := (p_caller).privileged;
-    own constant bigint := case when not privileged then p_counted[1] end;
-    others constant bigint[] := case when not privileged then p_counted[2:] else '{}' end;
-begin
-    return query
-    select a.lexeme, a.lexeme, 1::real from unnest(p_asked) as a(lexeme)
-    union all
-    select a.lexeme, n.neighbour, n.similarity
-    from unnest(p_asked) as a(lexeme)
-    cross join lateral (
-        select n.neighbour, n.similarity
-        from (select n.neighbour, n.similarity from memoryd.lexeme_neighbours n
-              where n.lexeme = a.lexeme and n.similarity >= 0.3
-              order by n.similarity desc
-              limit 40) n
-        where (privileged and exists (select from memoryd.lexeme_statistics s
-                                      where s.scope = any(p_counted) and s.lexeme = n.neighbour offset 0))
-           or exists (select from memoryd.lexeme_statistics s
-                      where s.scope = own and s.lexeme = n.neighbour offset 0)
-           or (others <> '{}' and memoryd.is_counted(n.neighbour, others))
-        limit 8
-    ) n
-    -- A word is in the lexicon because a row contains it. An end user may learn this only of rows that
-    -- they may read.
-    where privileged or exists (select from memoryd.lexeme_statistics s
-                                where s.scope = own and s.lexeme = a.lexeme offset 0)
-       or (others <> '{}' and memoryd.is_counted(a.lexeme, others))
-    union all
-    select n.lexeme, n.neighbour, n.similarity
-    from jsonb_to_recordset(p_near) as n(lexeme text, neighbour text, similarity real)
-    where n.lexeme = any(p_asked) and n.similarity >= 0.3;
-end
-$$;
-
 -- In how many rows of each counted scope these lexemes occur. Each lexeme is looked up by itself: a join
 -- could read all lexemes of a scope.
 create or replace function memoryd.count_lexeme_rows(
@@ -229,22 +169,12 @@ begin
 end
 $$;
 
--- How many rows these scopes have in all sources together.
-create or replace function memoryd.count_all_rows(p_counted bigint[]) returns double precision
-language plpgsql stable
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    return (select coalesce(sum(t.passages), 0)
-            from unnest(p_counted) as c(scope)
-            cross join lateral (
-                select s.passages from memoryd.scope_statistics s where s.scope = c.scope offset 0) t);
-end
-$$;
-
--- The lexemes to look for, each with its weight and with each counted scope in which it occurs. The weight
--- is BM25's inverse document frequency, times the square of the similarity to the lexeme asked for (`asked`).
--- `upto`: how many rows this lexeme and those with more weight lead to.
+-- The lexemes to look for: each one asked, and the nearest eight that occur in the counted scopes. Each comes
+-- with its weight and with each counted scope in which it occurs. The weight is BM25's inverse document
+-- frequency, times the square of the similarity to the lexeme asked for (`asked`). `upto`: how many rows this
+-- lexeme and those with more weight lead to. The scopes of an end user are looked at one by one: for an array
+-- of scopes, Postgres 16 looks up only the word and filters the scopes afterwards. This reads a page more if
+-- other users have the word, and the time would show it.
 create or replace function memoryd.weigh_lexemes(
     p_caller memoryd.caller, p_asked text[], p_counted bigint[], p_near jsonb, p_all_rows double precision)
 returns table (lexeme text, asked text, similarity real, weight double precision, scope bigint, rows integer,
@@ -253,10 +183,39 @@ language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
+declare
+    privileged constant boolean := (p_caller).privileged;
+    mine constant bigint[] := case when not privileged then p_counted else '{}' end;
 begin
     return query
     with near as materialized (
-        select * from memoryd.near_lexemes(p_caller, p_asked, p_counted, p_near)
+        select a.lexeme as asked, a.lexeme, 1::real as similarity from unnest(p_asked) as a(lexeme)
+        union all
+        select a.lexeme, n.neighbour, n.similarity
+        from unnest(p_asked) as a(lexeme)
+        cross join lateral (
+            select n.neighbour, n.similarity
+            from (select n.neighbour, n.similarity from memoryd.lexeme_neighbours n
+                  where n.lexeme = a.lexeme and n.similarity >= 0.3
+                  order by n.similarity desc
+                  limit 40) n
+            where (privileged and exists (
+                      select from memoryd.lexeme_statistics s
+                      where s.scope = any(p_counted) and s.lexeme = n.neighbour offset 0))
+               or exists (select from unnest(mine) as c(scope) cross join lateral (
+                              select from memoryd.lexeme_statistics s
+                              where s.scope = c.scope and s.lexeme = n.neighbour offset 0) s)
+            limit 8
+        ) n
+        -- A word is in the lexicon because a row contains it. An end user may learn this only of rows that
+        -- they may read.
+        where privileged or exists (select from unnest(mine) as c(scope) cross join lateral (
+                                        select from memoryd.lexeme_statistics s
+                                        where s.scope = c.scope and s.lexeme = a.lexeme offset 0) s)
+        union all
+        select n.lexeme, n.neighbour, n.similarity
+        from jsonb_to_recordset(p_near) as n(lexeme text, neighbour text, similarity real)
+        where n.lexeme = any(p_asked) and n.similarity >= 0.3
     ), counts as materialized (
         select c.* from memoryd.count_lexeme_rows(p_caller, array(select n.lexeme from near n), p_counted) c
     ), ranked as (
@@ -384,9 +343,16 @@ set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 declare
     made memoryd.question;
-    all_rows constant double precision := memoryd.count_all_rows(p_counted);
-    budget constant integer := 500 + least(all_rows / 1000, 2000)::integer;
+    all_rows double precision;
+    all_words double precision;
+    budget integer;
 begin
+    -- Each scope is read by itself: what others have must not cost anything.
+    select coalesce(sum(t.passages), 0), coalesce(sum(t.words), 0) into all_rows, all_words
+    from unnest(p_counted) as c(scope)
+    cross join lateral (
+        select s.passages, s.words from memoryd.scope_statistics s where s.scope = c.scope offset 0) t;
+    budget := 500 + least(all_rows / 1000, 2000)::integer;
     with keys as materialized (
         select * from memoryd.weigh_lexemes(p_caller, p_asked, p_counted, p_near, all_rows)
     ), biggest as materialized (
@@ -442,14 +408,8 @@ begin
                 from (select k.lexeme, k.asked, k.weight, sum(k.rows) as rows from keys k
                       group by k.lexeme, k.asked, k.weight) d) c
     cross join lateral memoryd.question_parts(c.lexemes, c.asked, c.weights, c.rows) p;
-    -- Where none is counted yet, the average length is that of a message. Each scope is read by itself: what
-    -- others have must not cost anything.
-    made.average_length := case when all_rows > 0 then greatest(1, (
-        select coalesce(sum(w.words), 0)
-        from unnest(p_counted) as c(scope)
-        cross join lateral (
-            select s.words from memoryd.scope_statistics s where s.scope = c.scope offset 0) w) / all_rows)
-        else 20 end;
+    -- Where none is counted yet, the average length is that of a message.
+    made.average_length := case when all_rows > 0 then greatest(1, all_words / all_rows) else 20 end;
     made.rows := all_rows;
     return made;
 end
@@ -479,7 +439,9 @@ begin
         array_to_string(memoryd.speakers_named(p_names, p_counted[1:1]), ' '), p_languages);
     return array(
         select w from unnest(words) w
-        where w <> all (own_names) and (w = any(asked) or memoryd.is_counted(w, p_counted[1:1])));
+        where w <> all (own_names)
+          and (w = any(asked) or exists (select from memoryd.lexeme_statistics s
+                                         where s.scope = p_counted[1] and s.lexeme = w offset 0)));
 end
 $$;
 

@@ -1,7 +1,6 @@
 -- Recall: what is remembered about a question in all sources, in one call. Three layers:
 --   entry   recall(), explain_recall() and requests of kind recall: arguments and options are checked and
---           become one memoryd.search_request (recall_request); what was read is put on record
---           (recall_and_log)
+--           become one memoryd.search_request (recall_request); what was read is put on record (log_recall)
 --   search  search.sql: the best rows, what is linked to them, their contents, the messages around them
 --   find    search.sql: with the owner's rights, which rows answer. From the question to words and weights
 --           (question.sql), the passages that these and the embedding lead to (candidates.sql), and their
@@ -23,7 +22,8 @@ declare
     advice text;
     made memoryd.search_request;
 begin
-    perform memoryd.check_options('recall', p_call, options);
+    perform memoryd.refuse(f.fault, f.hint)
+    from memoryd.fault_of_options('recall', options, p_call) f where f.fault is not null;
     if options <> '{}' then
         made := jsonb_populate_record(made, options);
     end if;
@@ -69,8 +69,34 @@ begin
 end
 $$;
 
--- The results of a request, put on record: in the audit trail that the memory was read, and in memory_queries
--- what was found. In a read-only transaction, and for support, which writes nothing, nothing is logged there.
+-- Puts the results of a request on record: in the audit trail that the memory was read, and in
+-- memory_queries what was found. Support, and an end user without an id, write nothing there.
+create or replace function memoryd.log_recall(
+    p_request memoryd.search_request, p_found memoryd.search_result[], p_began timestamptz) returns void
+language plpgsql volatile
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+declare
+    caller constant memoryd.caller := memoryd.current_caller();
+    found record;
+begin
+    perform memoryd.audit_read(
+        coalesce(p_request.about, caller.user_id), p_request.agent, 'recall', cardinality(p_found),
+        memoryd.ms_since(p_began));
+    if current_setting('transaction_read_only') = 'off'
+       and (caller.is_service or not caller.privileged and caller.user_id is not null) then
+        select array_agg(f.source) as sources, array_agg(f.id) as ids, array_agg(f.score) as scores
+        into found from unnest(p_found) f;
+        perform set_config('memoryd.last_recall', coalesce(memoryd.log_retrieval(
+            memoryd.one_line(left(p_request.agent, 200)),
+            case when caller.privileged then p_request.about else caller.user_id end, null,
+            public.extract_keywords(left(p_request.query, 8192)), '{}', null, found.sources, found.ids,
+            found.scores)::text, ''), false);
+    end if;
+end
+$$;
+
+-- The results of a request, put on record: for an answer, in whose statement it stands.
 create or replace function memoryd.recall_and_log(p_request memoryd.search_request)
 returns setof memoryd.search_result
 language plpgsql volatile
@@ -78,46 +104,10 @@ set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 declare
     began constant timestamptz := clock_timestamp();
-    found constant memoryd.search_result[] := array(
-        select s from memoryd.search(p_request) s);
-    caller constant memoryd.caller := memoryd.current_caller();
-    asked constant text[] := public.extract_keywords(left(p_request.query, 8192));
-    agent constant text := memoryd.one_line(left(p_request.agent, 200));
-    memories uuid[];
-    scores double precision[];
-    knowledge uuid[];
-    insights uuid[];
-    made uuid;
+    found constant memoryd.search_result[] := array(select s from memoryd.search(p_request) s);
 begin
+    perform memoryd.log_recall(p_request, found, began);
     return query select f.* from unnest(found) f;
-    perform memoryd.audit_read(
-        coalesce(p_request.about, caller.user_id), p_request.agent, 'recall', cardinality(found),
-        memoryd.ms_since(began));
-    if current_setting('transaction_read_only') = 'on'
-       or (caller.privileged and not caller.is_service)
-       or (not caller.privileged and caller.user_id is null) then
-        return;
-    end if;
-    select coalesce((array_agg(f.id order by f.nth) filter (where f.source = 'memory'))[:1000], '{}'),
-           coalesce((array_agg(f.score order by f.nth) filter (where f.source = 'memory'))[:1000], '{}'),
-           coalesce((array_agg(f.id order by f.nth) filter (where f.source = 'knowledge'))[:1000], '{}'),
-           coalesce((array_agg(f.id order by f.nth) filter (where f.source = 'insight'))[:1000], '{}')
-    into memories, scores, knowledge, insights
-    from (select r.source, r.id, r.score, row_number() over () as nth from unnest(found) r) f;
-    if knowledge = '{}' then
-        insert into public.memory_queries (
-            agent_id, user_id, task_keywords, retrieved_memory_ids, relevance_scores, insight_ids)
-        values (agent, case when caller.privileged then p_request.about else caller.user_id end, asked,
-                memories, scores, insights)
-        returning id into made;
-    else
-        insert into public.memory_queries (
-            agent_id, user_id, task_keywords, retrieved_memory_ids, relevance_scores, insight_ids,
-            knowledge_ids)
-        values (agent, p_request.about, asked, memories, scores, insights, knowledge)
-        returning id into made;
-    end if;
-    perform set_config('memoryd.last_recall', coalesce(made::text, ''), false);
 end
 $$;
 
@@ -135,12 +125,16 @@ create or replace function public.recall(
 language plpgsql volatile
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
+declare
+    began constant timestamptz := clock_timestamp();
+    request constant memoryd.search_request := memoryd.recall_request(
+        'recall', recall.query, recall.agent_id, recall.user_id, recall.query_embedding, recall.match_count,
+        recall.sources, recall.filter, recall.options);
+    found constant memoryd.search_result[] := array(select s from memoryd.search(request) s);
 begin
     return query
-    select r.source, r.id, r.content, r.score, r.similarity, r.metadata, r.created_at
-    from memoryd.recall_and_log(memoryd.recall_request(
-        'recall', recall.query, recall.agent_id, recall.user_id, recall.query_embedding, recall.match_count,
-        recall.sources, recall.filter, recall.options)) r;
+    select r.source, r.id, r.content, r.score, r.similarity, r.metadata, r.created_at from unnest(found) r;
+    perform memoryd.log_recall(request, found, began);
 end
 $$;
 

@@ -20,7 +20,11 @@ begin
     opened.reader := caller;
     -- Whether it goes only to rows without an owner.
     opened.unowned := caller.privileged and p_request.about is null and p_request.agent is not null;
-    opened.sources := memoryd.sources_asked(caller, p_request.sources);
+    opened.sources := case
+        when caller.privileged then coalesce(p_request.sources, memoryd.source_names())
+        when p_request.sources is null then memoryd.source_names_for_users()
+        else array(select s from unnest(p_request.sources) s
+                   where s = any(memoryd.source_names_for_users())) end;
     opened.groups := asked.groups;
     opened.scopes := memoryd.open_scopes(caller, asked.scopes, here);
     -- Only now: a search by support is on record also where it says no more than that memory is off.
@@ -29,7 +33,10 @@ begin
         return null;
     end if;
     -- A service that asks about a user has that user's rights to what is shared.
-    if caller.privileged and p_request.about is not null and memoryd.has_shared(p_request.about) then
+    if caller.privileged and p_request.about is not null
+       and (exists (select from public.user_memory_access a
+                    where a.user_id = p_request.about and a.visibility_scope <> 'own')
+            or memoryd.shares(p_request.about)) then
         opened.scopes := opened.scopes || 0::bigint;
         opened.reader := (p_request.about, false, false)::memoryd.caller;
     end if;
@@ -105,9 +112,6 @@ create or replace function memoryd.show_rows(p_caller memoryd.caller, p_sources 
 returns table (source text, id uuid, content text, metadata jsonb)
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set max_parallel_workers_per_gather = 0
 as $$
 begin
     if (p_caller).privileged then
@@ -138,19 +142,8 @@ begin
 end
 $$;
 
--- The part of the asked keywords that a row has, from 0 to 1; no row where it has none of them. Inlined: as
--- a function that returns a row, since one that returns a value is not inlined if it contains a subquery.
-create or replace function memoryd.keyword_part(p_keywords text[], p_asked text[])
-returns table (part double precision)
-language sql immutable parallel safe
-begin atomic
-    select count(*)::double precision / cardinality(p_asked)
-    from unnest(p_asked) as w(word)
-    where w.word = any(p_keywords)
-    having count(*) > 0;
-end;
-
--- keyword_part() of these rows; of none where p_asked is null.
+-- Of these rows those that have some of the asked keywords (null: none are asked), each with the part that it
+-- has of them, from 0 to 1.
 create or replace function memoryd.keyword_parts(p_sources text[], p_ids uuid[], p_asked text[])
 returns table (source text, id uuid, part double precision)
 language plpgsql stable
@@ -168,7 +161,10 @@ begin
         select t.source, t.id, t.keywords from memoryd.searchable_by_users t
         where t.source = c.source and t.id = any(c.ids)
         offset 0) r
-    cross join lateral memoryd.keyword_part(r.keywords, p_asked) k;
+    cross join lateral (
+        select count(*)::double precision / nullif(cardinality(p_asked), 0) as part
+        from unnest(p_asked) as w(word) where w.word = any(r.keywords)) k
+    where k.part > 0;
 end
 $$;
 
@@ -189,10 +185,13 @@ begin
     return query
     select 'memory', m.id, null::double precision, m.created_at, coalesce(k.part, 0), m.weight
     from memoryd.source_memory m
-    left join lateral memoryd.keyword_part(m.keywords, p_asked) k on true
-    where m.id = any(p_ids)
-      and memoryd.is_asked_for(
-          m.owner_id, m.agent_id, m.is_current, p_request.about, p_unowned, p_request.agent)
+    cross join lateral (
+        select count(*)::double precision / nullif(cardinality(p_asked), 0) as part
+        from unnest(p_asked) as w(word) where w.word = any(m.keywords)) k
+    where m.id = any(p_ids) and m.is_current
+      and (p_request.about is null or m.owner_id = p_request.about)
+      and (not p_unowned or m.owner_id is null)
+      and (p_request.agent is null or m.agent_id is null or m.agent_id = p_request.agent)
       and (m.expires_at is null or m.expires_at > now())
       and (wanted = '{}' or m.metadata @> wanted)
       and memoryd.in_project(m.row_metadata, conditions.project)
@@ -202,33 +201,28 @@ begin
 end
 $$;
 
--- The best rows for a request, with their contents: what memoryd.find() has found, and what is linked to the
--- best memories of it. A link adds its strength times link_weight where keywords alone decide; else what is
--- missing to that: so it brings a memory in, and changes nothing among those that answer the question.
--- by_kind: a link to what happened brings what is known, however little it fits. sought: more rows than asked
--- for, since some of them fall behind linked ones.
-create or replace function memoryd.best_rows(p_request memoryd.search_request)
+-- The best rows for a request, without their contents: what memoryd.find() has found, and what is linked to
+-- the best memories of it. A link adds its strength times link_weight where keywords alone decide; else what
+-- is missing to that: so it brings a memory in, and changes nothing among those that answer the question.
+-- by_kind: a link to what happened brings what is known, however little it fits.
+create or replace function memoryd.best_rows(
+    p_request memoryd.search_request, p_found memoryd.search_result[])
 returns setof memoryd.search_result
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set jit = off
-set max_parallel_workers_per_gather = 0
 as $$
 declare
-    caller constant memoryd.caller := memoryd.current_caller();
     by_words_alone constant boolean := p_request.embedding is null and not memoryd.embeds_here();
     link_weight constant double precision := 0.2;
     asked_keywords constant text[] :=
         case when by_words_alone then public.extract_keywords(p_request.query) end;
     only_fitting constant boolean := coalesce(p_request.relevant_only or p_request.by_kind, false);
-    sought memoryd.search_request := p_request;
+    unowned constant boolean := memoryd.caller_is_privileged()
+        and p_request.about is null and p_request.agent is not null;
 begin
     perform memoryd.tell_by_words() where by_words_alone;
-    sought.count := greatest(100, 2 * p_request.count);
     return query
-    with found as materialized (select * from memoryd.find(sought)), ranked as materialized (
+    with found as materialized (select * from unnest(p_found)), ranked as materialized (
         select h.source, h.id, h.similarity, h.created_at, h.lexical, h.dense, h.prior, h.named, h.timed,
                h.session, coalesce(k.part, h.relevance) as relevance, h.weight, h.shares,
                case when k.part >= 0.25 then null else h.left_out end as left_out
@@ -259,16 +253,16 @@ begin
         union all
         select m.source, m.id, m.similarity, m.created_at, 0, 0, 0, 0, 0, 0, m.relevance, m.weight, 0,
                case when l.strength < 0.5 then 'linked too loosely' end, link_weight * l.strength
-        from linked g cross join lateral memoryd.linked_rows(
-            p_request, g.ids, asked_keywords,
-            caller.privileged and p_request.about is null and p_request.agent is not null) m
+        from linked g cross join lateral memoryd.linked_rows(p_request, g.ids, asked_keywords, unowned) m
         join links l on l.id = m.id
         where g.ids is not null
     ), summed as (
         select s.*, r.recency, s.relevance * s.weight + r.recency + s.association as total,
                case when s.id not in (select o.id from brought o) then s.left_out end as why
-        from scored s cross join lateral (select memoryd.recency(s.created_at) * case
-            when by_words_alone then 1 else s.relevance * s.weight end as recency offset 0) r
+        from scored s cross join lateral (
+            select case when s.created_at > now() - interval '24 hours' then 0.15
+                        when s.created_at > now() - interval '72 hours' then 0.05 else 0 end
+                   * case when by_words_alone then 1 else s.relevance * s.weight end as recency offset 0) r
         where s.relevance > 0 or s.association > 0
     ), best as materialized (
         select s.*, greatest(s.total, case when s.shares = 2 then
@@ -276,12 +270,10 @@ begin
         from summed s order by p_request.by_kind is true and s.why is null desc, rank desc, s.shares desc,
                  s.created_at desc, s.id limit p_request.count
     )
-    select b.source, b.id, s.content, least(1, b.rank), b.similarity, s.metadata, b.created_at, b.lexical,
+    select b.source, b.id, null, least(1, b.rank), b.similarity, null::jsonb, b.created_at, b.lexical,
            b.dense, b.prior, b.named, b.timed, b.session, b.relevance, b.weight + coalesce(
                (b.rank - b.total) / nullif(b.relevance, 0), 0), b.recency, b.association, b.shares, b.why
     from best b
-    join memoryd.show_rows(caller, array(select b.source from best b order by b.id),
-                           array(select b.id from best b order by b.id)) s using (source, id)
     where b.rank >= coalesce(p_request.min_score, 0)
       and (b.why is null or not only_fitting or p_request.explained)
     order by b.rank desc, b.shares desc, b.created_at desc, b.id;
@@ -338,51 +330,63 @@ begin
 end
 $$;
 
--- The whole search: the results of a request, best first, behind what is known of the user (profile). With
--- `around`, messages that are found come as pieces of their conversation, each as good as its best message;
--- so more are searched for than are shown.
+-- The whole search: the results of a request, best first, behind what is known of the user (profile). More is
+-- looked for than is asked for, since some rows fall behind linked ones. With `around`, messages that are
+-- found come as pieces of their conversation, each as good as its best message: so more are searched for than
+-- are shown. The settings: as of memoryd.find().
 create or replace function memoryd.search(p_request memoryd.search_request)
 returns setof memoryd.search_result
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set jit = off
+set max_parallel_workers_per_gather = 0
 as $$
 declare
-    sought memoryd.search_request := p_request;
+    caller constant memoryd.caller := memoryd.current_caller();
+    around constant integer := coalesce(p_request.around, 0);
     profile constant memoryd.search_result[] := array(
         select p from memoryd.profile_of(
-            coalesce(p_request.about, memoryd.caller_id()), p_request.agent, p_request.conditions) p);
+            coalesce(p_request.about, caller.user_id), p_request.agent, p_request.conditions) p);
+    asked memoryd.search_request := p_request;
+    sought memoryd.search_request := p_request;
+    found memoryd.search_result[];
 begin
     return query select * from unnest(profile);
-    if coalesce(p_request.around, 0) = 0 and profile = '{}' then
-        return query select b.* from memoryd.best_rows(p_request) b;
-        return;
+    asked.count := p_request.count + cardinality(profile);
+    if around > 0 then
+        asked.count := least(3 * asked.count, 1000);
     end if;
-    sought.count := p_request.count + cardinality(profile);
-    if p_request.around > 0 then
-        sought.count := least(3 * sought.count, 1000);
-    end if;
+    sought.count := greatest(100, 2 * asked.count);
+    found := array(select f from memoryd.find(sought) f);
     return query
-    with found as materialized (
-        select b.*, row_number() over () as nth from memoryd.best_rows(sought) b
-        where b.source <> 'memory'
-           or lower(b.content) <> all (array(select lower(p.content) from unnest(profile) p))
-    ), messages as materialized (
-        select array_agg(f.id order by f.nth) as ids from found f
-        where f.source = 'conversation' and p_request.around > 0
+    with best as materialized (
+        select b.*, row_number() over () as nth from memoryd.best_rows(asked, found) b
+    ), shown as materialized (
+        select b.nth, b.source, b.id, s.content, s.metadata
+        from best b
+        join memoryd.show_rows(caller, array(select b.source from best b order by b.id),
+                               array(select b.id from best b order by b.id)) s using (source, id)
+        where cardinality(profile) = 0 or b.source <> 'memory'
+           or lower(s.content) <> all (select lower(p.content) from unnest(profile) p)
     ), pieces as materialized (
         select m.ids[p.number] as id, p.content, p.message_ids
-        from messages m
+        from (select array_agg(s.id order by s.nth) as ids from shown s
+              where s.source = 'conversation' and around > 0) m
         cross join lateral memoryd.show_pieces(p_request, m.ids) p
+        where m.ids is not null
     )
-    select f.source, f.id, coalesce(p.content, f.content), f.score, f.similarity,
-           f.metadata || case when p.id is not null
-                              then jsonb_build_object('message_ids', p.message_ids) else '{}' end,
-           f.created_at, f.lexical, f.dense, f.prior, f.named, f.timed, f.session, f.relevance, f.weight,
-           f.recency, f.association, f.shares, f.left_out
-    from found f
-    left join pieces p on p.id = f.id
-    where f.source <> 'conversation' or p.id is not null or coalesce(p_request.around, 0) = 0
-    order by f.nth
+    select b.source, b.id, coalesce(p.content, s.content), b.score, b.similarity,
+           case when p.id is null then s.metadata
+                else s.metadata || jsonb_build_object('message_ids', p.message_ids) end,
+           b.created_at, b.lexical, b.dense, b.prior, b.named, b.timed, b.session, b.relevance, b.weight,
+           b.recency, b.association, b.shares, b.left_out
+    from best b
+    join shown s using (nth)
+    left join pieces p on p.id = b.id
+    where b.source <> 'conversation' or p.id is not null or around = 0
+    order by b.nth
     limit p_request.count;
 end
 $$;

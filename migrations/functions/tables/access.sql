@@ -54,6 +54,14 @@ $$;
 grant select on memoryd.searchable_by_users, memoryd.index_states
     to memoryd_service, memoryd_user, memoryd_admin;
 grant select on memoryd.searchable to memoryd_service, memoryd_admin;
+-- What users read and do not write; two are views, with the reader's rights. Of the members of group chats,
+-- whom the policies group_read ask for, users read their own rows: so their ids tell nobody who else is in a
+-- group and has not said anything there yet.
+grant select
+    on public.shared_memory, public.conversation_history, public.memory_associations, public.dream_insights,
+       public.chat_groups, public.chat_group_members, public.user_memory_access, public.agent_execution_logs,
+       public.memory_anchors
+    to memoryd_user;
 
 -- Policies that are the same on most tables; the others stand with their tables, below.
 do $$
@@ -68,30 +76,42 @@ begin
               dream_sessions,dream_insights,memory_requests,chat_groups,chat_group_members,
               conversation_sessions,conversation_messages,documents,memory_chunks,
               user_memory_access,agent_sessions,agent_execution_logs,memory_settings}'::text[]),
-            ('own_read', 'for select to memoryd_user using (user_id = (select memoryd.caller_id()))',
+            ('own', 'to memoryd_user using (%3$s) with check (%3$s or memoryd.refuse_ownerless(user_id))',
+             '{agent_memory,memory_queries,conversation_sessions,memory_settings}'),
+            ('own_read', 'for select to memoryd_user using (%3$s)',
              '{agent_commands,dream_insights,memory_requests,chat_group_members,
               conversation_messages,documents,memory_chunks,user_memory_access,agent_sessions,
               agent_execution_logs}'),
+            ('own_insert', 'for insert to memoryd_user
+                            with check (%3$s or memoryd.refuse_ownerless(user_id))',
+             '{documents,agent_sessions}'),
+            ('own_delete', 'for delete to memoryd_user using (%3$s)',
+             '{conversation_messages,documents,memory_chunks}'),
+            -- With users by level and tags.
+            ('shared_read', 'for select to memoryd_user
+                             using (access_level is not null and memoryd.grants_access(
+                                 (select memoryd.caller_access()), access_level, visibility_tags, metadata))',
+             '{conversation_messages,memory_chunks}'),
             ('admin_read', 'for select to memoryd_admin using (memoryd.audit_admin_read(%2$L, user_id))',
              '{agent_memory,chat_group_members,conversation_sessions,documents,memory_chunks,
-              user_memory_access,agent_sessions,memory_settings}')
+              user_memory_access,agent_sessions,memory_settings}'),
+            ('admin_read', 'for select to memoryd_admin using (true)', '{dream_sessions,chat_groups}')
         ) as p(policy, who, tables)
     loop
         execute format('drop policy if exists %1$I on public.%2$I;
-                        create policy %1$I on public.%2$I ' || each.who, each.policy, each.name);
+                        create policy %1$I on public.%2$I ' || each.who,
+                       each.policy, each.name, 'user_id = (select memoryd.caller_id())');
     end loop;
 end
 $$;
 
--- public.agents
--- The register of agents. End users do not see it.
+-- public.agents: the register of agents. End users do not see it.
 create policy admin_read on public.agents for select to memoryd_admin
     using (memoryd.audit_admin_read('agents', nullif(named_for, '00000000-0000-0000-0000-000000000000')));
 
--- public.agent_commands
--- A user asks for work, of agents that are open to users; the result is written by the agent. Users set no
--- times, and do not read a command's context, which contains what the agent knows, among it the agents' own
--- memories.
+-- public.agent_commands: a user asks for work, of agents that are open to users; the result is written by the
+-- agent. Users set no times, and do not read a command's context, which contains what the agent knows, among
+-- it the agents' own memories.
 grant
     select (id, agent_id, user_id, session_id, message, metadata, status, output, exit_code, error,
             created_at, ready_at, started_at, finished_at),
@@ -112,10 +132,9 @@ create policy admin_read on public.agent_commands for select to memoryd_admin
            and (coalesce(context, '') = ''
                 or memoryd.audit_admin_memories('agent_commands', array[id])));
 
--- public.agent_memory
--- Users write memories of their own, none for all agents (_shared), and change those that are theirs; they
--- name no session of others. They set no command_id: the outcome of a command is remembered once, by its
--- agent.
+-- public.agent_memory: users write memories of their own, none for all agents (_shared), and change those
+-- that are theirs; they name no session of others. They set no command_id: the outcome of a command is
+-- remembered once, by its agent.
 grant
     select,
     insert (agent_id, user_id, session_id, kind, memory_type, content, embedding, metadata, source,
@@ -123,9 +142,6 @@ grant
     update (session_id, kind, memory_type, content, embedding, metadata, source, ttl_hours, expires_at,
             valid_from, valid_to, superseded_by, key)
     on public.agent_memory to memoryd_user;
-create policy own on public.agent_memory to memoryd_user
-    using (user_id = (select memoryd.caller_id()))
-    with check (user_id = (select memoryd.caller_id()) or memoryd.refuse_ownerless(user_id));
 create policy own_insert on public.agent_memory as restrictive for insert to memoryd_user
     with check ((select memoryd.runs_as_owner())
                 or agent_id <> '_shared' and memoryd.may_name_session(session_id));
@@ -135,48 +151,31 @@ create policy own_update on public.agent_memory as restrictive for update to mem
                 or session_id is null or memoryd.names_session(id, session_id)
                 or memoryd.may_name_session(session_id));
 
--- public.shared_memory
--- A view of agent_memory, with the reader's rights.
-grant select on public.shared_memory to memoryd_user;
-
--- public.memory_associations
--- A link is visible to those who see both of its memories. It has no user of its own: a read is logged for
--- the users of both.
-grant select on public.memory_associations to memoryd_user;
+-- public.memory_associations: a link is visible to those who see both of its memories. It has no user of its
+-- own: a read is logged for the users of both.
 create policy both_ends_read on public.memory_associations for select to memoryd_user
     using (exists (select from public.agent_memory m where m.id = memory_id)
        and exists (select from public.agent_memory m where m.id = related_memory_id));
 create policy admin_read on public.memory_associations for select to memoryd_admin
     using (memoryd.audit_admin_memories('memory_associations', array[memory_id, related_memory_id]));
 
--- public.memory_queries
--- Users add retrievals, and do not change them but by mark_useful(), which locks rows of their own alone.
--- Whoever could update these rows could lock them as well by statements of their own.
+-- public.memory_queries: users add retrievals, and do not change them but by mark_useful(), which locks rows
+-- of their own alone. Whoever could update these rows could lock them as well by statements of their own.
 grant
     select,
     insert (agent_id, user_id, command_id, task_keywords, retrieved_memory_ids, relevance_scores, patterns,
             reason, insight_ids)
     on public.memory_queries to memoryd_user;
-create policy own on public.memory_queries to memoryd_user
-    using (user_id = (select memoryd.caller_id()))
-    with check (user_id = (select memoryd.caller_id()) or memoryd.refuse_ownerless(user_id));
 create policy admin_read on public.memory_queries for select to memoryd_admin
     using (memoryd.audit_admin_read('memory_queries', coalesce(
         user_id, (select c.user_id from public.agent_commands c where c.id = command_id))));
 
--- public.dream_sessions
--- Dreams are the service's.
-create policy admin_read on public.dream_sessions for select to memoryd_admin using (true);
-
--- public.dream_insights
--- Users read what dreams concluded from their own memories.
-grant select on public.dream_insights to memoryd_user;
+-- public.dream_insights: users read what dreams concluded from their own memories.
 create policy admin_read on public.dream_insights for select to memoryd_admin
     using (memoryd.audit_admin_read('dream_insights', user_id)
        and memoryd.audit_admin_memories('dream_insights', source_memories));
 
--- public.memory_requests
--- Users ask for anything but a dream; memoryd writes the answer.
+-- public.memory_requests: users ask for anything but a dream; memoryd writes the answer.
 grant
     select,
     insert (kind, agent_id, user_id, query, options)
@@ -189,57 +188,40 @@ create policy admin_read on public.memory_requests for select to memoryd_admin
     using (memoryd.audit_admin_read('memory_requests', user_id)
            and (result is null or memoryd.audit_admin_memories('memory_requests', array[id])));
 
--- public.chat_groups
--- Users read the group chats that they are members of, and those of which they may read a message.
-grant select on public.chat_groups to memoryd_user;
+-- public.chat_groups: users read the group chats that they are members of, and those of which they may read a
+-- message.
 create policy in_it_read on public.chat_groups for select to memoryd_user
     using (exists (select from public.conversation_messages m where m.chat_id = chat_groups.id));
 create policy member_read on public.chat_groups for select to memoryd_user
     using (id = any(array(select m.chat_id from public.chat_group_members m
                           where m.user_id = (select memoryd.caller_id()))));
-create policy admin_read on public.chat_groups for select to memoryd_admin using (true);
 
--- public.chat_group_members
--- Who is a member of which group chat: what the policies group_read ask. Users read their own rows: so their
--- ids tell nobody who else is in a group and has not said anything there yet.
-grant select on public.chat_group_members to memoryd_user;
-
--- public.conversation_sessions
--- Users read their own sessions and those of their groups. A user cannot put a session into a group chat.
+-- public.conversation_sessions: users read their own sessions and those of their groups. A user cannot put a
+-- session into a group chat.
 grant
     select,
     insert (user_id, agent_id, title, channel),
     update (title, channel)
     on public.conversation_sessions to memoryd_user;
-create policy own on public.conversation_sessions to memoryd_user
-    using (user_id = (select memoryd.caller_id()))
-    with check (user_id = (select memoryd.caller_id()) or memoryd.refuse_ownerless(user_id));
 create policy group_read on public.conversation_sessions for select to memoryd_user
     using (chat_id = any(array(select m.chat_id from public.chat_group_members m
                                where m.user_id = (select memoryd.caller_id()))));
 
--- public.conversation_messages
--- Users read their own messages, those of the group chats that they are members of, and those that are shared
--- with them by level and tags. They cannot share messages, and a message that is shared stays as it is: its
--- user may delete it, not change it. Messages of role system tell an agent what it is: users do not write
--- them, and members of a group do not read them.
+-- public.conversation_messages: users read their own messages, those of the group chats that they are members
+-- of, and those that are shared with them by level and tags. They cannot share messages, and a message that
+-- is shared stays as it is: its user may delete it, not change it. Messages of role system tell an agent what
+-- it is: users do not write them, and members of a group do not read them.
 grant
     select,
     insert (session_id, user_id, agent_id, message_index, role, speaker, content, metadata),
     update (role, speaker, content, metadata)
     on public.conversation_messages to memoryd_user;
-create policy own_delete on public.conversation_messages for delete to memoryd_user
-    using (user_id = (select memoryd.caller_id()));
 create policy own_insert on public.conversation_messages for insert to memoryd_user
     with check (user_id = (select memoryd.caller_id())
                 and role <> 'system' and memoryd.owns_session(session_id));
 create policy own_update on public.conversation_messages for update to memoryd_user
     using (user_id = (select memoryd.caller_id()) and access_level is null and role <> 'system')
     with check (user_id = (select memoryd.caller_id()) and access_level is null and role <> 'system');
-create policy shared_read on public.conversation_messages for select to memoryd_user
-    using (access_level is not null
-           and memoryd.grants_access(
-               (select memoryd.caller_access()), access_level, visibility_tags, metadata));
 create policy group_read on public.conversation_messages for select to memoryd_user
     using (role <> 'system'
            and chat_id = any(array(select m.chat_id from public.chat_group_members m
@@ -248,21 +230,12 @@ create policy admin_read on public.conversation_messages for select to memoryd_a
     using (memoryd.audit_admin_read('conversation_messages', coalesce(
         user_id, (select s.user_id from public.conversation_sessions s where s.id = session_id))));
 
--- public.conversation_history
--- A view of conversation_messages, with the reader's rights.
-grant select on public.conversation_history to memoryd_user;
-
--- public.documents
--- Users read and write their own documents. One with a shared chunk stays as it is.
+-- public.documents: users read and write their own documents. One with a shared chunk stays as it is.
 grant
     select,
     insert (title, source, document_type, content, metadata, user_id),
     update (title, source, document_type, content, metadata)
     on public.documents to memoryd_user;
-create policy own_delete on public.documents for delete to memoryd_user
-    using (user_id = (select memoryd.caller_id()));
-create policy own_insert on public.documents for insert to memoryd_user
-    with check (user_id = (select memoryd.caller_id()) or memoryd.refuse_ownerless(user_id));
 create policy own_update on public.documents for update to memoryd_user
     using (user_id = (select memoryd.caller_id())
            and not exists (
@@ -270,34 +243,22 @@ create policy own_update on public.documents for update to memoryd_user
                where c.document_id = documents.id and c.access_level is not null))
     with check (user_id = (select memoryd.caller_id()));
 
--- public.memory_chunks
--- Users read and write the chunks of their own documents, and read those that are shared with them by level
--- and tags.
+-- public.memory_chunks: users read and write the chunks of their own documents, and read those that are
+-- shared with them by level and tags.
 grant
     select,
     insert (document_id, chunk_index, chunk_text, context, metadata),
     update (chunk_index, chunk_text, context, metadata)
     on public.memory_chunks to memoryd_user;
-create policy own_delete on public.memory_chunks for delete to memoryd_user
-    using (user_id = (select memoryd.caller_id()));
 create policy own_insert on public.memory_chunks for insert to memoryd_user
     with check (user_id = (select memoryd.caller_id()));
 create policy own_update on public.memory_chunks for update to memoryd_user
     using (user_id = (select memoryd.caller_id()) and access_level is null)
     with check (user_id = (select memoryd.caller_id()) and access_level is null);
-create policy shared_read on public.memory_chunks for select to memoryd_user
-    using (access_level is not null
-           and memoryd.grants_access(
-               (select memoryd.caller_access()), access_level, visibility_tags, metadata));
 
--- public.user_memory_access
--- Users read what they are granted.
-grant select on public.user_memory_access to memoryd_user;
-
--- public.shared_knowledge
--- What the team of agents knows is not for end users. A caller who names an organisation has what is of it;
--- the daemon, which names none, has all, and so has the owner: its functions compare organisations
--- themselves.
+-- public.shared_knowledge: what the team of agents knows is not for end users. A caller who names an
+-- organisation has what is of it; the daemon, which names none, has all, and so has the owner: its functions
+-- compare organisations themselves.
 create policy service on public.shared_knowledge to memoryd_service
     using ((select memoryd.runs_as_owner())
            or (select memoryd.caller_org()) is null or org_id = (select memoryd.caller_org()))
@@ -312,8 +273,7 @@ create policy admin_read on public.shared_knowledge for select to memoryd_admin
            and (outcome ->> 'scored_by' is null
                 or memoryd.audit_admin_memories('shared_knowledge', array[id])));
 
--- public.agent_sessions
--- Users start and change runs of their own.
+-- public.agent_sessions: users start and change runs of their own.
 grant
     select,
     insert (user_id, agent_id, status, current_step, progress_percentage, total_steps, completed_steps,
@@ -321,23 +281,19 @@ grant
     update (status, current_step, progress_percentage, total_steps, completed_steps, error_message,
             session_data, completed_at)
     on public.agent_sessions to memoryd_user;
-create policy own_insert on public.agent_sessions for insert to memoryd_user
-    with check (user_id = (select memoryd.caller_id()) or memoryd.refuse_ownerless(user_id));
 create policy own_update on public.agent_sessions for update to memoryd_user
     using (user_id = (select memoryd.caller_id()))
     with check (user_id = (select memoryd.caller_id()));
 
--- public.agent_execution_logs
--- The trail: users read what is about them. Only memoryd and agents write it.
-grant select on public.agent_execution_logs to memoryd_user;
+-- public.agent_execution_logs: the trail: users read what is about them. Only memoryd and agents write it.
 create policy admin_read on public.agent_execution_logs for select to memoryd_admin
     using (memoryd.audit_admin_read('agent_execution_logs', coalesce(
         user_id, (select s.user_id from public.agent_sessions s where s.id = session_id))));
 
--- public.memory_anchors
--- An anchor is visible to those who see its memory. A read is logged for the memory's user. Of an erased
--- one (category null) no signature speaks for the agent and the hashes: a service changes and makes none. The
--- owner, who is a member of the service, does: an erasure, a deletion and an import write such rows.
+-- public.memory_anchors: an anchor is visible to those who see its memory. A read is logged for the memory's
+-- user. Of an erased one (category null) no signature speaks for the agent and the hashes: a service changes
+-- and makes none. The owner, who is a member of the service, does: an erasure, a deletion and an import write
+-- such rows.
 create policy service on public.memory_anchors to memoryd_service
     using (true)
     with check ((select memoryd.runs_as_owner())
@@ -346,20 +302,15 @@ create policy erased_stays on public.memory_anchors as restrictive for update to
     using ((select memoryd.runs_as_owner()) or category is not null);
 create policy erased_is_kept on public.memory_anchors as restrictive for delete to memoryd_service
     using ((select memoryd.runs_as_owner()) or category is not null);
-grant select on public.memory_anchors to memoryd_user;
 create policy own_read on public.memory_anchors for select to memoryd_user
     using (exists (select from public.agent_memory m where m.id = memory_id));
 create policy admin_read on public.memory_anchors for select to memoryd_admin
     using (memoryd.audit_admin_anchor(id, memory_id));
 
--- public.memory_settings
--- Users decide about their own memory.
+-- public.memory_settings: users decide about their own memory.
 grant
     select,
     insert (user_id, memory_enabled, memory_ttl_hours, task_memory_ttl_hours, conversation_retention_minutes),
     -- The key too, which the policy keeps as it is: PostgREST's upsert sets every column that it was given.
     update (user_id, memory_enabled, memory_ttl_hours, task_memory_ttl_hours, conversation_retention_minutes)
     on public.memory_settings to memoryd_user;
-create policy own on public.memory_settings to memoryd_user
-    using (user_id = (select memoryd.caller_id()))
-    with check (user_id = (select memoryd.caller_id()) or memoryd.refuse_ownerless(user_id));

@@ -181,3 +181,23 @@ end
 $$;
 comment on view memoryd.searchable_by_users is 'The sources that end users may search (memoryd.sources).';
 comment on view memoryd.searchable is 'All sources of recall (memoryd.sources).';
+
+-- Views for clients.
+
+create or replace view public.shared_memory with (security_invoker = true) as
+select id, agent_id, user_id, session_id, kind, memory_type, content, embedding, keywords, metadata, source,
+       command_id, ttl_hours, expires_at, created_at, updated_at
+from public.agent_memory
+where agent_id = '_shared'
+order by created_at desc;
+comment on view public.shared_memory is 'Memories visible to all agents (agent_id ''_shared'').';
+
+create or replace view public.conversation_history with (security_invoker = true) as
+select id, user_id, session_id, chat_id, agent_id, message_index,
+       coalesce(speaker, case role when 'assistant' then 'agent' else role end) as speaker, role,
+       content as message_text, created_at as "timestamp", access_level, visibility_tags, metadata, embedding,
+       content, created_at
+from public.conversation_messages;
+comment on view public.conversation_history is
+    'The messages, one row a turn, with the speaker (user, agent or a name); '
+    'rows inserted here become messages.';

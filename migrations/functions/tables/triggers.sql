@@ -12,22 +12,18 @@
 -- check_embedding and forget_embedding change nothing that the other triggers of their table read. Triggers
 -- that run after the change queue jobs, index, count, log, notify, or carry the change on to other tables:
 -- none reads what another wrote. But they also take locks: to rename one must not break the order of locks
--- in users/jobs.sql.
+-- in base/locks.sql.
 
--- memoryd.dead_letters
 create or replace trigger request_died after insert on memoryd.dead_letters
     for each row when (new.topic in ('request', 'user_data', 'dream'))
     execute function memoryd.request_died();
 
--- memoryd.embeddings
 create or replace trigger drop_erased before insert on memoryd.embeddings
     for each row execute function memoryd.drop_erased();
 
--- memoryd.logins
 create or replace trigger check_login before insert or update on memoryd.logins
     for each row execute function memoryd.check_login();
 
--- public.agent_commands
 create or replace trigger check_context_options before insert on public.agent_commands
     for each row when (new.metadata ? 'context_options')
     execute function memoryd.check_context_options();
@@ -36,26 +32,9 @@ create or replace trigger stamp_times before insert or update on public.agent_co
                        or (new.status = 'running' and new.started_at is null))
     execute function memoryd.stamp_times();
 
--- public.agent_memory
 create or replace trigger assign_agent before insert on public.agent_memory
     for each row when (new.agent_id is null)
     execute function memoryd.assign_agent();
-create or replace trigger check_metadata_insert before insert on public.agent_memory
-    for each row when (new.metadata <> '{}' and new.memory_type is not null
-                       and new.source is distinct from 'conversation')
-    execute function memoryd.check_metadata();
-create or replace trigger check_metadata_update before update on public.agent_memory
-    for each row when (new.metadata <> '{}' and new.memory_type is not null
-                       and new.source is distinct from 'conversation'
-                       and (new.metadata, new.memory_type) is distinct from (old.metadata, old.memory_type))
-    execute function memoryd.check_metadata();
-create or replace trigger check_superseded_insert before insert on public.agent_memory
-    for each row when (new.superseded_by is not null)
-    execute function memoryd.check_superseded();
-create or replace trigger check_superseded_update before update on public.agent_memory
-    for each row when (new.superseded_by is not null
-                       and (new.superseded_by, new.user_id) is distinct from (old.superseded_by, old.user_id))
-    execute function memoryd.check_superseded();
 create or replace trigger stamp_expiry_insert before insert on public.agent_memory
     for each row when (new.ttl_hours is not null or new.user_id is not null)
     execute function memoryd.stamp_expiry();
@@ -85,20 +64,16 @@ create or replace trigger facts_reworded after update on public.agent_memory
     referencing old table as old_rows new table as new_rows
     for each statement execute function memoryd.facts_reworded();
 
--- public.agent_sessions
 create or replace trigger stamp_session before insert or update on public.agent_sessions
     for each row execute function memoryd.stamp_session();
 
--- public.agents
 create or replace trigger agent_disabled after update on public.agents
     for each row when (old.enabled and not new.enabled)
     execute function memoryd.agent_disabled();
 
--- public.conversation_history
 create or replace trigger turn_inserted instead of insert on public.conversation_history
     for each row execute function memoryd.turn_inserted();
 
--- public.conversation_messages
 create or replace trigger keep_speaker before update on public.conversation_messages
     for each row when (old.chat_id is not null
                        and (new.role, new.speaker) is distinct from (old.role, old.speaker))
@@ -106,7 +81,6 @@ create or replace trigger keep_speaker before update on public.conversation_mess
 create or replace trigger put_in_session before insert on public.conversation_messages
     for each row execute function memoryd.put_in_session();
 
--- public.documents
 create or replace trigger stamp_document before insert or update on public.documents
     for each row execute function memoryd.stamp_document();
 create or replace trigger stamp_updated_at before update on public.documents
@@ -114,23 +88,19 @@ create or replace trigger stamp_updated_at before update on public.documents
 create or replace trigger wake_replica after insert or update or delete on public.documents
     for each statement execute function memoryd.wake_replica();
 
--- public.dream_insights
 create or replace trigger drop_dreamt before insert on public.dream_insights
     for each row when (new.user_id is not null and new.dream_id is not null)
     execute function memoryd.drop_dreamt();
 
--- public.memory_anchors
 create or replace trigger complete_anchor before insert on public.memory_anchors
     for each row execute function memoryd.complete_anchor();
 
--- public.memory_associations
 -- Its strength is computed: it rises by use, and fades.
 create or replace trigger stamp_updated_at before update on public.memory_associations
     for each row when ((new.memory_id, new.related_memory_id, new.association_type)
                        is distinct from (old.memory_id, old.related_memory_id, old.association_type))
     execute function memoryd.stamp_updated_at();
 
--- public.memory_chunks
 create or replace trigger assign_owner before insert or update of document_id, user_id on public.memory_chunks
     for each row execute function memoryd.assign_chunk_owner();
 create or replace trigger note_chunks_insert after insert on public.memory_chunks
@@ -143,7 +113,6 @@ create or replace trigger note_chunks_delete after delete on public.memory_chunk
     referencing old table as changed_rows
     for each statement execute function memoryd.note_chunks();
 
--- public.memory_queries
 create or replace trigger keep_own_retrieved before insert on public.memory_queries
     for each row when ((new.retrieved_memory_ids <> '{}' or new.insight_ids <> '{}')
                        and not memoryd.caller_is_privileged())
@@ -159,7 +128,6 @@ create constraint trigger drop_erased_ids after insert on public.memory_queries
                           and (new.retrieved_memory_ids <> '{}' or new.insight_ids <> '{}'))
     execute function memoryd.drop_erased_ids();
 
--- public.memory_settings
 create or replace trigger stamp_settings before update on public.memory_settings
     for each row execute function memoryd.stamp_updated_at();
 create or replace trigger note_switched after insert or update or delete on public.memory_settings
@@ -172,7 +140,6 @@ create or replace trigger settings_inserted after insert on public.memory_settin
     for each row when (new.memory_ttl_hours is not null or new.task_memory_ttl_hours is not null)
     execute function memoryd.settings_changed();
 
--- public.shared_knowledge
 create or replace trigger stamp_knowledge_insert before insert on public.shared_knowledge
     for each row execute function memoryd.stamp_knowledge();
 create or replace trigger guard_knowledge_insert before insert on public.shared_knowledge
@@ -205,7 +172,6 @@ create or replace trigger stamp_knowledge_update before update on public.shared_
                         old.expires_at))
     execute function memoryd.stamp_knowledge();
 
--- public.user_memory_access
 create or replace trigger stamp_updated_at before update on public.user_memory_access
     for each row execute function memoryd.stamp_updated_at();
 
@@ -232,26 +198,34 @@ begin
 end
 $$;
 
--- Metadata of what is shared. A document is shared by its chunks, too.
+-- Checks of new rows of a kind, and of those in which one of some columns changes. A document is shared by
+-- its chunks, too.
 do $$
 declare
+    sharing constant text := 'metadata, new.access_level, new.visibility_tags';
     each record;
 begin
     for each in
         select * from (values
-            ('documents', 'new.metadata <> ''{}'''),
-            ('memory_chunks', 'new.access_level is not null'),
-            ('conversation_messages', 'new.access_level is not null and new.metadata <> ''{}''')
-        ) as t(name, shared)
+            ('check_metadata', 'agent_memory', 'new.metadata <> ''{}'' and new.memory_type is not null
+                                                and new.source is distinct from ''conversation''',
+             'metadata, new.memory_type'),
+            ('check_superseded', 'agent_memory', 'new.superseded_by is not null',
+             'superseded_by, new.user_id'),
+            ('check_sharing', 'documents', 'new.metadata <> ''{}''', sharing),
+            ('check_sharing', 'memory_chunks', 'new.access_level is not null', sharing),
+            ('check_sharing', 'conversation_messages',
+             'new.access_level is not null and new.metadata <> ''{}''', sharing)
+        ) as t(name, table_name, kind, columns)
     loop
         execute format($s$
-            create or replace trigger check_sharing_insert before insert on public.%1$I
-                for each row when (%2$s) execute function memoryd.check_sharing();
-            create or replace trigger check_sharing_update before update on public.%1$I
-                for each row when (%2$s and (new.metadata, new.access_level, new.visibility_tags)
-                                   is distinct from (old.metadata, old.access_level, old.visibility_tags))
-                execute function memoryd.check_sharing()
-            $s$, each.name, each.shared);
+            create or replace trigger %1$s_insert before insert on public.%2$I
+                for each row when (%3$s) execute function memoryd.%1$s();
+            create or replace trigger %1$s_update before update on public.%2$I
+                for each row when (%3$s and (new.%4$s) is distinct from (old.%5$s))
+                execute function memoryd.%1$s()
+            $s$, each.name, each.table_name, each.kind, each.columns,
+            replace(each.columns, 'new.', 'old.'));
     end loop;
 end
 $$;

@@ -54,13 +54,10 @@ $$;
 -- Whether the server's log takes the lines of log_audit(). Who is no superuser cannot change the settings.
 create or replace function memoryd.log_takes_audit() returns boolean
 language sql stable
-set search_path = pg_catalog, pg_temp
-as $$
-    select current_setting('log_min_messages') <> all (
-        case when current_setting('log_min_error_statement') in ('fatal', 'panic')
-             then array['fatal', 'panic']
-             else array['error', 'log', 'fatal', 'panic'] end)
-$$;
+return current_setting('log_min_messages') <> all (
+    case when current_setting('log_min_error_statement') in ('fatal', 'panic')
+         then array['fatal', 'panic']
+         else array['error', 'log', 'fatal', 'panic'] end);
 
 create or replace function memoryd.check_log_line(p_line text) returns boolean
 language sql stable
@@ -232,30 +229,6 @@ begin
 end
 $$;
 
--- Puts on record what somebody in support does through memoryd itself (memoryd web), which acts as the
--- service for it: a read (p_verb select) of rows that support's policies do not guard, or a change. p_user
--- null: these are an agent's rows, and nobody's to be told of. For the owner only.
-create or replace function memoryd.log_support(p_table text, p_user uuid, p_verb text) returns void
-language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    if p_user is null then
-        return;
-    end if;
-    if p_verb = 'select' then
-        perform memoryd.log_admin_read(p_table, p_user);
-        return;
-    end if;
-    insert into public.agent_execution_logs (user_id, step_name, action_type, input_data)
-    values (p_user, p_verb || ' ' || p_table, 'memory_write',
-            jsonb_build_object('table', p_table, 'operation', p_verb, 'caller', 'admin',
-                               'admin', coalesce(memoryd.caller_id()::text, session_user::text),
-                               'login', session_user)
-            || memoryd.admin_name());
-end
-$$;
-
 -- For the policies of memoryd_admin: puts the read of a row on record and returns true, so that the row may
 -- be read.
 create or replace function memoryd.audit_admin_read(p_table text, p_user uuid) returns boolean
@@ -293,34 +266,11 @@ as $$
         (select l.user_id from memoryd.trail_leaves l where l.anchor_id = p_anchor)))
 $$;
 
--- The users whose rows these are: of what an agent said, the user of the conversation; of an insight, also
--- those of its memories; of an entry of the team's knowledge, who has written it, and who told its outcome.
-create or replace function memoryd.users_of_rows(p_ids uuid[]) returns table (user_id uuid)
-language sql stable
-set search_path = pg_catalog, pg_temp
-as $$
-    select s.owner_id from memoryd.searchable s where s.id = any(p_ids)
-    union
-    select c.user_id
-    from public.conversation_messages m
-    join public.conversation_sessions c on c.id = m.session_id
-    where m.id = any(p_ids) and m.user_id is null
-    union
-    select m.user_id
-    from public.dream_insights i
-    join public.agent_memory m on m.id = any(i.source_memories)
-    where i.id = any(p_ids)
-    union
-    select memoryd.uuid_or_null(k.created_by)
-    from public.shared_knowledge e
-    join public.shared_knowledge k
-        on k.id = any(array[e.id, memoryd.uuid_or_null(e.outcome ->> 'scored_by')])
-    where e.id = any(p_ids)
-$$;
-
--- Puts a read by support of what shows rows on record, for the users whose rows these are. p_ids: the rows
--- (of a link or an insight its memories), or a text whose rows memoryd.quotes knows (a command for its
--- context, a request for its answer). False for a text that still shows a row which is gone: nobody knows
+-- Puts a read by support of what shows rows on record, for the users whose rows these are: of what an agent
+-- said, the user of the conversation; of an insight, also those of its memories; of an entry of the team's
+-- knowledge, who has written it, and who told its outcome. p_ids: the rows (of a link or an insight its
+-- memories), or a text whose rows memoryd.quotes knows (a command for its context, a request for its answer).
+-- False for a text that still shows a row which is gone: nobody knows
 -- any more whose that was, so it is shown once it has lost this.
 create or replace function memoryd.audit_admin_memories(p_table text, p_ids uuid[]) returns boolean
 language plpgsql volatile security definer
@@ -330,8 +280,26 @@ declare
     quoted constant uuid[] := array(
         select unnest(q.row_ids) from memoryd.quotes q
         where q.command_id = any(p_ids) or q.request_id = any(p_ids));
+    shown constant uuid[] := p_ids || quoted;
 begin
-    perform memoryd.audit_admin_read(p_table, u.user_id) from memoryd.users_of_rows(p_ids || quoted) u;
+    perform memoryd.audit_admin_read(p_table, u.user_id)
+    from (select s.owner_id as user_id from memoryd.searchable s where s.id = any(shown)
+          union
+          select c.user_id
+          from public.conversation_messages m
+          join public.conversation_sessions c on c.id = m.session_id
+          where m.id = any(shown) and m.user_id is null
+          union
+          select m.user_id
+          from public.dream_insights i
+          join public.agent_memory m on m.id = any(i.source_memories)
+          where i.id = any(shown)
+          union
+          select memoryd.uuid_or_null(k.created_by)
+          from public.shared_knowledge e
+          join public.shared_knowledge k
+              on k.id = any(array[e.id, memoryd.uuid_or_null(e.outcome ->> 'scored_by')])
+          where e.id = any(shown)) u;
     return quoted <@ array(select e.id from memoryd.existing_rows(quoted) e);
 end
 $$;
@@ -352,5 +320,5 @@ as $$
     select count(*) from swept
 $$;
 comment on function memoryd.sweep_audit(double precision) is
-    'Deletes what the audit trail says of reads and writes more than so many days ago; '
+    'Deletes what the audit trail says of reads and writes older than this number of days; '
     'the agents'' own steps stay.';

@@ -1,5 +1,5 @@
 -- Erasure: deletes everything that is stored about a user, in one transaction. The order of the steps
--- matters: the comments say why. The order of locks is described in users/jobs.sql.
+-- matters: the comments say why. The order of locks is described in base/locks.sql.
 
 -- Texts of a user that were embedded or will be, each as the daemon embeds it.
 create or replace function memoryd.texts_of(p_user uuid) returns setof text
@@ -36,35 +36,6 @@ as $$
         where q.query_time > p_since and q.user_id is distinct from p_user
           and exists (select from unnest(q.retrieved_memory_ids || q.knowledge_ids || q.insight_ids) r
                       where r in (select unnest(p_ids))))
-$$;
-
--- Removes a user's rows from the records of others' searches, which have no foreign key to them, and erases
--- what their anchors say, and the salts of their leaves. Anchors and leaves stay, so that the chains of
--- hashes and the proofs of all others are complete. Returns how many anchors these were. It comes before the
--- memories are deleted: the deletion sets memory_id of their anchors to null (the foreign key), and then they
--- cannot be found any more.
-create or replace function memoryd.erase_references(p_user uuid, p_memories uuid[], named uuid[])
-returns bigint
-language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    anchors constant uuid[] := array(
-        select a.id from public.memory_anchors a
-        where a.memory_id in (select unnest(p_memories)) or a.payload ->> 'user_id' = p_user::text
-        union
-        select l.anchor_id from memoryd.trail_leaves l where l.user_id = p_user
-        order by 1);
-begin
-    perform memoryd.strip_queries(memoryd.queries_naming(named, p_user, '-infinity'), named);
-    perform memoryd.seal_anchors(anchors);
-    -- What people deleted from the replica has no file, but may be open in a program that saves it.
-    insert into memoryd.replica_erased (id)
-    select t.document_id from memoryd.replica_tombstones t join public.documents d on d.id = t.document_id
-    where d.user_id = p_user
-    on conflict do nothing;
-    return cardinality(anchors);
-end
 $$;
 
 -- Deletes a user's rows, table by table. counts: how many rows of each table were the user's; ids: the ids
@@ -113,11 +84,10 @@ $$;
 -- Deletes conversations that have no message left, after the user's messages were deleted. p_own: the
 -- conversations of the user; number: how many of these were deleted. p_ownerless: conversations without an
 -- owner in which the user wrote; ids: which of these were deleted. The latter are not counted: the user may
--- not learn whether others wrote in them. Conversations in which others wrote stay for them, without owner
--- and title, since the title may have been about the user.
+-- not learn whether others wrote in them. p_chats: the group chats in which the user was. Conversations in
+-- which others wrote stay for them, without owner and title, since the title may have been about the user.
 create or replace function memoryd.erase_sessions(
-    p_own uuid[], p_ownerless uuid[], out number bigint, out ids uuid[]
-)
+    p_own uuid[], p_ownerless uuid[], p_chats uuid[], out number bigint, out ids uuid[])
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
@@ -136,25 +106,20 @@ begin
     update public.conversation_sessions s set user_id = null, title = null where s.id = any(p_own);
     update public.conversation_sessions s set title = null
     where s.id = any(p_ownerless) and s.user_id is null;
-end
-$$;
-
--- Group chats in which nobody is left, of those in which the user was: what they are called may say who that
--- was. The row stays, since a service that knows its id may write there again.
-create or replace function memoryd.erase_groups(p_chats uuid[]) returns void
-language sql volatile
-set search_path = pg_catalog, pg_temp
-as $$
+    -- Group chats in which nobody is left: what they are called may say who that was. The row stays, since a
+    -- service that knows its id may write there again.
     update public.chat_groups g set group_name = null, group_metadata = '{}'
     where g.id = any(p_chats)
       and not exists (select from public.chat_group_members m where m.chat_id = g.id)
-      and not exists (select from public.conversation_messages m where m.chat_id = g.id)
+      and not exists (select from public.conversation_messages m where m.chat_id = g.id);
+end
 $$;
 
 -- Erases those of p_agents that are still the user's own, and deletes their lanes, the user's, and the dead
--- letters of both. It comes after the rows are deleted. It checks again which agents are the user's own,
--- because other users may have named one of them meanwhile. Anchors are not checked: they no longer refer
--- to a memory, which would tell their user.
+-- letters of both. An agent that was disabled keeps its row and its name, since it must stay disabled. It
+-- comes after the rows are deleted. It checks again which agents are the user's own, because other users may
+-- have named one of them meanwhile. Anchors are not checked: they no longer refer to a memory, which would
+-- tell their user.
 create or replace function memoryd.erase_agents(p_user uuid, p_agents text[]) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -162,7 +127,9 @@ as $$
 declare
     agents constant text[] := memoryd.named_only_by(p_user, p_agents, 'memory_anchors');
 begin
-    perform memoryd.forget_agents(agents);
+    delete from public.agents a where a.agent_id = any(agents) and a.enabled;
+    update public.agents a set identity = null where a.agent_id = any(agents);
+    perform memoryd.rename_anchors(agents);
     update public.agents a set named_for = '00000000-0000-0000-0000-000000000000'
     where a.named_for = p_user;
     delete from memoryd.lanes l where memoryd.is_lane_of(l.topic, l.lane, p_user, agents);
@@ -200,45 +167,6 @@ as $$
     select memoryd.strip_related(p_ids);
 $$;
 
--- Memories of a user that a person deleted in the replica and could bring back.
-create or replace function memoryd.buried_memories(p_user uuid) returns uuid[]
-language sql stable
-set search_path = pg_catalog, pg_temp
-as $$
-    select coalesce(array_agg(b.row_id), '{}')
-    from memoryd.replica_buried b where b.user_id = p_user and b.source = 'memory'
-$$;
-
--- Deletes what the replica knows of a user's entries, and of others that were made of the user's memories:
--- what people deleted and could bring back, and texts of conflicts. The daemon that keeps the replica
--- deletes their files and sections, whatever these say by then. p_ids: all rows that were deleted. It comes
--- after the rows are deleted; the insights are locked since lock_remembered().
-create or replace function memoryd.erase_sections(p_user uuid, p_ids uuid[], p_memories uuid[]) returns void
-language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    buried constant uuid[] := memoryd.buried_memories(p_user);
-    drawn uuid[];
-begin
-    if buried <> '{}' then
-        with gone as (delete from public.dream_insights i where i.source_memories && buried returning i.id)
-        select array_agg(g.id) into drawn from gone g;
-    end if;
-    update memoryd.replica_collections c set erased = true, stale = true where c.user_id = p_user;
-    update memoryd.replica_sections s set erased = true where s.row_id = any(p_ids || drawn);
-    delete from memoryd.replica_left_out l where l.user_id = p_user;
-    delete from memoryd.replica_section_conflicts c where c.user_id = p_user;
-    -- In files of others it stays without its text until its section is gone: a section of an unknown
-    -- conflict is a new entry.
-    update memoryd.replica_section_conflicts c set ended = true, title = '', body = '', base_hash = null
-    where c.row_id = any(p_ids || drawn);
-    delete from memoryd.replica_buried b
-    where b.user_id = p_user or b.row ->> 'created_by' = p_user::text
-       or b.row -> 'source_memories' ?| (p_memories || buried)::text[];
-end
-$$;
-
 -- If the user has switched memory off, it stays off: of their settings only this is kept. Of a deleted
 -- account nothing is.
 create or replace function memoryd.erase_settings(p_user uuid) returns void
@@ -258,7 +186,7 @@ end
 $$;
 
 -- Locks what is remembered of a user and what was made of it, also of what a person deleted in the replica,
--- in the order that users/jobs.sql describes.
+-- in the order that base/locks.sql describes.
 create or replace function memoryd.lock_remembered(p_user uuid) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -283,7 +211,6 @@ language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    whose constant uuid := p_user;
     agents text[];
     own_sessions uuid[];
     ownerless_sessions uuid[];
@@ -306,50 +233,51 @@ begin
             using errcode = 'active_sql_transaction',
                   hint = 'Call it in a transaction of isolation level read committed.';
     end if;
-    perform memoryd.lock(memoryd.user_lock(whose));
-    agents := memoryd.agents_of(whose);
-    perform memoryd.take_jobs(whose, agents, p_patience);
-    perform memoryd.lock_remembered(whose);
+    perform memoryd.lock(memoryd.user_lock(p_user));
+    agents := memoryd.agents_of(p_user);
+    perform memoryd.take_jobs(p_user, agents, p_patience);
+    perform memoryd.lock_remembered(p_user);
 
     -- What cannot be found any more once the rows are deleted.
-    own_sessions := array(select s.id from public.conversation_sessions s where s.user_id = whose);
+    own_sessions := array(select s.id from public.conversation_sessions s where s.user_id = p_user);
     ownerless_sessions := array(
         select distinct m.session_id from public.conversation_messages m
         join public.conversation_sessions s on s.id = m.session_id
-        where m.user_id = whose and s.user_id is null);
-    memories := array(select m.id from public.agent_memory m where m.user_id = whose);
+        where m.user_id = p_user and s.user_id is null);
+    memories := array(select m.id from public.agent_memory m where m.user_id = p_user);
     chats := array(
-        select m.chat_id from public.chat_group_members m where m.user_id = whose
+        select m.chat_id from public.chat_group_members m where m.user_id = p_user
         union
-        select m.chat_id from public.conversation_messages m where m.user_id = whose);
-    row_ids := array(select memoryd.row_ids_of(whose));
+        select m.chat_id from public.conversation_messages m where m.user_id = p_user);
+    row_ids := array(select memoryd.row_ids_of(p_user));
     hashes := array(select distinct sha256(convert_to(left(t, 32768), 'UTF8'))
-                    from memoryd.texts_of(whose) t where t is not null);
+                    from memoryd.texts_of(p_user) t where t is not null);
     -- Those that the daemon deletes are not for the caller to delete.
     select coalesce(jsonb_agg(d.replica_path order by d.replica_path), '[]') into paths
     from public.documents d
-    where d.user_id = whose and d.replica_path is not null
+    where d.user_id = p_user and d.replica_path is not null
       and not exists (select from memoryd.replica_files f where f.document_id = d.id);
 
-    named := memoryd.rows_named(whose, memories);
-    anchors := memoryd.erase_references(whose, memories, named);
-    rows_deleted := memoryd.erase_rows(whose);
-    sessions_deleted := memoryd.erase_sessions(own_sessions, ownerless_sessions);
-    perform memoryd.erase_groups(chats);
-    perform memoryd.erase_settings(whose);
+    named := memoryd.rows_named(p_user, memories);
+    perform memoryd.strip_queries(memoryd.queries_naming(named, p_user, '-infinity'), named);
+    anchors := memoryd.erase_anchors(p_user, memories);
+    perform memoryd.erase_tombstones(p_user);
+    rows_deleted := memoryd.erase_rows(p_user);
+    sessions_deleted := memoryd.erase_sessions(own_sessions, ownerless_sessions, chats);
+    perform memoryd.erase_settings(p_user);
     row_ids := array(select distinct r from unnest(row_ids || sessions_deleted.ids || rows_deleted.ids) r);
-    perform memoryd.delete_jobs_about(whose, row_ids);
-    perform memoryd.erase_agents(whose, agents);
+    perform memoryd.delete_jobs_about(p_user, row_ids);
+    perform memoryd.erase_agents(p_user, agents);
     -- Subtracts the words of the deleted rows at once, instead of leaving it to a daemon: so words that no
     -- row contains any more go too. All in one call, which locks the words in order.
     perform memoryd.fold_lexeme_changes(null);
     perform memoryd.erase_copies(hashes);
-    perform memoryd.erase_names(whose, named);
-    perform memoryd.erase_sections(whose, row_ids, memories);
+    perform memoryd.erase_names(p_user, named);
+    perform memoryd.erase_sections(p_user, row_ids, memories);
 
     -- Deletes what the audit trail says of this erasure's own statements, then notes that there was an
     -- erasure, not of which user.
-    delete from public.agent_execution_logs l where l.user_id = whose;
+    delete from public.agent_execution_logs l where l.user_id = p_user;
     counts := rows_deleted.counts
         || jsonb_build_object('memory_anchors', anchors, 'conversation_sessions', sessions_deleted.number);
     insert into public.agent_execution_logs (step_name, action_type, output_data)
@@ -371,3 +299,65 @@ $$;
 comment on function public.erase_user_memory(uuid) is
     'Deletes all that is kept about a user and says how many rows of each table. Users erase their own. '
     'There is no way back but an export.';
+
+-- Deleting single rows. End users have no right to DELETE, because this right includes LOCK TABLE: with it
+-- one user could block all others, and no policy prevents that. Instead they call forget(),
+-- erase_user_memory() and reset_session().
+
+-- Deletes those conversations of p_ids that the caller, an end user, owns, and returns how many these were.
+-- If other users wrote in a conversation, too, it stays for them as after an erasure.
+create or replace function memoryd.forget_own_sessions(p_ids uuid[]) returns bigint
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    own constant uuid[] := array(
+        select s.id from public.conversation_sessions s
+        where s.id = any(p_ids) and s.user_id = memoryd.caller_id());
+begin
+    delete from public.conversation_messages m
+    where m.session_id = any(own) and m.id in (select memoryd.messages_of(memoryd.caller_id()));
+    perform memoryd.erase_sessions(own, '{}', '{}');
+    return cardinality(own);
+end
+$$;
+
+-- An end user deletes only their own rows: rows of others are treated like rows that do not exist, so they
+-- are not locked, not waited for and not counted.
+create or replace function public.forget(ids uuid[], source text default 'memory') returns bigint
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    in_table constant text := memoryd.table_to_forget(forget.source);
+    deleted bigint;
+begin
+    if forget.source = 'session' and not memoryd.caller_is_service() then
+        return memoryd.forget_own_sessions(forget.ids);
+    end if;
+    if in_table is null then
+        raise exception 'unknown source %', coalesce(quote_literal(left(forget.source, 200)), 'null')
+            using errcode = 'invalid_parameter_value',
+                  hint = 'Sources: '
+                      || (select string_agg(u.forgotten_as, ', ') from memoryd.user_tables() u)
+                      || ' (of settings the ids are user_ids).';
+    end if;
+    execute format('delete from public.%I t where t.%I = any ($1) and ($2 or t.user_id = $3)',
+                   in_table, case forget.source when 'settings' then 'user_id' else 'id' end)
+        using forget.ids, memoryd.caller_is_service(), memoryd.caller_id();
+    get diagnostics deleted = row_count;
+    if forget.source = 'memory' then
+        perform memoryd.forget_sections(case when memoryd.caller_is_service() then forget.ids
+                                             else memoryd.own_sections(forget.ids) end);
+    end if;
+    return deleted;
+end
+$$;
+do $$
+begin
+    execute format('comment on function public.forget(uuid[], text) is %L',
+        'Deletes rows by their ids and returns how many went: of end users their own, of a service any. '
+        'Sources: ' || (select string_agg(u.forgotten_as, ', ') from memoryd.user_tables() u)
+        || '. A session goes with its messages, a document with its chunks.');
+end
+$$;

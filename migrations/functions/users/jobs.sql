@@ -1,3 +1,73 @@
+-- Agents that are a user's own: only this user's rows name them. No row of another user names them, and no
+-- row without a user. The name of such an agent may identify its user, so it is erased with the user. One
+-- that is registered is a user's own only if a service first named it for this user (agents.named_for): users
+-- write any name into their own rows.
+
+-- The tables with a column agent_id, each with the condition by which a row (t) is a user's ($1).
+-- agent_memory comes first, since it has an index by agent: it decides for most agents, and for these the
+-- other tables are not read.
+create or replace function memoryd.tables_naming_agents() returns table (name text, is_users text)
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select u.name, u.erased
+    from memoryd.user_tables() u
+    join pg_attribute a on a.attrelid = format('public.%I', u.name)::regclass and a.attname = 'agent_id'
+    order by u.name <> 'agent_memory', u.name
+$$;
+
+-- Those of p_agents that are this user's own. p_but: a table that is not read. Agents that are open to users
+-- belong to the service, even if only one user has written to them so far. '_shared' stands for all agents.
+create or replace function memoryd.named_only_by(p_user uuid, p_agents text[], p_but text default null)
+returns text[]
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    agents text[] := array(
+        select a from unnest(p_agents) a
+        where a <> '_shared'
+          and not exists (
+              select from public.agents g
+              where g.agent_id = a and (g.open_to_users or g.named_for is distinct from p_user)));
+    each record;
+begin
+    for each in
+        select t.name, t.is_users from memoryd.tables_naming_agents() t where t.name is distinct from p_but
+    loop
+        exit when agents = '{}';
+        execute format(
+            'select coalesce(array_agg(a.name), ''{}'') from unnest($2) as a(name)
+             where not exists (select from public.%I t
+                               where t.agent_id = a.name and not coalesce((%s), false))',
+            each.name, each.is_users)
+        into agents using p_user, agents;
+    end loop;
+    return agents;
+end
+$$;
+
+-- All agents that are a user's own.
+create or replace function memoryd.agents_of(p_user uuid) returns text[]
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    agents text[] := '{}';
+    named text[];
+    each record;
+begin
+    for each in select t.name, t.is_users from memoryd.tables_naming_agents() t loop
+        execute format(
+            'select array_agg(distinct t.agent_id) from public.%I t where t.agent_id is not null and (%s)',
+            each.name, each.is_users)
+        into named using p_user;
+        agents := agents || named;
+    end loop;
+    return memoryd.named_only_by(p_user, array(select distinct a from unnest(agents) a));
+end
+$$;
+
 -- What the queue contains about a user: jobs, lanes, dead letters, executions of commands. An erasure locks
 -- and deletes the jobs before it deletes anything else, so that no daemon writes the result of one
 -- afterwards.
@@ -23,22 +93,6 @@ return case p_topic
     when 'associate' then starts_with(p_lane, memoryd.associate_lane('', p_user))
         or starts_with(p_lane, memoryd.associate_lane('', null)) and substr(p_lane, 3) = any(p_agents)
     else false end;
-
--- THE ORDER OF LOCKS, which every transaction keeps that locks more than one row:
---   1. a user's own lock (memoryd.user_lock)   6. what is remembered, each by id: messages, memories,
---   2. lanes                                      links, then insights
---   3. jobs                                    7. the erasures' gate (memoryd.erased_texts), then requests
---   4. commands, by id                         8. the statistics' lock, then lexemes in their order
---   5. executions
--- Leaves of anchors come after what is remembered, then anchors; who gives them positions waits for neither
--- (trail/log.sql).
--- A statement that writes several of them first locks them in this order, in a CTE (`order by ... for
--- update`), all that it needs of a kind at once: two ordered statements on one table are not one order.
--- Daemons that cannot keep it skip what is locked, or give way to clients by a lock_timeout that is shorter
--- than deadlock_timeout. An erasure is the exception: it needs the commands before the jobs, since a command
--- that ends makes a job. So it waits for neither, but takes both with `nowait` and tries again. Who
--- removes what stored texts show (memories/quotes.sql) skips commands and requests that are locked. In which
--- order a client comes to its rows, in one statement or in several, is the client's (docs/sql.md).
 
 -- Takes what is about a user from the daemons and the agents: first the commands, so that none of them can
 -- end, then the lanes and the jobs, which it deletes. What a daemon was working on is then never written,

@@ -8,10 +8,8 @@ from typing import Any
 from plugins.documents.parsing.kinds import kind_of
 from plugins.documents.parsing.reading import read_file, reader_of
 from plugins.documents.ports import Parsed
-from providers.confined.child import serve
-from providers.confined.confinement import bound, unbound
-from providers.confined.frames import MAX_HEAD, GarbageError, opening
-from providers.ports import Unreadable
+from plugins.files.child import MAX_HEAD, GarbageError, bound, opening, serve, unbound
+from plugins.files.local import UnreadableFileError
 
 
 def main() -> None:
@@ -24,7 +22,7 @@ def _answers(request: dict[str, Any], content: bytes) -> Iterator[tuple[dict[str
         reader_of(kind_of(content, request["name"]))  # its libraries count for no file
         bound(memory=request["memory"], seconds=request["seconds"])
         answer, text = _answer(read_file(content, request["name"], room=request["room"]))
-    except Unreadable as error:
+    except UnreadableFileError as error:
         answer, text = {"unreadable": str(error)}, b""
     except MemoryError:
         answer, text = {"out_of_memory": True}, b""

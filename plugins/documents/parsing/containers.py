@@ -10,7 +10,7 @@ import io
 import zipfile
 import zlib
 
-from providers.ports import Unreadable
+from plugins.files.local import UnreadableFileError
 
 MAX_UNPACKED = 500_000_000
 """Bytes, of all entries together."""
@@ -34,14 +34,14 @@ LOCKED = "The file is protected by a password. Save a copy without one and give 
 
 
 def office_type(content: bytes) -> str:
-    """'docx', 'pptx' or 'xlsx'. Raises `Unreadable` for any other container, and for one that is not safe."""
+    """'docx', 'pptx' or 'xlsx'. Raises `UnreadableFileError` for any other container, and for one that is not safe."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as container:
             entries = container.infolist()
             _check_sizes(entries, len(content))
             found = _type(container)
             if container.testzip() is not None:
-                raise Unreadable(DAMAGED)
+                raise UnreadableFileError(DAMAGED)
     except (
         zipfile.BadZipFile,
         zlib.error,
@@ -51,16 +51,16 @@ def office_type(content: bytes) -> str:
         NotImplementedError,
         RuntimeError,
     ) as error:
-        raise Unreadable(DAMAGED) from error
+        raise UnreadableFileError(DAMAGED) from error
     return found
 
 
 def _check_sizes(entries: list[zipfile.ZipInfo], packed: int) -> None:
     total = sum(entry.file_size for entry in entries)
     if len(entries) > MAX_ENTRIES or total > MAX_UNPACKED or (total > FREE and total > packed * MAX_RATIO):
-        raise Unreadable(BOMB)
+        raise UnreadableFileError(BOMB)
     if any(entry.flag_bits & 1 for entry in entries):
-        raise Unreadable(LOCKED)
+        raise UnreadableFileError(LOCKED)
 
 
 def _type(container: zipfile.ZipFile) -> str:
@@ -68,13 +68,15 @@ def _type(container: zipfile.ZipFile) -> str:
     if "mimetype" in names and container.getinfo("mimetype").file_size < 200:
         kind = container.read("mimetype")
         if kind.startswith(b"application/vnd.oasis.opendocument"):
-            raise Unreadable(
+            raise UnreadableFileError(
                 "The file is of OpenDocument (ODT, ODS, ODP). Save it as DOCX, XLSX or PPTX and give that instead."
             )
         if kind.startswith(b"application/epub"):
-            raise Unreadable("The file is an e-book (EPUB). Convert it to PDF or HTML and give that instead.")
+            raise UnreadableFileError(
+                "The file is an e-book (EPUB). Convert it to PDF or HTML and give that instead."
+            )
     if "[Content_Types].xml" in names:
         for folder, found in MAIN_PARTS.items():
             if any(name.startswith(folder) for name in names):
                 return found
-    raise Unreadable(NOT_OFFICE)
+    raise UnreadableFileError(NOT_OFFICE)

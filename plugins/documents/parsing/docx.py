@@ -20,8 +20,8 @@ from plugins.documents.parsing.grids import Cell, markdown
 from plugins.documents.parsing.numerals import numeral, whole
 from plugins.documents.parsing.package import Package
 from plugins.documents.parsing.texts import power
-from providers.decoding import decode
-from providers.ports import Unreadable
+from plugins.files.decoding import decode
+from plugins.files.local import UnreadableFileError
 
 THROUGH = frozenset((
     "hyperlink", "ins", "moveTo", "smartTag", "sdt", "sdtContent", "fldSimple", "customXml", "dir", "bdo", "Choice", "Fallback",
@@ -41,11 +41,11 @@ _LIKE_MARKUP = re.compile(r"(?=#{1,6} )")
 
 
 def lines(package: Package) -> Iterator[str]:
-    """The document. Raises `Unreadable`."""
+    """The document. Raises `UnreadableFileError`."""
     path = package.main("word/document.xml")
     root = package.xml(path)
     if root is None or (body := root.find("body")) is None:
-        raise Unreadable(DAMAGED)
+        raise UnreadableFileError(DAMAGED)
     document = _Document(package, path)
     yield from document.around("header")
     before = ""
@@ -140,7 +140,7 @@ class _Document:
         content = self._package.content(path)
         from plugins.documents.parsing import web  # its packages come with an extra
 
-        with suppress(Unreadable):
+        with suppress(UnreadableFileError):
             return web.convert(decode(content, web.declared(content))[0])[0]
         return ""
 

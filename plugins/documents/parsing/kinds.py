@@ -9,7 +9,7 @@ import re
 from pathlib import PurePath
 from typing import Literal, TypeAlias
 
-from providers.ports import Unreadable
+from plugins.files.local import UnreadableFileError
 
 Kind: TypeAlias = Literal["markdown", "text", "html", "csv", "json", "email", "pdf", "office"]
 
@@ -56,10 +56,10 @@ _HTML = re.compile(rb"\s*(?:<\?xml[^>]{0,200}>\s*)?(?:<!doctype\s+html|<html[\s>
 
 
 def kind_of(content: bytes, name: str) -> Kind:
-    """The format of the file. Raises `Unreadable` if it is one that is never read, or not what its name says."""
+    """The format of the file. Raises `UnreadableFileError` if it is one that is never read, or not what its name says."""
     start = content[:1024]
     if not start:
-        raise Unreadable("The file is empty. Drop it again once something is in it.")
+        raise UnreadableFileError("The file is empty. Drop it again once something is in it.")
     by_name = BY_EXTENSION.get(PurePath(name).suffix.lower().removeprefix("."))
     if start.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"%PDF-") or (by_name == "pdf" and b"%PDF-" in start):
         return "pdf"
@@ -67,9 +67,9 @@ def kind_of(content: bytes, name: str) -> Kind:
         return "office"
     for signature, reason in OTHERS:
         if start.startswith(signature):
-            raise Unreadable(SENTENCES[reason])
+            raise UnreadableFileError(SENTENCES[reason])
     if by_name in ("pdf", "office"):
-        raise Unreadable(
+        raise UnreadableFileError(
             f"The file is called {PurePath(name).suffix}, but is none: it is damaged or has the wrong name. "
             "Save it again from the program that made it and give that instead."
         )

@@ -22,8 +22,8 @@ from typing import Any
 from plugins.documents.parsing import web
 from plugins.documents.parsing.texts import Output, one_line, size, title_of
 from plugins.documents.ports import Parsed
-from providers.decoding import decode
-from providers.ports import Unreadable
+from plugins.files.decoding import decode
+from plugins.files.local import UnreadableFileError
 
 HEADERS = ("From", "To", "Cc", "Date")
 READ = ("text/plain", "text/html")
@@ -43,12 +43,12 @@ _BOUNDARY = re.compile(rb"^--(\S[^\r\n]{0,100}?)[ \t]*\r?\n(?=Content-)", re.MUL
 
 
 def read(content: bytes, name: str, room: int) -> Parsed:
-    """The message. `metadata` has from, to, cc, subject, date (ISO 8601) and attachments. Raises `Unreadable`."""
+    """The message. `metadata` has from, to, cc, subject, date (ISO 8601) and attachments. Raises `UnreadableFileError`."""
     message: EmailMessage = BytesParser(policy=policy.default).parsebytes(content.lstrip(b"\xef\xbb\xbf\r\n"))
     reading = _Reading()
     headers = {each: reading.header(message, each) for each in (*HEADERS, "Subject")}
     if not any(headers.values()):
-        raise Unreadable(
+        raise UnreadableFileError(
             "The file is called .eml, but has no headers of an e-mail. Save the message again from the mail program."
         )
     body = "\n\n".join(reading.parts(message))
@@ -170,7 +170,7 @@ class _Reading:
     def _text(self, content: bytes, label: str | None) -> str:
         try:
             text, mark = decode(content, label)
-        except Unreadable:
+        except UnreadableFileError:
             return f"({size(len(content))} that are not text)"
         self.mark |= mark
         return text

@@ -19,7 +19,7 @@ import yaml
 from plugins.documents.parsing.headings import best_title
 from plugins.documents.parsing.texts import json_value, one_line, title_of
 from plugins.documents.ports import Parsed
-from providers.decoding import decode
+from plugins.files.decoding import decode
 
 MAX_FRONT_MATTER = 32_768
 """Characters."""
@@ -31,7 +31,7 @@ _NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,14})(?:\.(?:\d{0,14}[1-9]|0))?")
 
 
 def read(content: bytes, name: str, room: int) -> Parsed:
-    """The text without front matter; title from front matter, the first heading, or the name. Raises `Unreadable`."""
+    """The text without front matter; title from front matter, the first heading, or the name. Raises `UnreadableFileError`."""
     text, mark = decode(content)
     metadata, text = split(text)
     said = metadata.get("title")

@@ -14,13 +14,13 @@ from typing import Any
 
 from plugins.documents.parsing.texts import Output, one_line, title_of
 from plugins.documents.ports import Parsed
-from providers.decoding import clean, decode
+from plugins.files.decoding import clean, decode
 
 _NAME = re.compile(r"[^\s.:\[\]\"]+")
 
 
 def read(content: bytes, name: str, room: int) -> Parsed:
-    """Paths and values, or a block of code with `json: unreadable` in `metadata`. Raises `Unreadable`."""
+    """Paths and values, or a block of code with `json: unreadable` in `metadata`. Raises `UnreadableFileError`."""
     text, metadata = decode(content)
     title = None
     output = Output(room)

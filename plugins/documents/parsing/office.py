@@ -1,4 +1,4 @@
-"""DOCX, PPTX and XLSX, where memoryd was installed with the extra `office`: which of the readers takes a file, and its title.
+"""DOCX, PPTX and XLSX: which of the readers takes a file, and its title.
 
 Measured by `python -m benchmarks.files.readers`, no library for all three gives what the files show: notes, charts and
 comments, the numbers of lists, dates and prices as a sheet shows them. So all three are read here from their XML.
@@ -19,7 +19,7 @@ MAX_NAMES = 200
 
 
 def read(content: bytes, name: str, room: int) -> Parsed:
-    """The document. `metadata` has authors, and sheets of an XLSX. Raises `Unreadable`."""
+    """The document. `metadata` has authors, and sheets of an XLSX. Raises `UnreadableFileError`."""
     document_type = office_type(content)
     package = Package(content)
     said = package.properties()

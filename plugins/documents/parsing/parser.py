@@ -3,7 +3,7 @@
 A child is kept for the next file, since starting one takes longer than most files. It is replaced when it fails, when it
 was killed, and after many files.
 
-Promise: whatever is in a file, the answer is a text or `Unreadable`, within the limits; the daemon lives on, and
+Promise: whatever is in a file, the answer is a text or `UnreadableFileError`, within the limits; the daemon lives on, and
 nothing of a child that failed stays behind.
 """
 
@@ -19,10 +19,10 @@ from plugins.documents.parsing.kinds import kind_of
 from plugins.documents.parsing.reading import PLAIN, read_file
 from plugins.documents.parsing.texts import size
 from plugins.documents.ports import Parsed
-from providers.confined.frames import GarbageError
-from providers.confined.process import Child, command_of
-from providers.decoding import clean
-from providers.ports import Unreadable
+from plugins.files.child import GarbageError
+from plugins.files.decoding import clean
+from plugins.files.local import UnreadableFileError
+from plugins.files.process import Child, command_of
 
 TEXT_BYTES = 10_000_000
 """Of the text of a file."""
@@ -30,7 +30,7 @@ FILE_BYTES = 200_000_000
 SMALL = 131_072
 """Bytes up to which plain formats are read in the daemon. At most what tables.MAX_CELL says."""
 FILES = 500
-"""After so many a child is replaced: libraries leak."""
+"""After this number of files a child is replaced: libraries leak."""
 IDLE_SECONDS = 60.0
 """After this time without a file the children are ended: each takes 30 to 100 MB."""
 SPARE_SECONDS = 15.0
@@ -68,7 +68,7 @@ class ChildParser:
     async def parse(self, content: bytes, name: str) -> Parsed:
         """See `Parser.parse`. Raises OSError if no child can be started: the file may be readable later."""
         if len(content) > FILE_BYTES:
-            raise Unreadable(
+            raise UnreadableFileError(
                 f"The file is larger than {size(FILE_BYTES)}. Split it into smaller ones and give those."
             )
         kind = kind_of(content, name)
@@ -80,7 +80,7 @@ class ChildParser:
             except _TooSlowError:
                 with suppress(_TooSlowError):
                     return await self._in_child(content, name, 2 * self._seconds)
-                raise Unreadable(self._slow()) from None
+                raise UnreadableFileError(self._slow()) from None
 
     async def close(self) -> None:
         """End the children. The parser is not used afterwards; a file that is being read is read to its end."""
@@ -108,8 +108,8 @@ class ChildParser:
             if not fresh:
                 # It may have been killed between two files, or suffer from the one before.
                 return await self._in_child(content, name, seconds)
-            raise Unreadable(self._broken()) from error
-        except Unreadable:
+            raise UnreadableFileError(self._broken()) from error
+        except UnreadableFileError:
             await self._keep(child)
             raise
         except BaseException:  # cancelled, or out of memory: nobody waits for the child's answer any more
@@ -117,7 +117,7 @@ class ChildParser:
             raise
         if parsed is None:
             await child.end()
-            raise Unreadable(self._large())
+            raise UnreadableFileError(self._large())
         await self._keep(child)
         return parsed
 
@@ -185,14 +185,14 @@ async def _while_at_work(child: Child, asked: Coroutine[Any, Any, Answer]) -> An
 
 
 def _parsed(answer: dict[str, Any], text: bytes) -> Parsed | None:
-    """What the child says; None: it has no memory left. Raises `Unreadable`, and GarbageError for what no child says."""
+    """The answer of the child; None: it has no memory. Raises `UnreadableFileError`, or GarbageError for any other text."""
     match answer:
         case {"unreadable": str(reason)}:
-            raise Unreadable(reason)
+            raise UnreadableFileError(reason)
         case {"out_of_memory": True}:
             return None
         case {"failed": str(error)}:
-            raise Unreadable(
+            raise UnreadableFileError(
                 f"The file cannot be read ({error}): it is damaged. "
                 "Save it again from the program that made it and give that instead."
             )

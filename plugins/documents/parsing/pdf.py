@@ -23,8 +23,8 @@ from pypdfium2 import raw
 from plugins.documents.parsing.headings import best_title
 from plugins.documents.parsing.texts import Output, one_line, title_of
 from plugins.documents.ports import Parsed
-from providers.decoding import clean
-from providers.ports import Unreadable
+from plugins.files.decoding import clean
+from plugins.files.local import UnreadableFileError
 
 DAMAGED = "The PDF is damaged or incomplete. Copy or download it again, or print it to a new PDF, and give that instead."
 ENCRYPTED = "The PDF is encrypted. Save a copy without a password and give that instead."
@@ -64,7 +64,7 @@ _DIVIDED_BY_PDFIUM = re.compile(r"(?<=[^\W\d_])[\x02\ufffe](?=[^\W\d_A-Z])")
 
 
 def read(content: bytes, name: str, room: int) -> Parsed:
-    """Page by page. `metadata` has pages, pages_without_text and pages_unreadable (if any), and author. Raises `Unreadable`."""
+    """Page by page. `metadata`: pages, pages_without_text, pages_unreadable (if any), author. Raises `UnreadableFileError`."""
     document = _open(content)
     count = len(document)
     output = Output(room)
@@ -87,7 +87,7 @@ def read(content: bytes, name: str, room: int) -> Parsed:
             title = title or best_title(_heading(page))
         page.close()
     if faults.total() == count:
-        raise Unreadable(max(faults, key=lambda fault: faults[fault], default=DAMAGED))
+        raise UnreadableFileError(max(faults, key=lambda fault: faults[fault], default=DAMAGED))
     metadata = {"pages": count, "pages_without_text": faults[PICTURES]}
     metadata["pages_unreadable"] = faults[DAMAGED] + faults[UNMAPPED]
     found: dict[str, Any] = metadata | {"author": best_title(_info(document, "Author"))}
@@ -105,7 +105,7 @@ def _open(content: bytes) -> pypdfium2.PdfDocument:
         document = pypdfium2.PdfDocument(content)
     except pypdfium2.PdfiumError as error:
         locked = getattr(error, "err_code", None) in (raw.FPDF_ERR_PASSWORD, raw.FPDF_ERR_SECURITY)
-        raise Unreadable(ENCRYPTED if locked else DAMAGED) from error
+        raise UnreadableFileError(ENCRYPTED if locked else DAMAGED) from error
     with suppress(pypdfium2.PdfiumError):
         document.init_forms()
     return document

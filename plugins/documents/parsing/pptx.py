@@ -15,7 +15,7 @@ from plugins.documents.parsing.grids import Cell, markdown
 from plugins.documents.parsing.numerals import numeral, whole
 from plugins.documents.parsing.package import Package
 from plugins.documents.parsing.texts import power
-from providers.ports import Unreadable
+from plugins.files.local import UnreadableFileError
 
 TITLES = ("title", "ctrTitle")
 UNSEEN = ("sldNum", "dt", "ftr", "hdr", "sldImg")
@@ -23,11 +23,11 @@ UNSEEN = ("sldNum", "dt", "ftr", "hdr", "sldImg")
 
 
 def lines(package: Package) -> Iterator[str]:
-    """The presentation in Markdown. Raises `Unreadable`."""
+    """The presentation in Markdown. Raises `UnreadableFileError`."""
     main = package.main("ppt/presentation.xml")
     root = package.xml(main)
     if root is None:
-        raise Unreadable(DAMAGED)
+        raise UnreadableFileError(DAMAGED)
     related = package.related(main)
     paths = [related[key][1] for each in root.iter("sldId") if (key := each.get("r:id", "")) in related]
     for number, path in enumerate(paths, 1):

@@ -13,8 +13,8 @@ from typing import TypeAlias
 from plugins.documents.parsing.kinds import Kind, kind_of
 from plugins.documents.parsing.texts import too_long
 from plugins.documents.ports import Parsed
-from providers.extras import missing
-from providers.ports import Unreadable
+from plugins.files.local import UnreadableFileError
+from providers.ports import missing
 
 Reader: TypeAlias = Callable[[bytes, str, int], Parsed]
 
@@ -34,26 +34,26 @@ TOO_DEEP = (
 
 
 def reader_of(kind: Kind) -> Reader:
-    """The reader of a format. Raises `Unreadable` where its packages are not installed."""
+    """The reader of a format. Raises `UnreadableFileError` where its packages are not installed."""
     # Imports what the format needs, and nothing of the others: they take a tenth of a second each.
     try:
         reader: Reader = import_module(f"plugins.documents.parsing.{READERS[kind]}").read
     except ModuleNotFoundError:
-        raise Unreadable(_lacking()) from None
+        raise UnreadableFileError(_lacking()) from None
     return reader
 
 
 def read_file(content: bytes, name: str, *, room: int) -> Parsed:
-    """Read the file; `room`: the most bytes of text. Raises `Unreadable`, and MemoryError."""
+    """Read the file; `room`: the most bytes of text. Raises `UnreadableFileError`, and MemoryError."""
     read = reader_of(kind_of(content, name))
     try:
         parsed = read(content, name, room)
     except RecursionError as error:
-        raise Unreadable(TOO_DEEP) from error
+        raise UnreadableFileError(TOO_DEEP) from error
     except ModuleNotFoundError:  # a page inside a DOCX
-        raise Unreadable(_lacking()) from None
+        raise UnreadableFileError(_lacking()) from None
     if not parsed.text.strip():
-        raise Unreadable(NOTHING)
+        raise UnreadableFileError(NOTHING)
     if len(parsed.text) > room or len(parsed.text.encode()) > room:
         raise too_long(room)
     return parsed

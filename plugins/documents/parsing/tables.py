@@ -15,7 +15,7 @@ from typing import Literal
 from plugins.documents.parsing.grids import Cell, line, split
 from plugins.documents.parsing.texts import Output, title_of
 from plugins.documents.ports import Parsed
-from providers.decoding import decode
+from plugins.files.decoding import decode
 
 FIRST = 20
 """Rows that are looked at for the delimiter and the header."""
@@ -29,7 +29,7 @@ _TOLD = re.compile(r"sep=(.)\n", re.IGNORECASE)
 
 
 def read(content: bytes, name: str, room: int) -> Parsed:
-    """One table. `metadata` has the number of `rows` and of `columns`. Raises `Unreadable`."""
+    """One table. `metadata` has the number of `rows` and of `columns`. Raises `UnreadableFileError`."""
     text, mark = decode(content)
     if len(text) > MAX_CELL:
         csv.field_size_limit(min(sys.maxsize, 2**31 - 1))

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
-from providers.decoding import clean
-from providers.ports import Unreadable
+from plugins.files.decoding import clean
+from plugins.files.local import UnreadableFileError
 
 MAX_TITLE = 200
 """Characters."""
@@ -30,7 +30,7 @@ class Output:
         self._lines: list[str] = []
 
     def add(self, line: str) -> None:
-        """Raises `Unreadable` when there is no room for the line. Counts characters, so that it is fast."""
+        """Raises `UnreadableFileError` when there is no room for the line. Counts characters, so that it is fast."""
         self._used += len(line) + 1
         if self._used > self._room + 1:
             raise too_long(self._room)
@@ -41,9 +41,9 @@ class Output:
         return "\n".join(self._lines)
 
 
-def too_long(room: int) -> Unreadable:
+def too_long(room: int) -> UnreadableFileError:
     """The error for a file that is too much text."""
-    return Unreadable(
+    return UnreadableFileError(
         f"The text in the file is longer than {size(room)}. Split the file into smaller ones and give those."
     )
 

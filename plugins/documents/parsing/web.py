@@ -20,7 +20,7 @@ from plugins.documents.parsing.headings import best_title
 from plugins.documents.parsing.numerals import numeral, whole
 from plugins.documents.parsing.texts import one_line, power, title_of
 from plugins.documents.ports import Parsed
-from providers.decoding import clean, decode
+from plugins.files.decoding import clean, decode
 
 UNSEEN = [
     "title", "script", "style", "noscript", "template", "svg", "iframe", "object", "embed", "canvas", "audio", "video",
@@ -66,7 +66,7 @@ PERMALINKS = ("¶", "#", "§", "🔗")
 
 
 def read(content: bytes, name: str, room: int) -> Parsed:
-    """The page; title from <title>, the first <h1>, or the name. Raises `Unreadable`."""
+    """The page; title from <title>, the first <h1>, or the name. Raises `UnreadableFileError`."""
     html, mark = decode(content, declared(content))
     text, title = convert(html)
     return Parsed(

@@ -14,7 +14,7 @@ from plugins.documents.parsing.grids import Cell, markdown
 from plugins.documents.parsing.numerals import whole
 from plugins.documents.parsing.package import Package
 from plugins.documents.parsing.texts import power
-from providers.ports import Unreadable
+from plugins.files.local import UnreadableFileError
 
 _SPOT = re.compile(r"([A-Z]{1,3})([0-9]{1,7})")
 MAX_COVERED = 100_000
@@ -29,11 +29,11 @@ def sheets(package: Package) -> list[str]:
 
 
 def lines(package: Package) -> Iterator[str]:
-    """The workbook in Markdown. Raises `Unreadable`."""
+    """The workbook in Markdown. Raises `UnreadableFileError`."""
     main = package.main("xl/workbook.xml")
     root = package.xml(main)
     if root is None:
-        raise Unreadable(DAMAGED)
+        raise UnreadableFileError(DAMAGED)
     related = package.related(main)
     book = _Book(package, dict(related.values()), root)
     for sheet in root.iter("sheet"):

@@ -1,1 +1,1 @@
-"""memoryd demo: what is done, what it is done with, where, and how it is shown."""
+"""memoryd demo: the command and its script."""

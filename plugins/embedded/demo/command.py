@@ -1,8 +1,8 @@
 """memoryd demo: two days of three agents' work in under a minute, from the first task to the last one's context.
 
-Promise: nothing is staged but the times. The daemon remembers, links and dreams about real commands, and the demo ends with
-exit code 0 only if all of it happened. However it ends, short of kill -9, the daemon and its Postgres are stopped, and the
-folder is gone.
+Promise: only the times are made up. The daemon remembers, links and dreams about real commands, and the demo ends with exit
+code 0 only if all of that happened. Unless it is killed with kill -9, it stops the daemon and its Postgres, and removes the
+folder.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ STOP_SECONDS = 15.0
 WAIT_SECONDS = 30.0
 POLL_SECONDS = 0.02
 SHOWN_OF_TYPE = {"causal": 4, "similar": 3, "sequential": 2, "related": 2}
-"""Associations of each type that are shown, the strongest."""
+"""How many associations of each type are shown, the strongest first."""
 
 INTRODUCE = "insert into agents (agent_id, identity) select * from unnest($1::text[], $2::text[])"
 GIVE = "insert into agent_commands (agent_id, message) values ($1, $2) returning id"
@@ -78,7 +78,7 @@ order by confidence desc, category, insight
 
 
 def demo() -> None:
-    """See it at work: real commands in a temporary folder, a past of two days, a dream. Takes a few seconds."""
+    """See memoryd at work: real commands in a temporary folder, two days of past, a dream. It takes a few seconds."""
     for other in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(other, lambda _number, _frame: signal.raise_signal(signal.SIGINT))
     folder = Path(tempfile.mkdtemp(prefix="memoryd-demo-")).resolve()
@@ -90,26 +90,26 @@ def demo() -> None:
                 try:
                     asyncio.run(_play(url, folder / "work"))
                 except TimeoutError:
-                    raise Failure(f"The daemon did not get it done. Its log ends: {_tail(log)}") from None
+                    raise Failure(f"The daemon did not finish. Its log ends: {_tail(log)}") from None
                 _step(7, "Stopping both and removing the folder")
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         if folder.exists():
-            raise Failure(f"{folder} could not be removed: remove it.")
-    say(f"\nThat was all of it, in {time.monotonic() - began:.0f} s. Nothing is left of it here.")
+            raise Failure(f"{folder} could not be removed. Remove it yourself.")
+    say(f"\nThe demo took {time.monotonic() - began:.0f} s. Nothing of it is left here.")
     say("For your own agents: make run (or memoryd run), and in another terminal: make psql")
 
 
 @contextmanager
 def _daemon(folder: Path) -> Iterator[tuple[str, Path]]:
-    """A daemon that runs in this folder, with a Postgres of its own: the URL of that, and the daemon's log."""
+    """Runs a daemon in this folder, with its own Postgres: the URL of that, and the daemon's log."""
     from plugins.embedded.ports import socket_folder
     from plugins.embedded.server import EmbeddedPostgres
 
     make_workspace(folder / "work")
     data, log = folder / "data", folder / "memoryd.log"
     with log.open("wb") as out:
-        # In a session of its own: Ctrl-C is for the demo, which then stops the daemon in good order.
+        # In its own session: Ctrl-C then reaches only the demo, which stops the daemon in order.
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "daemon", "run"],
             cwd=folder / "work",
@@ -142,18 +142,18 @@ def _daemon(folder: Path) -> Iterator[tuple[str, Path]]:
 
 def _tail(log: Path) -> str:
     """The last lines of a log."""
-    return " | ".join(log.read_text("utf-8", "replace").splitlines()[-3:]) or "it said nothing"
+    return " | ".join(log.read_text("utf-8", "replace").splitlines()[-3:]) or "it is empty"
 
 
 def _environment(folder: Path, data: Path) -> dict[str, str]:
-    """None of the caller's settings: the demo is the same everywhere."""
+    """The daemon's environment, without the caller's settings: the demo is the same everywhere."""
     ours = ("MEMORYD_", "DATABASE_URL", "OPENAI_", "PG", "GIT_")
     clean = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     package = str(Path(__file__).resolve().parents[3])
     return clean | {
         "MEMORYD_DATA_DIR": str(data),
         "MEMORYD_LOG_FORMAT": "json",
-        # No fact about an anchor comes between what is shown.
+        # So that no fact about an anchor is among the rows shown.
         "MEMORYD_TRAIL_CHECKPOINT_MINUTES": "1200",
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
         "PYTHONPATH": os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH")))),
@@ -179,7 +179,7 @@ async def _play(url: str, work: Path) -> None:
 
 
 def _run(step: Step, work: Path) -> tuple[str, int]:
-    """Does a task: what its command has said, and its exit code."""
+    """Does a task. Returns the output of its command, and the exit code."""
     done = subprocess.run(
         ["/bin/sh", "-c", step.command],
         cwd=work,
@@ -191,13 +191,13 @@ def _run(step: Step, work: Path) -> tuple[str, int]:
     )
     output = done.stdout.decode(errors="replace")
     _show_command(step, output, done.returncode)
-    _require((done.returncode == 0) == step.succeeds, f"`{step.command}` ended otherwise than it should.")
+    _require((done.returncode == 0) == step.succeeds, f"`{step.command}` ended with an unexpected exit code.")
     return output, done.returncode
 
 
 async def _as_a_past(connection: asyncpg.Connection, outcomes: list[tuple[str, int]]) -> None:
-    """Loads the outcomes as if they had come over the last two days; shows what is remembered and linked."""
-    _step(3, "The same work, remembered as the last two days")
+    """Loads the outcomes with times of the last two days; shows the memories and links."""
+    _step(3, "The same work, as memories of the last two days")
     await connection.execute(INTRODUCE, list(AGENTS), list(AGENTS.values()))
     await connection.execute(
         PLAY,
@@ -239,7 +239,7 @@ async def _as_a_past(connection: asyncpg.Connection, outcomes: list[tuple[str, i
 
 
 async def _dream(connection: asyncpg.Connection) -> None:
-    _step(5, "A dream: what do the memories say together?")
+    _step(5, "A dream: what do the memories show together?")
     request = await connection.fetchval(DREAM)
     answer = await _until(connection, ANSWER, request)
     _require(answer["status"] == "done", f"The dream failed: {answer['error']}")
@@ -247,7 +247,7 @@ async def _dream(connection: asyncpg.Connection) -> None:
     _require(bool(insights), "The dream wrote no insight.")
     (session,) = await connection.fetch(SESSION)
     say(
-        f"{number(session['memories_scanned'], 'memory', 'memories')} looked over,"
+        f"{number(session['memories_scanned'], 'memory', 'memories')} read,"
         f" {number(session['clusters_found'], 'cluster')} found, {number(len(insights), 'insight')} written."
     )
     for one in insights:
@@ -257,10 +257,10 @@ async def _dream(connection: asyncpg.Connection) -> None:
 
 
 async def _next_task(connection: asyncpg.Connection, work: Path) -> None:
-    _step(6, f"The next task for {NEXT.agent}, and what it is told before it starts")
+    _step(6, f"The next task for {NEXT.agent}, and its context")
     command = await connection.fetchval(GIVE, NEXT.agent, NEXT.message)
     context = (await _until(connection, READY, command))["context"]
-    _require("Insights:" in context and "★" in context, "The context has neither insight nor memory.")
+    _require("Insights:" in context and "★" in context, "The context has neither an insight nor a memory.")
     for line in context.splitlines():
         say(one_line(line, 1000))
     claimed = await connection.fetchval(CLAIM, NEXT.agent)
@@ -290,7 +290,7 @@ def _told(content: str) -> str:
 
 
 async def _until(connection: asyncpg.Connection, sql: str, *args: object) -> Any:
-    """The first row, as soon as there is one. Raises TimeoutError."""
+    """The first row, once there is one. Raises TimeoutError."""
     async with asyncio.timeout(WAIT_SECONDS):
         while (row := await connection.fetchrow(sql, *args)) is None:
             await asyncio.sleep(POLL_SECONDS)

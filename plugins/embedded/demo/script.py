@@ -1,4 +1,4 @@
-"""What happens in the demo: three agents, their folder, and real commands for `sh`, some of which fail.
+"""The script of the demo: three agents, their folder, and real commands for `sh`, some of which fail.
 
 Promise: every command works the same on Linux and macOS, with git installed or without, and changes files only
 in the demo's folder.
@@ -18,7 +18,7 @@ AGENTS: Mapping[str, str] = MappingProxyType(
         "herald": "herald, who releases the invoice service and tells the world",
     }
 )
-"""Agent -> its identity, which opens its contexts."""
+"""By agent: its identity, which begins its contexts."""
 
 _TOTAL = '''"""Totals of invoices."""
 
@@ -47,7 +47,7 @@ mkdir -p "${PAGE:?set it to the name of the page}" && cp NOTES "$PAGE/" && echo 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A task: what the agent is told, the command that does it, and how many hours ago it is played as."""
+    """A task: its text for the agent, the command that does it, and how many hours ago it shall have happened."""
 
     agent: str
     hours_ago: float
@@ -57,7 +57,7 @@ class Step:
 
     @property
     def message(self) -> str:
-        """The task in words, and on the last line the command."""
+        """The text of the task, with the command on the last line."""
         return f"{self.task}:\n{self.command}"
 
 
@@ -100,11 +100,11 @@ STEPS = (
 )
 
 NEXT = Step("herald", 0.0, "Tag the next release and publish its release notes", _PUBLISH)
-"""The task after all that: its context is what the demo is about."""
+"""The last task, whose context the demo shows."""
 
 
 def make_workspace(folder: Path) -> None:
-    """Puts the files that the commands work on into a new folder."""
+    """Writes the files for the commands into a new folder."""
     invoice = folder / "invoice"
     invoice.mkdir(parents=True)
     (invoice / "total.py").write_text(_TOTAL, "utf-8")

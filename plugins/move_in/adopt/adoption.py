@@ -1,7 +1,7 @@
 """Moves an application's tables aside, and takes their rows in, within the transaction of the first migration.
 
-Promise: all of it or nothing, whenever it is killed. Nothing is dropped or changed in the tables that are moved aside: each row
-that memoryd refuses is there, and counted by reason.
+Promise: all of it happens, or nothing, whenever it is killed. Tables that are moved aside are neither dropped nor changed: rows
+that memoryd refuses stay there, and are counted by reason.
 """
 
 from __future__ import annotations
@@ -13,11 +13,9 @@ from dataclasses import dataclass, field
 
 import asyncpg
 
-from daemon.db.errors import is_gone, is_outage
-from daemon.db.foreign import move_aside
+from daemon.db.errors import MigrationError, is_gone, is_outage
+from daemon.db.foreign import move_aside, postgres_names
 from daemon.db.migration_files import MigrationFiles
-from daemon.db.names import postgres_names
-from daemon.db.plan import MigrationError
 from daemon.db.pool import FIND_VECTOR_SCHEMA, quoted
 from handlers.shared.ports import AnyConnection
 from plugins.move_in.adopt.columns import Column, fill, map_columns, read_columns
@@ -26,12 +24,12 @@ from plugins.move_in.adopt.foreign_rows import NotReadableError, stage
 from plugins.move_in.adopt.survey import Survey, refuse, survey
 
 BATCH = 1000
-"""Rows in one statement."""
+"""The number of rows in one statement."""
 _PATIENCE_SECONDS = 7 * 86_400.0
-"""However long a table is. Without a number the connection's own timeout would end a statement."""
+"""Seconds, more than any table needs. Without a number the connection's own timeout would end a statement."""
 _ROWS = "memoryd_adopted_rows"
-"""A copy of the rows: what is computed of them is not computed of a table that another role has made."""
-# What an error quotes of a row: it is counted without.
+"""A copy of the rows, so that nothing is computed on a table that another role has made."""
+# The parts of an error that quote a row: errors are counted without them.
 _OF_ROW = re.compile(
     r"'(?:[^']|'')*'|(?<=: )\".*\"$|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d+(?:[:.,+-]+\d+)*",
     re.DOTALL,
@@ -80,7 +78,7 @@ order by q.n
 
 @dataclass(slots=True)
 class AdoptedRows:
-    """What became of the rows of one table."""
+    """The result for the rows of one table."""
 
     table: str
     rows: int = 0
@@ -100,7 +98,7 @@ class Adoption:
     taken: list[AdoptedRows] = field(default_factory=list)
 
     async def move_aside(self, connection: AnyConnection, files: MigrationFiles) -> None:
-        """Moves what stands in the way into the schema. Raises MigrationError."""
+        """Moves objects with memoryd's names into the schema. Raises MigrationError."""
         self.found, self.taken = await survey(connection, files, also=self.also), []
         if self.found.unlike:
             raise MigrationError(refuse(self.found.unlike))
@@ -110,16 +108,16 @@ class Adoption:
             await move_aside(connection, self.found.moved, self.schema)
         except asyncpg.InsufficientPrivilegeError as error:
             raise MigrationError(
-                f"To move tables aside needs their owner ({error.args[0]}). Nothing was changed. Connect as the role that "
+                f"Only their owner can move tables aside ({error.args[0]}). Nothing was changed. Connect as the role that "
                 "owns them and may create schemas in this database, or as a superuser."
             ) from None
         except (asyncpg.DuplicateTableError, asyncpg.DuplicateFunctionError) as error:
             raise MigrationError(
-                f"{error.args[0]}: something was moved there before. Nothing was changed. Name another: --schema NAME"
+                f"{error.args[0]}: it was moved there before. Nothing was changed. Name another schema: --schema NAME"
             ) from None
 
     async def take_in(self, connection: AnyConnection, *, dimensions: int) -> None:
-        """Takes the rows of the tables that were moved into memoryd's."""
+        """Takes the rows of the moved tables into memoryd's."""
         assert self.found is not None
         if not self.found.designs:
             return
@@ -141,7 +139,7 @@ class Adoption:
             "select relforcerowsecurity from pg_class where oid = $1::regclass", moved
         )
         if forced:
-            # Else its owner would see no row.
+            # Else the owner would see no row.
             await connection.execute(f"alter table {moved} no force row level security")
         await stage(connection, moved, _ROWS, seconds=_PATIENCE_SECONDS)
         if forced:
@@ -188,7 +186,7 @@ class Adoption:
 async def _queue(
     connection: AnyConnection, taken: AdoptedRows, table: str, design: Design, given: Mapping[str, Column]
 ) -> AdoptedRows:
-    """Numbers the rows in the order in which they are taken in; counts those that are left out for what they are."""
+    """Numbers the rows in the order in which they are taken in; counts those that the design's rules leave out."""
     cases = " ".join(
         f"when {fill(when, given)} then {fill(reason, given)}" for when, reason in design.left_out
     )
@@ -206,7 +204,7 @@ async def _queue(
 async def _insert(
     connection: AnyConnection, statement: str, first: int, last: int, taken: AdoptedRows
 ) -> None:
-    """Takes in the rows of these numbers; of a batch that is refused one half after the other, down to the row."""
+    """Takes in the rows of these numbers. If a batch is refused, it takes in each half, down to the single row."""
     try:
         async with connection.transaction():
             status = await connection.execute(statement, first, last, timeout=_PATIENCE_SECONDS)

@@ -26,7 +26,7 @@ order by a.attnum
 _TEXTS = {"text", "varchar", "bpchar", "citext", "name"}
 _NUMBERS = {"int2", "int4", "int8", "float4", "float8", "numeric"}
 _TIMES = {"timestamptz", "timestamp", "date"}
-# What memoryd computes: a column of the application that happens to have the name says something else.
+# Columns that memoryd computes: an application's column of such a name means something else.
 _COMPUTED = {
     "said_key",
     "text_changed_at",
@@ -40,7 +40,7 @@ _COMPUTED = {
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column, as the catalog has it."""
+    """A column of the catalog."""
 
     name: str
     type: str
@@ -52,7 +52,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class ColumnMapping:
-    """What is inserted."""
+    """The parts of the insert."""
 
     values: Mapping[str, str]
     """Column of memoryd -> expression over the row `r`."""
@@ -63,7 +63,7 @@ class ColumnMapping:
 
 
 async def read_columns(connection: AnyConnection, table: str) -> dict[str, Column]:
-    """The columns of a table, by name; none where it is not there."""
+    """The columns of a table, by name; empty if the table does not exist."""
     return {row["name"]: Column(**row) for row in await connection.fetch(_COLUMNS, table)}
 
 
@@ -102,7 +102,7 @@ def map_columns(
         values[column.name] = f"coalesce({expression}, {column.default})" if required else expression
     rest = [one for one in given.values() if one.name not in used]
     kept = [] if design.metadata is None else [one for one in rest if "vec" not in one.type]
-    # A path of a replica is no path of memoryd's replica, so it is only noted.
+    # A path of another replica is not a path in memoryd's replica, so it is only noted.
     if "gdrive_replica_path" in given:
         kept.append(given["gdrive_replica_path"])
     if design.metadata is not None and (
@@ -115,7 +115,7 @@ def map_columns(
 
 
 def _cast(source: Column, target: Column, dimensions: int, vector_schema: str) -> str | None:
-    """The value of a column as the target's type; null where the type does not fit."""
+    """The value of a column in the target's type; null if the type does not fit."""
     value = f"r.{quoted(source.name)}"
     if target.type == "vector":
         # A declared number of dimensions is the modifier.
@@ -147,7 +147,7 @@ def _cast(source: Column, target: Column, dimensions: int, vector_schema: str) -
 
 
 def _metadata(name: str, given: Mapping[str, Column], kept: list[Column], unread: Mapping[str, str]) -> str:
-    """The row's own metadata, and the columns that have no other place."""
+    """The row's own metadata, with the columns that have no other place."""
     parts = [
         f"jsonb_build_object('{one.name.replace(chr(39), chr(39) * 2)}', r.{quoted(one.name)})"
         for one in kept

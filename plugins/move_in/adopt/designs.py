@@ -1,7 +1,7 @@
-"""The tables of the designs in docs/from/: how they are recognised, and what becomes of their fields.
+"""The tables of the designs in docs/from/: how they are recognised, and where their fields go.
 
-A column of the same name is copied where its type fits (columns.py). Here stands only what is otherwise. `{name}`
-is the column of that name, or null where the table has none.
+A column of the same name is copied if its type fits (columns.py). This file has only the exceptions. `{name}` is the column of
+that name, or null if the table does not have it.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ class Design:
     """One table of a design."""
 
     needs: tuple[str, ...]
-    """The columns by which it is recognised, in alternatives: names with blanks between them."""
+    """The columns by which the table is recognised, in alternatives: names separated by blanks."""
     target: str | None = None
-    """memoryd's table, where it has another name."""
+    """memoryd's table if it has another name."""
     order: str = "{created_at}, {id}"
     values: Mapping[str, str] = field(default_factory=dict)
     left_out: tuple[tuple[str, str], ...] = ()
-    """(condition, reason) in SQL: rows that are not taken in."""
+    """(condition, reason) in SQL of rows that are not taken in."""
     metadata: str | None = "metadata"
-    """The column that keeps what has no other place; null: there is none."""
+    """The column for fields without another place; null: there is none."""
 
 
 _EXPIRY = """coalesce(({expires_at})::timestamptz,
@@ -32,7 +32,7 @@ _EXPIRY = """coalesce(({expires_at})::timestamptz,
 _MISSING = "({0}) is not null and not exists (select from public.{1} p where p.id = ({0})::uuid)"
 _SPEAKS = "lower(coalesce({role}, {speaker}))"
 _MESSAGES = {
-    # They are counted again, in the same order: an index may be missing, or be there twice.
+    # Messages are counted again, in the same order: an index may be missing or doubled.
     "message_index": "null::integer",
     "content": "coalesce({content}, {message_text})",
     "role": f"case {_SPEAKS} when 'agent' then 'assistant' else {_SPEAKS} end",
@@ -42,7 +42,7 @@ _MESSAGES = {
 }
 _MESSAGE_ORDER = "{session_id}, {message_index}, coalesce({created_at}, {timestamp}), {id}"
 
-# In the order in which they are taken in: what is referred to comes first.
+# In the order in which they are taken in: referenced tables come first.
 DESIGNS: Mapping[str, Design] = {
     "chat_groups": Design(("id platform group_name",), metadata="group_metadata"),
     "conversation_sessions": Design(("id title channel",), metadata=None),
@@ -60,9 +60,9 @@ DESIGNS: Mapping[str, Design] = {
             "title": "coalesce({title}, nullif(regexp_replace("
             "coalesce({gdrive_replica_path}, {gdrive_drop_path}), '^.*/', ''), ''), 'Untitled')",
             "drop_path": "coalesce({drop_path}, {gdrive_drop_path})",
-            # The daemon names the files of its own replica.
+            # The daemon itself names the files of its replica.
             "replica_path": "null::text",
-            # Its chunks are brought along, so it can be found.
+            # Its chunks come with it, so it can be found.
             "status": "coalesce({status}, 'active')",
         },
     ),
@@ -77,7 +77,7 @@ DESIGNS: Mapping[str, Design] = {
     ),
     "agent_memory": Design(
         ("id content memory_type user_id", "id content agent_id kind"),
-        # Of more than a thousand years: for ever.
+        # More than a thousand years means for ever.
         values={
             "ttl_hours": "case when ({ttl_hours})::integer <= 8760000 then ({ttl_hours})::integer end",
             "expires_at": _EXPIRY,
@@ -133,7 +133,7 @@ DESIGN_FUNCTIONS = frozenset(
         "expire_low_confidence",
     }
 )
-"""The functions of the designs that are memoryd's too."""
+"""The functions of the designs that memoryd has, too."""
 
 
 _TEXT = frozenset({"text", "varchar"})
@@ -162,11 +162,11 @@ _TYPES: Mapping[str, frozenset[str]] = {
     "ttl_hours": frozenset({"int2", "int4"}),
     "tags": frozenset({"_text", "_varchar"}),
 }
-"""What the expressions above can read. A table where a column has another type is like no design."""
+"""The types that the expressions above can read. A table with a column of another type matches no design."""
 
 
 def is_like(name: str, types: Mapping[str, str]) -> bool:
-    """Whether a table of this name is one of a design; `types`: of its columns."""
+    """Whether a table of this name belongs to a design; `types` are those of its columns."""
     design = DESIGNS.get(name)
     return (
         design is not None

@@ -1,7 +1,7 @@
 """Reads tables of other roles without running their code.
 
-A query over a table can call what its owner made: a cast of a column's type, a policy, a view, and while it is only planned the
-functions of an index's condition. COPY of a table plans nothing, and calls nothing but how a type is written.
+A query on a table can call code of the table's owner: a cast of a column's type, a policy, a view, and already while it is
+planned the functions of an index's condition. COPY of a table plans nothing, and calls only the output functions of types.
 
 Promise: no function, operator, cast, policy or rule of the table's owner is called with the reader's rights.
 """
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from daemon.db.names import postgres_names
+from daemon.db.foreign import postgres_names
 from daemon.db.pool import quoted
 from handlers.shared.ports import AnyConnection
 
@@ -66,14 +66,14 @@ class NotReadableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A column as it is read: of another type than Postgres' own or pgvector's the text."""
+    """A column as it is read: as text, unless its type is one of Postgres or pgvector."""
 
     name: str
     type: str
 
 
 async def _columns_of(connection: AnyConnection, table: str) -> list[_Column]:
-    """What `_copy_out` writes of a table, whose name has its schema, in this order. Generated columns are not copied."""
+    """The columns that `_copy_out` writes of a table (named with its schema), in this order. Generated ones are not copied."""
     async with postgres_names(connection):
         return [_Column(**row) for row in await connection.fetch(_COLUMNS, table)]
 
@@ -81,13 +81,13 @@ async def _columns_of(connection: AnyConnection, table: str) -> list[_Column]:
 async def _copy_out(
     connection: AnyConnection, table: str, columns: Sequence[_Column], file: BinaryIO, *, seconds: float
 ) -> None:
-    """Writes the rows of a table, its partitions and heirs, as COPY writes them. Raises NotReadableError."""
+    """Writes the rows of a table, its partitions and heirs by COPY. Raises NotReadableError."""
     async with postgres_names(connection):
         parts = await connection.fetch(_PARTS, table)
     names = [column.name for column in columns]
     for part in parts:
         if part["kind"] != "r":
-            raise NotReadableError(f"{part['schema']}.{part['name']} is no table of this database")
+            raise NotReadableError(f"{part['schema']}.{part['name']} is not a table of this database")
         await connection.copy_from_table(
             part["name"], schema_name=part["schema"], columns=names, output=file, timeout=seconds
         )

@@ -1,20 +1,19 @@
-"""What an adoption would do to a database: read from its catalog, without a lock and without a change."""
+"""The effects of an adoption on a database, read from its catalog without a lock and without a change."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from daemon.db.foreign import Obstacle, read_obstacles
+from daemon.db.errors import MigrationError
+from daemon.db.foreign import Obstacle, postgres_names, read_obstacles
 from daemon.db.migration_files import MigrationFiles
-from daemon.db.names import postgres_names
-from daemon.db.plan import MigrationError
 from daemon.db.pool import quoted
 from handlers.shared.ports import AnyConnection
 from plugins.move_in.adopt.columns import read_columns
 from plugins.move_in.adopt.designs import DESIGN_FUNCTIONS, DESIGNS, is_like
 
-# Postgres keeps all of these working: they go on seeing the tables that were moved aside.
+# Postgres keeps all of these working: they still use the tables that were moved aside.
 _DEPENDANTS = """
 select 'the foreign key ' || quote_ident(c.conname) || ' of ' || c.conrelid::regclass || ' refers to '
        || c.confrelid::regclass as says
@@ -32,7 +31,7 @@ from pg_publication_rel r join pg_publication p on p.oid = r.prpubid
 where r.prrelid = any($1::text[]::regclass[])
 order by 1
 """
-# Their bodies are text: from now on the names in it are those of memoryd's tables.
+# Their bodies are text, in which the names now mean memoryd's tables.
 _BODIES = """
 select 'the function ' || p.oid::regprocedure || ' names ' || string_agg(n.name, ', ' order by n.name) as says
 from pg_proc p
@@ -48,22 +47,22 @@ order by 1
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What stands in the way, and what would become of it."""
+    """The objects with memoryd's names, and what would happen to them."""
 
     moved: tuple[Obstacle, ...]
     """Indexes move with their tables."""
     designs: tuple[str, ...]
     """Tables whose rows are taken in, in this order."""
     unlike: tuple[Obstacle, ...]
-    """What is like none of the designs, and was not named."""
+    """Objects that match no design and were not named."""
     remarks: tuple[str, ...]
-    """What of the application uses the tables."""
+    """Objects of the application that use the tables."""
 
 
 async def survey(connection: AnyConnection, files: MigrationFiles, *, also: Collection[str]) -> Survey:
-    """Reads it. `also`: names of objects that may be moved although they are like no design.
+    """Reads the catalog. `also`: names of objects that may be moved although they match no design.
 
-    Raises MigrationError where a name in `also` stands in nobody's way.
+    Raises MigrationError if memoryd has no object of a name in `also`.
     """
     async with postgres_names(connection):
         return await _survey(connection, files, also)
@@ -73,7 +72,7 @@ async def _survey(connection: AnyConnection, files: MigrationFiles, also: Collec
     found = await read_obstacles(connection, files)
     if unknown := sorted(set(also) - {one.name for one in found}):
         raise MigrationError(
-            f"Nothing of the name {unknown[0]} stands in memoryd's way: leave out --also {unknown[0]}."
+            f"No object with the name {unknown[0]} is in memoryd's way: leave out --also {unknown[0]}."
         )
     like = {
         one.name
@@ -108,7 +107,7 @@ async def _types(connection: AnyConnection, table: str) -> dict[str, str]:
 
 
 def refuse(unlike: Sequence[Obstacle]) -> str:
-    """The sentence about what is like none of the designs."""
+    """The sentence about objects that match no design."""
     first = unlike[0]
     names = ", ".join(dict.fromkeys(f"{one.kind} {one.shown}" for one in unlike))
     if first.belongs_to is not None:

@@ -1,1 +1,1 @@
-"""memoryd adopt, and memoryd import --from another system."""
+"""memoryd adopt, import, export and know."""

@@ -8,39 +8,39 @@ from typing import TYPE_CHECKING
 import typer
 
 from daemon.cli.common import postgres, settings_or_exit
+from daemon.cli.database import migrate_database
 from daemon.cli.failure import Misuse, sentences
-from daemon.cli.operations.migrate import migrate_database
 from daemon.cli.output import number
 
 if TYPE_CHECKING:
     from plugins.move_in.adopt.adoption import AdoptedRows, Adoption
     from plugins.move_in.adopt.survey import Survey
 
-_NOTHING = "Nothing of an application stands in memoryd's way. Nothing was moved or taken in."
+_NOTHING = "No object of an application is in memoryd's way. Nothing was moved or taken in."
 _RESERVED = ("public", "memoryd", "information_schema", "extensions")
 
 
 def adopt(
     dry_run: bool = typer.Option(
-        False, "--dry-run", help="Say what would be moved and taken in, and change nothing."
+        False, "--dry-run", help="Show what would be moved and taken in, and change nothing."
     ),
     schema: str = typer.Option(
         "memoryd_adopted", metavar="NAME", help="The schema that the tables are moved into."
     ),
     also: list[str] = typer.Option(
-        [], metavar="NAME", help="Move this one too, though it is like none of the designs. Can be repeated."
+        [], metavar="NAME", help="Also move this object, although it matches no design. May be repeated."
     ),
 ) -> None:
     """Move tables and functions that have memoryd's names aside, make memoryd's schema, and take their rows in.
 
-    For databases that were built by one of the designs in docs/from/. All in one transaction; nothing is dropped.
+    It is for databases that were built by one of the designs in docs/from/. It is one transaction, and drops nothing.
     """
     from plugins.move_in.adopt.adoption import Adoption
 
     settings = settings_or_exit()
     with sentences(), postgres(settings, existing=True) as (url, _server):
         if not schema or schema in _RESERVED or schema.startswith("pg_") or len(schema.encode()) > 63:
-            raise Misuse(f"--schema {schema}: take the name of a schema that is nobody's yet.")
+            raise Misuse(f"--schema {schema}: choose a name that no schema has yet.")
         adoption = Adoption(schema, frozenset(also))
         if dry_run:
             asyncio.run(_show_plan(url, adoption))
@@ -58,9 +58,9 @@ def adopt(
 
 
 async def _show_plan(url: str, adoption: Adoption) -> None:
+    from daemon.db.errors import MigrationError
     from daemon.db.migration_files import load_files
-    from daemon.db.migrator import read_ledger
-    from daemon.db.plan import MigrationError
+    from daemon.db.plan import read_ledger
     from daemon.db.pool import connect
     from plugins.move_in.adopt.survey import refuse, survey
 
@@ -89,7 +89,7 @@ async def _show_plan(url: str, adoption: Adoption) -> None:
 
 
 def _report(taken: AdoptedRows) -> None:
-    """The rows of one table."""
+    """Prints the result for one table."""
     typer.echo(f"{taken.table}: {taken.taken} of {number(taken.rows, 'row')} taken in")
     for reason, count in taken.left_out.most_common():
         typer.echo(f"  left out: {count} ({reason})")
@@ -97,19 +97,19 @@ def _report(taken: AdoptedRows) -> None:
         typer.echo(f"  kept in the metadata: {', '.join(taken.kept)}")
     if taken.lost:
         typer.echo(
-            f"  only in the table that was moved: {', '.join(taken.lost)} (memoryd makes embeddings anew)"
+            f"  only in the table that was moved: {', '.join(taken.lost)} (memoryd makes new embeddings)"
         )
 
 
 def _advise(found: Survey, schema: str) -> None:
-    """What is left to the application's owner."""
-    typer.echo(f"\nWhat still goes by the tables in {schema}:")
+    """Prints what the application's owner still has to do."""
+    typer.echo(f"\nThese still use the tables in {schema}:")
     for remark in found.remarks:
         typer.echo(f"- {remark}")
     typer.echo(
-        "- jobs of pg_cron, edge functions and other programs: from now on their names mean memoryd's tables and functions.\n"
-        "  memoryd deletes what expires by itself, and makes embeddings: such jobs and calls can go.\n"
-        f"- whoever has rows there: an erasure by memoryd does not reach {schema}. When you miss nothing any more:\n"
+        "- jobs of pg_cron, edge functions and other programs: the names in them now mean memoryd's tables and functions.\n"
+        "  memoryd deletes expired rows and makes embeddings itself: remove such jobs and calls.\n"
+        f"- users with rows there: an erasure by memoryd does not reach {schema}. Once you need nothing in it any more:\n"
         f"  drop schema {schema} cascade\n"
-        "What each field and function has become: docs/from/"
+        "Where each field and function is now: docs/from/"
     )

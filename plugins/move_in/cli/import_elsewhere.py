@@ -1,7 +1,7 @@
-"""memoryd import --from: what another system of memory exported becomes memories and conversations.
+"""memoryd import --from: the export of another memory system becomes memories and conversations.
 
-Promise: all of the export is read and checked before the first row is written, and it is written in one transaction, in
-which nothing outside is waited for.
+Promise: the whole export is read and checked before the first row is written. It is written in one transaction, which waits for
+nothing outside.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from daemon.settings import Settings
 
 SHOWN = 20
-"""Users that a person is shown."""
+"""How many users are shown to a person."""
 
 
 def import_elsewhere(
@@ -33,9 +33,9 @@ def import_elsewhere(
     """Reads, writes, reports. `name`: one of System. Raises Failure and Misuse."""
     system = System(name)
     if user is None and agent is None and not READERS[system].says_whose:
-        raise Misuse(f"Whose memories are these? An export of {system} does not say: give --user or --agent.")
+        raise Misuse(f"An export of {system} does not name its user: give --user or --agent.")
     if agent is not None and not (agent.strip() and len(agent) <= 200 and agent.isprintable()):
-        raise Misuse("--agent has 1 to 200 characters, all of which are seen.")
+        raise Misuse("--agent has 1 to 200 characters, without invisible ones.")
     spool = Spool(system, user=user, agent=agent)
 
     async def take(_settings: Settings, database: Database) -> dict[str, WriteResult]:

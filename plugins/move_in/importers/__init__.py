@@ -1,1 +1,1 @@
-"""What other systems of memory export: read (records, sources, rivals), checked (items, spool), written (writer)."""
+"""Exports of other memory systems: read (records, sources, formats), checked (items, spool), written (writer)."""

@@ -1,4 +1,4 @@
-"""The child process that reads exports: a file comes, its items go, as lines of JSON: the name of a kind, and its fields."""
+"""The child process that reads exports. It gets a file and writes its items as lines of JSON: a kind's name and its fields."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from plugins.files.child import bound, serve, unbound
 from plugins.move_in.importers.items import (
     UNKNOWN,
     Command,
@@ -21,14 +22,12 @@ from plugins.move_in.importers.items import (
 )
 from plugins.move_in.importers.records import ExportError
 from plugins.move_in.importers.sources import items_of
-from providers.confined.child import serve
-from providers.confined.confinement import bound, unbound
 
 KINDS: dict[str, type[Item]] = {
     kind.__name__: kind for kind in (Memory, Conversation, Message, Command, Omission)
 }
 BESIDE_SQLITE = 16_000_000
-"""Bytes of a file that may be written: SQLite shares an index of the changes with the program that writes."""
+"""The most bytes of a file that may be written: SQLite shares an index of changes with the program that writes."""
 LONGEST_LINE = 200_000_000
 FRAME = 1_000_000
 Answer = tuple[dict[str, Any], bytes]
@@ -85,7 +84,7 @@ def _value(value: object) -> str | None:
 
 
 def item_of(line: bytes) -> Item:
-    """What a line says."""
+    """The item of a line."""
     try:
         kind, said = json.loads(line, parse_constant=lambda _: None)
     except RecursionError:

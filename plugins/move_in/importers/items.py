@@ -1,6 +1,6 @@
-"""What records become: memories, conversations and their messages, commands, or a reason to leave a record out.
+"""The items that records become: memories, conversations and their messages, commands, or a reason to leave a record out.
 
-Promise: what an item says fits into the database: texts without NUL, times from 1900 to 9999, metadata that JSON can hold.
+Promise: the fields of an item fit into the database: texts without NUL, times from 1900 to 9999, metadata that JSON can hold.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import Any
 
-from providers.characters import whole_characters
+from plugins.files.local import whole_characters
 
 NO_TEXT = "it has no text"
 EXPIRED = "it had expired"
 DELETED = "it was deleted there"
-UNKNOWN = "it is of a form that memoryd does not know"
+UNKNOWN = "it has a form that memoryd does not know"
 LONGEST_TEXT = 10_000_000
 LONGEST_METADATA = 1_000_000
 DEEPEST = 50
-"""Levels of metadata; the database allows 64, of which some are ours."""
+"""Levels of metadata; the database allows 64, and memoryd uses some."""
 MILLISECONDS = 1e11
-"""From here on a number is a time in milliseconds: as seconds it would be the year 5138."""
+"""A number from here on is a time in milliseconds: as seconds it would be the year 5138."""
 
 
 class System(StrEnum):
-    """Where memories come from."""
+    """The system that memories come from."""
 
     MEM0 = "mem0"
     LETTA = "letta"
@@ -45,7 +45,7 @@ class System(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """What all have. `id` is unique in its system; `owner` and `agent` are the names that the system has for them."""
+    """The fields of all items. `id` is unique in its system; `owner` and `agent` have the system's own names."""
 
     id: str
     owner: object = None
@@ -75,7 +75,7 @@ class Conversation(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message(Record):
-    """A message. Those of a conversation come in their order. Without text it has `metadata` that say what it did."""
+    """A message. The messages of a conversation come in order. A message without text has `metadata` with what it did."""
 
     conversation: str
     role: str
@@ -85,7 +85,7 @@ class Message(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command(Record):
-    """A command that has ended. Without an exit code it has failed if there is an error."""
+    """A command that has ended. If it has no exit code, it failed if it has an error."""
 
     text: object = None
     session: object = None
@@ -97,7 +97,7 @@ class Command(Record):
 
 @dataclass(frozen=True, slots=True)
 class Omission:
-    """A record, or a part of one, that is not taken, and why."""
+    """A record, or a part of it, that is left out, and why."""
 
     what: str
     reason: str
@@ -123,31 +123,31 @@ def guarded(what: str, items: Items) -> Items:
 
 
 def text_of(value: object) -> str:
-    """A text as the database can store it; empty for what is no text. NUL goes, half a character becomes U+FFFD."""
+    """A text that the database can store; empty if the value is not text. NUL is removed, half a character becomes U+FFFD."""
     if not isinstance(value, str):
         return ""
     return whole_characters(value.replace("\0", ""))
 
 
 def first(record: Mapping[str, Any], *names: str) -> Any:
-    """The first of these fields that says something."""
+    """The first of these fields that is not empty."""
     return next((record[name] for name in names if record.get(name) not in (None, "", [], {})), None)
 
 
 def digest(*parts: object) -> str:
-    """An id for what has none of its own, by what it says."""
+    """An id made from the content, for a record without an id."""
     said = json.dumps(parts, default=str)
     return sha256(said.encode()).hexdigest()
 
 
 def mapping(value: object) -> dict[str, Any]:
-    """An object of JSON, also where it stands as a text; else an empty one."""
+    """An object of JSON, also if it is written as a text; else an empty one."""
     value = _parsed(value)
     return value if isinstance(value, dict) else {}
 
 
 def listed(value: object) -> list[Any]:
-    """An array of JSON, also where it stands as a text; else an empty one."""
+    """An array of JSON, also if it is written as a text; else an empty one."""
     value = _parsed(value)
     return value if isinstance(value, list) else []
 
@@ -162,7 +162,7 @@ def _parsed(value: object) -> object:
 
 
 def time_of(value: object) -> datetime | None:
-    """A time: ISO 8601, seconds or milliseconds since 1970; of UTC where it names no offset. None: not from 1900 to 9999."""
+    """A time: ISO 8601, seconds or milliseconds since 1970; UTC if it names no offset. None: not from 1900 to 9999."""
     try:
         if isinstance(value, datetime):
             time = value
@@ -179,7 +179,7 @@ def time_of(value: object) -> datetime | None:
 
 
 def storable(value: object, depth: int = 0) -> Any:
-    """A value of metadata as the database can store it. Raises ValueError where it is nested too deep."""
+    """A value of metadata that the database can store. Raises ValueError if it is nested too deep."""
     if depth > DEEPEST:
         raise ValueError("nested too deep")
     if isinstance(value, str):

@@ -1,7 +1,7 @@
-"""Reads what a system exports, file by file, in a confined child process: files of strangers.
+"""Reads the export of a system, file by file, in a confined child process, since strangers wrote the files.
 
-Promise: whatever is in a file, at most its import is refused. It ends with Ctrl-C, takes memory, time and disk by the
-size of the files, and reads no other one: no link is followed, and no pipe is waited for.
+Promise: whatever a file contains, the worst is that its import is refused. Ctrl-C ends the reading. Memory, time and disk are
+limited by the size of the files. No other file is read, no link is followed, and no pipe is waited for.
 """
 
 from __future__ import annotations
@@ -13,23 +13,22 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any, BinaryIO
 
-from daemon.local_files import modified_of, opened
+from plugins.files.child import GarbageError
+from plugins.files.local import UnreadableFileError, modified_of, opened
+from plugins.files.process import Child, command_of
 from plugins.move_in.importers.child import LONGEST_LINE, item_of
 from plugins.move_in.importers.items import Item, System
 from plugins.move_in.importers.records import SQLITE, ExportError
 from plugins.move_in.importers.sources import files_in
-from providers.confined.frames import GarbageError
-from providers.confined.process import Child, command_of
-from providers.ports import Unreadable
 
 MEMORY = 2**29
 MEMORY_BY_SIZE = 6
-"""Of each byte of a file: the byte itself, and up to four of its text."""
+"""Bytes of memory for each byte of a file: the byte itself, and up to four of its text."""
 SECONDS = 300.0
 BYTES_A_SECOND = 100_000
 ROOM = 64_000_000
 ROOM_BY_SIZE = 32
-"""Bytes of items for each byte of the files: a short message has fewer than what names it."""
+"""Bytes of items for each byte of the files: a short message has fewer bytes than the names of its fields."""
 MOST_BYTES = 2_000_000_000
 """Of a file."""
 
@@ -56,11 +55,11 @@ async def read(system: System, source: str) -> AsyncGenerator[Item, None]:
                         room -= len(line)
                         if room < 0:
                             raise ExportError(
-                                f"{path} says more than files of its size do: it is damaged, or made to do harm. "
+                                f"{path} has more content than a file of its size can have: it is damaged, or made to do harm. "
                                 "Nothing was imported."
                             )
                         yield item_of(line)
-    except Unreadable as error:
+    except UnreadableFileError as error:
         raise ExportError(f"{source}: {error}") from None
     finally:
         if child is not None:
@@ -70,7 +69,7 @@ async def read(system: System, source: str) -> AsyncGenerator[Item, None]:
 async def _of_file(
     child: Child, head: dict[str, Any], file: BinaryIO, size: int
 ) -> AsyncGenerator[bytes, None]:
-    """The lines that the child answers. Raises ExportError."""
+    """The child's lines. Raises ExportError."""
     try:
         await child.send(head, file, 0 if head["path"] else size)
         while True:

@@ -1,7 +1,7 @@
-"""Reads what a system exports as records with the section that each is from: JSON, JSON lines, SQLite.
+"""Reads the export of a system as records, each with its section: JSON, JSON lines, SQLite.
 
-Promise: beside the text of a file one record is in memory at a time; what is cut off or no export ends with a sentence that
-says where. A record that cannot be read is None. Of SQLite only tables are read: nothing that a file computes.
+Promise: beside the text of a file, one record is in memory at a time. A file that is cut off, or is not an export, ends with a
+sentence that says where. A record that cannot be read is None. Of SQLite only tables are read, nothing that a file computes.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from providers.decoding import decode
-from providers.ports import Unreadable
+from plugins.files.decoding import decode
+from plugins.files.local import UnreadableFileError
 
 Records = Iterator[tuple[str, Any]]
 
 _BLANK = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder(parse_constant=lambda _: None)
 _PART = re.compile(r'[][{}]|"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
-"""What tells where a value of JSON ends: brackets, and texts, which may contain some."""
+"""The characters that show where a value of JSON ends: brackets, and texts, which may contain brackets."""
 SQLITE = b"SQLite format 3\0"
 WAL = b"\2\2"
 """Bytes 18 and 19 of an SQLite file whose changes stand in a file beside it."""
@@ -31,7 +31,7 @@ NO_TABLE = "memoryd reads tables of SQLite, and this is a view, or it computes c
 
 
 class ExportError(ValueError):
-    """What was given cannot be read; says what to do."""
+    """The export cannot be read; the message says what to do."""
 
 
 def from_json(content: bytes, name: str) -> Records:
@@ -40,10 +40,10 @@ def from_json(content: bytes, name: str) -> Records:
         raise ExportError(f"{name} is a ZIP archive. Unpack it, and name the folder.")
     try:
         text, guessed = decode(content)
-    except Unreadable as error:
+    except UnreadableFileError as error:
         raise ExportError(f"{name}: {error}") from None
     if guessed:
-        raise ExportError(f"{name} is not UTF-8, so it is no export of JSON. Save it as UTF-8.")
+        raise ExportError(f"{name} is not UTF-8, so it is not JSON. Save it as UTF-8.")
     yield from _Json(text, name).records()
 
 
@@ -70,10 +70,10 @@ class _Json:
             yield from self._lines()
 
     def _lines(self) -> Records:
-        """Objects, one after the other: a single one has sections, of several each is a record."""
+        """Objects, one after the other. A single object has sections; of several, each is a record."""
         opened = self._peek()
         if opened != "{":
-            raise self._broken("is no JSON of an export")
+            raise self._broken("is not JSON of an export")
         alone = yield from self._fields()
         while self._peek() == "{":
             if alone is not None:
@@ -92,7 +92,7 @@ class _Json:
         while self._peek() != "}":
             name = self._value()
             if not isinstance(name, str):
-                raise self._broken("is no JSON")
+                raise self._broken("is not JSON")
             self._take(":")
             if self._peek() == "[" and name in SECTIONS:
                 found = True
@@ -131,17 +131,17 @@ class _Json:
 
     def _take(self, character: str) -> None:
         if self._peek() != character:
-            raise self._broken("is no JSON" if self._peek() else "is cut off")
+            raise self._broken("is not JSON" if self._peek() else "is cut off")
         self._at += 1
 
     def _value(self) -> Any:
-        """The next value; None: it is nested too deep, or has a number of too many digits."""
+        """The next value; None: it is nested too deep, or has a number with too many digits."""
         self._peek()
         try:
             value, self._at = _DECODER.raw_decode(self._text, self._at)
         except json.JSONDecodeError as error:
             cut = error.pos >= len(self._text) or error.msg.startswith("Unterminated")
-            raise self._broken("is cut off" if cut else "is no JSON") from None
+            raise self._broken("is cut off" if cut else "is not JSON") from None
         except (ValueError, RecursionError):
             return self._skip()
         return value
@@ -202,12 +202,12 @@ def _opened(path: Path) -> sqlite3.Connection:
         head = file.read(100)
         size = file.seek(0, os.SEEK_END)
     wal = head[18:20] == WAL
-    # Its pages, where the program that wrote them has counted them. What is missing would be read as empty.
+    # Its pages, if the program that wrote them has counted them. Missing pages would be read as empty.
     page, pages = int.from_bytes(head[16:18], "big"), int.from_bytes(head[28:32], "big")
     if head[24:28] == head[92:96] and size < pages * (65536 if page == 1 else page):
         raise sqlite3.DatabaseError("it is cut off")
     beside = path.with_name(f"{path.name}-wal")
-    # A file of which nothing stands beside it is read without the files that SQLite would make there.
+    # If no other file is beside it, it is read without the files that SQLite would make there.
     alone = wal and not (beside.exists() and beside.stat().st_size > 0)
     opened = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro{'&immutable=1' if alone else ''}", uri=True)
     opened.row_factory = sqlite3.Row
@@ -218,12 +218,12 @@ def _opened(path: Path) -> sqlite3.Connection:
 
 
 def _is_plain(database: sqlite3.Connection, table: str, sql: str) -> bool:
-    """Whether it is a table, none of whose columns is computed."""
+    """Whether it is a table without computed columns."""
     columns = database.execute("select hidden from pragma_table_xinfo(?)", (table,)).fetchall()
     return sql.startswith("CREATE TABLE") and bool(columns) and not any(hidden for (hidden,) in columns)
 
 
 def _reads_tables_only(action: int, _name: object, _other: object, _base: object, within: object) -> int:
-    """Whatever the file says of itself: no view (`within`) is read, and no query of its own runs."""
+    """The authorizer of SQLite: whatever the file defines, no view (`within`) is read, and none of its queries runs."""
     known = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION)
     return sqlite3.SQLITE_OK if action in known and within is None else sqlite3.SQLITE_DENY

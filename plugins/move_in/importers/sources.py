@@ -1,4 +1,4 @@
-"""The systems that memories come from, and how the records of each are found: a file or a folder."""
+"""The systems that memories come from, and where their records are: in a file or a folder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from daemon.local_files import walk
+from plugins.files.decoding import decode
+from plugins.files.local import UnreadableFileError, walk
 from plugins.move_in.importers.formats import (
     chatgpt,
     claude,
@@ -26,8 +27,6 @@ from plugins.move_in.importers.formats import (
 )
 from plugins.move_in.importers.items import UNKNOWN, Items, Omission, System, guarded
 from plugins.move_in.importers.records import NO_TABLE, ExportError, from_json, from_sqlite
-from providers.decoding import decode
-from providers.ports import Unreadable
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +38,11 @@ class Reader:
     says_whose: bool = False
     """Whether records name their users."""
     files: str = "*.json"
-    """Which files of a folder are read."""
+    """The pattern of the files in a folder that are read."""
 
 
 LIKE_A_URL = re.compile(r"://|@|^\W*postgres(ql)?:|\bpassword=", re.IGNORECASE)
-"""What may be the address of a database, which is in no message."""
+"""What may be the address of a database, which no message may quote."""
 
 READERS: Mapping[System, Reader] = {
     System.MEM0: Reader(mem0.items, sqlite=mem0.SQLITE, says_whose=True),
@@ -78,9 +77,9 @@ def items_of(system: System, name: str, modified: str, content: bytes | Path) ->
 
 
 def files_in(system: System, source: str) -> Iterator[tuple[Path, str]]:
-    """The file, or those of the folder that the system's export has; no hidden ones, and no links. Raises ExportError.
+    """The file, or the files of the system's export in the folder, without hidden ones and links. Raises ExportError.
 
-    Each with its name: for Markdown, whose ids it makes, within the folder.
+    Each comes with its name. For Markdown this is the path within the folder, from which ids are made.
     """
     if LIKE_A_URL.search(source) and not Path(source).exists():
         raise ExportError("memoryd reads files: docs/importing.md says how psql writes one from a database.")
@@ -106,7 +105,7 @@ def files_in(system: System, source: str) -> Iterator[tuple[Path, str]]:
 def _of_markdown(name: str, modified: str, content: bytes | Path) -> Items:
     try:
         text, guessed = decode(content) if isinstance(content, bytes) else ("", {"encoding": "none"})
-    except Unreadable:
+    except UnreadableFileError:
         text, guessed = "", {"encoding": "none"}
     if guessed:
         return iter([Omission("file", "it is not UTF-8: save it as UTF-8")])

@@ -1,18 +1,17 @@
-"""Items as rows for the database, checked, in temporary files: so a big export takes little memory, and all of it was
-read before the first row is written.
+"""Items as checked rows for the database, in temporary files. So a big export takes little memory, and all of it is read
+before the first row is written.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any
 from uuid import UUID, uuid5
 
-from daemon.db.json_rows import batches
 from daemon.ids import NAMESPACE, id_of
 from memory.text import is_blank
 from plugins.move_in.importers.items import (
@@ -34,16 +33,18 @@ from plugins.move_in.importers.items import (
 TABLES = ("memories", "conversations", "messages", "commands")
 IN_MEMORY = 16_000_000
 BATCH_ROWS = 1000
+BATCH_LENGTH = 4_000_000
+"""Characters of rows that are sent at once; a longer row is sent by itself."""
 SHARED = "_shared"
-"""No agent: memories under this name are every agent's."""
+"""Not an agent: memories under this name belong to every agent."""
 INTEGERS = range(-(2**31), 2**31)
 NOBODY = "it names neither user nor agent: give --user or --agent"
 Reason = tuple[str, str]
-"""What was left out or changed, and why."""
+"""How many items were left out or changed, by reason."""
 
 
 class InvalidItemError(Exception):
-    """An item that cannot be stored; its words are the reason."""
+    """An item cannot be stored; the message is the reason."""
 
 
 class Spool:
@@ -66,7 +67,7 @@ class Spool:
             file.close()
 
     def add(self, item: Item) -> None:
-        """Takes it, or counts why not."""
+        """Adds an item, or counts the reason why not."""
         try:
             match item:
                 case Omission():
@@ -196,7 +197,7 @@ class Spool:
     def _id(self, kind: str, given: str, user: UUID | None, agent: str | None) -> UUID:
         if not given or given == "None":
             raise InvalidItemError("it has no id")
-        # With the owner: the same export of two owners makes two rows.
+        # The id has the owner, so that the same export of two owners makes two rows.
         whose = f"user {user}" if user is not None else f"agent {agent}"
         return uuid5(NAMESPACE, text_of(f"{self._system}\n{kind}\n{whose}\n{given}"))
 
@@ -237,7 +238,7 @@ class Spool:
         return time
 
     def _metadata(self, given: str, extra: object, project: object) -> dict[str, Any]:
-        """Ours, and in a field of their own those of the other system: there they mean nothing to memoryd."""
+        """memoryd's own metadata, and in one field those of the other system, where they mean nothing to memoryd."""
         ours: dict[str, Any] = {
             "imported_from": self._system,
             "original_id": text_of(given)[:1000],
@@ -253,3 +254,17 @@ class Spool:
         if not fits:
             self.changed["metadata", "too big or too deep: left out"] += 1
         return {**ours, "original": original} if original and fits else ours
+
+
+def batches(lines: Iterable[str], *, rows: int) -> Iterator[str]:
+    """Rows of JSON, a line each, as arrays: of this many rows at most, and of one longer row alone."""
+    batch: list[str] = []
+    length = 0
+    for line in lines:
+        if batch and (len(batch) >= rows or length + len(line) > BATCH_LENGTH):
+            yield f"[{','.join(batch)}]"
+            batch, length = [], 0
+        batch.append(line)
+        length += len(line)
+    if batch:
+        yield f"[{','.join(batch)}]"

@@ -1,7 +1,7 @@
-"""Writes an export that was read into the database: all of it in one transaction, or nothing.
+"""Writes an export into the database: all of it in one transaction, or nothing.
 
-Promise: ids are made of the system, the owner and the original id, and a row that exists is not changed: so the same export
-again adds nothing. No row of another user is touched.
+Promise: ids are made from the system, the owner and the original id, and existing rows are not changed. So the same export
+again adds nothing. No row of another user is changed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ RELATIONS = {
 }
 THERE = "select count(*) from jsonb_to_recordset($1) as r(id uuid) join {table} t using (id)"
 
-# ttl_hours is null: what the other system kept is not forgotten after the hours of its kind.
+# ttl_hours is null: memories that the other system kept do not expire after the hours of their kind.
 WRITE: Mapping[str, str] = {
     "memories": """
 insert into public.agent_memory (
@@ -45,7 +45,7 @@ from jsonb_to_recordset($1) as r(
     id uuid, user_id uuid, agent_id text, title text, channel text, created_at timestamptz)
 on conflict do nothing
 """,
-    # Without an index each message comes after those that its conversation has.
+    # Without an index each message comes after the existing ones of its conversation.
     "messages": """
 insert into public.conversation_messages (
     id, session_id, user_id, agent_id, role, speaker, content, metadata, created_at)
@@ -86,7 +86,7 @@ class WriteResult:
 
 
 async def write(connection: AnyConnection, spool: Spool, *, dry_run: bool) -> dict[str, WriteResult]:
-    """Writes all rows, within the caller's transaction; with `dry_run` it only looks which exist."""
+    """Writes all rows in the caller's transaction; with `dry_run` it only counts which exist."""
     counts: dict[str, WriteResult] = {}
     for table in TABLES:
         counts[table] = WriteResult()
@@ -101,7 +101,7 @@ async def write(connection: AnyConnection, spool: Spool, *, dry_run: bool) -> di
 async def _batches(
     connection: AnyConnection, spool: Spool, table: str, *, dry_run: bool
 ) -> AsyncIterator[tuple[int, int, int]]:
-    """Of each batch: its rows, those that existed, those that were written."""
+    """For each batch: its rows, those that existed, those that were written."""
     exist = THERE.format(table=RELATIONS[table])
     for batch in spool.batches(table):
         rows = await connection.fetchval("select jsonb_array_length($1)", batch, timeout=SECONDS)
@@ -109,6 +109,6 @@ async def _batches(
         if not dry_run:
             status = await connection.execute(WRITE[table], batch, timeout=SECONDS)
             written = int(status.rpartition(" ")[2])
-        # Afterwards: another import of the same file may have been waited for.
+        # Afterwards, since another import of the same file may have ended meanwhile.
         there = await connection.fetchval(exist, batch, timeout=SECONDS) - written
         yield rows, there, rows - there if dry_run else written

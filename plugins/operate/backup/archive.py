@@ -18,7 +18,7 @@ from typing import BinaryIO
 
 from pydantic import TypeAdapter, ValidationError
 
-from daemon.refusal import ExplainedError
+from daemon.cli.failure import Failure
 from providers.regular_files import open_regular
 
 MAGIC = b"memoryd backup 1"
@@ -28,7 +28,7 @@ _LONGEST = 1 << 28
 """Bytes of a manifest."""
 
 
-class BackupError(ExplainedError):
+class BackupError(Failure):
     """A backup cannot be made, read or restored; the message says what to do."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from daemon.health.check import Check
+from daemon.plugins import Check
 from plugins.operate.backup.folder import backups_in
 from plugins.operate.settings import Backups
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from daemon.db.pool import connect
-from daemon.db.pooler import hears_notifications
+from daemon.db.server import hears_notifications
 from plugins.operate.backup.archive import BackupError, Manifest, checksum, write_end
 from plugins.operate.backup.catalog import LEFT_OUT, read_contents
 from plugins.operate.backup.keys import read_keys

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from plugins.operate.backup.archive import BackupError
 from plugins.secrets.settings import SecretFields
 from plugins.trail.keys import key_file
-from providers.private_files import read_private, write_private
+from providers.regular_files import read_private, write_private
 
 if TYPE_CHECKING:
     from daemon.settings import Settings

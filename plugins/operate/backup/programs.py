@@ -12,8 +12,8 @@ import subprocess
 from pathlib import Path
 from typing import IO
 
-from daemon.db.command_line import without_password
-from daemon.db.dense_indexes import BUILD_MEMORY
+from daemon.db.indexes import BUILD_MEMORY
+from daemon.db.server import without_password
 from plugins.embedded.causes import EmbeddedPostgresError
 from plugins.embedded.programs import NEWEST, find_programs
 from plugins.operate.backup.archive import BackupError

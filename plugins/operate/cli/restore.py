@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from daemon.cli.common import postgres, settings_or_exit
+from daemon.cli.database import migrate_database
 from daemon.cli.failure import Failure, Misuse, sentences
-from daemon.cli.operations.migrate import migrate_database
 from daemon.cli.output import number, remark, say
 
 if TYPE_CHECKING:

@@ -17,11 +17,11 @@ from prometheus_client.core import GaugeMetricFamily as Gauge
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from daemon.db import lag
 from daemon.db.errors import DATABASE_FAULTS
 from daemon.db.pool import Database
 from daemon.logs import describe
 from daemon.measures import Measures
+from daemon.queue import backlog
 from daemon.served import ALONE, STATES, ServedDatabase
 from plugins.operate.metrics.cached import Cache
 from plugins.operate.metrics.collected import BUILD, REPORTS, Provider, families
@@ -188,15 +188,15 @@ class _Answers:
     async def _why_not(self) -> str | None:
         topics = [topic for topic, wait in self._waits.items() if wait() == 0.0]
         try:
-            rows = await self.database.fetch(lag.LAG, topics)
+            rows = await self.database.fetch(backlog.LAG, topics)
         except DATABASE_FAULTS as error:
             return f"the database does not answer ({describe(error)})"
         late = max(rows, key=lambda row: row["seconds"], default=None)
-        if late is None or late["seconds"] <= lag.LAG_SECONDS:
+        if late is None or late["seconds"] <= backlog.LAG_SECONDS:
             return None
         return (
             f"a job of topic {late['topic']} has waited for {late['seconds']:.0f} s; "
-            f"the limit is {lag.LAG_SECONDS:g} s"
+            f"the limit is {backlog.LAG_SECONDS:g} s"
         )
 
 

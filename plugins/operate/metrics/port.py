@@ -19,8 +19,8 @@ from typing import Protocol
 
 from structlog.typing import FilteringBoundLogger
 
-from daemon.host_header import name_in
 from daemon.logs import describe, frames
+from plugins.operate.callers import name_in
 
 MOST_CLIENTS = 128
 REQUEST_SECONDS, CLIENT_SECONDS = 2.0, 10.0

@@ -4,8 +4,8 @@ Of the daemons of a database one reports this: the one that has the lease. It is
 renewed whenever it is asked again. So counts are not doubled where daemons are added up, N daemons cost no more queries than
 one, and a daemon that nobody scrapes never has it.
 
-Promise: it costs some milliseconds, also while much waits (`daemon/db/depth.py`). The rows of the sources are the estimates of
-the server's statistics.
+Promise: it costs some milliseconds, also while much waits (`daemon/queue/backlog.py`). The rows of the sources are the
+estimates of the server's statistics.
 """
 
 from __future__ import annotations
@@ -18,13 +18,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from daemon.db.depth import DEPTH, ESTIMATED_ROWS, EXACT
 from daemon.db.errors import DATABASE_FAULTS
-from daemon.db.lag import LAG
 from daemon.db.lease import Lease
 from daemon.db.pool import Database
-from daemon.db.presence import ALIVE, silence
 from daemon.measures import Measures
+from daemon.presence import ALIVE, silence
+from daemon.queue.backlog import DEPTH, ESTIMATED_ROWS, EXACT, LAG
 
 GIVE_BACK_SECONDS = 2.0
 LEASE_SECONDS = 60.0

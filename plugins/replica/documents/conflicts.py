@@ -14,7 +14,7 @@ from uuid import UUID
 from plugins.replica.changed_files import FileText
 from plugins.replica.deletions import Deletions
 from plugins.replica.pass_state import PassState, Writer
-from plugins.replica.rules.document_file import FrontMatter, write
+from plugins.replica.rules.document_file import FrontMatter, read, write
 from plugins.replica.rules.paths import conflict_path, key, path_for
 from plugins.replica.store.documents import CHANGE_CONFLICTS, FORGET, NOTE, Conflict, NotedFile, Store
 
@@ -25,29 +25,24 @@ ADVICE = (
 
 
 class Conflicts:
-    """Writes and deletes the files of conflicts."""
-
     def __init__(self, store: Store, writer: Writer, deletions: Deletions) -> None:
         self._store = store
         self._writer = writer
         self._deletions = deletions
 
-    async def run(self, state: PassState, conflicts: dict[UUID, Conflict], paths: dict[UUID, str]) -> None:
-        """`paths`: the path of each conflict's file."""
-        await self._write(state, [one for one in conflicts.values() if one.id not in paths])
-        await self._remove(state, conflicts, paths)
+    async def run(self, state: PassState) -> None:
+        """Writes the files of new conflicts, deletes those of resolved ones, and takes what people wrote into the others."""
+        await self._write(state, [one for one in state.lost.values() if one.id not in state.lost_paths])
+        await self._remove(state)
         changed, noted = [], []
-        for conflict, path in paths.items():
+        for conflict, path in state.lost_paths.items():
             base, file = state.conflicts.get(conflict), state.files.known.get(path)
-            if (
-                conflict not in conflicts
-                or conflicts[conflict].deleted
-                or file is None
-                or (base and (base.path, base.file) == (path, file.hash))
-            ):
+            one = state.lost.get(conflict)
+            if one is None or one.deleted or file is None:
                 continue
-            one = conflicts[conflict]
-            if (said := await self._writer.content(state, path, file)) is None:
+            if base and (base.path, base.file) == (path, file.hash):
+                continue
+            if (said := await self._writer.read(state, path, file, read)) is None:
                 continue
             text = said.text(one.text.title)
             if text.digest() != one.text.digest():
@@ -58,29 +53,21 @@ class Conflicts:
         # If the conflict was resolved meanwhile, the text that a person wrote into its file becomes a document.
         await self._store.write(NOTE, [one for one in noted if one.conflict not in resolved])
 
-    async def promote(
-        self,
-        state: PassState,
-        conflicts: dict[UUID, Conflict],
-        paths: dict[UUID, str],
-        gone: dict[UUID, datetime],
-    ) -> dict[UUID, datetime]:
+    async def promote(self, state: PassState, gone: dict[UUID, datetime]) -> dict[UUID, datetime]:
         """Gives a document the text of its conflict, if a person deleted only the document's file. Returns the others.
 
         A conflict also wins if it had no file yet, or another file was saved over it: the person does not know its text.
         """
         left = dict(gone)
-        for one in sorted(conflicts.values(), key=lambda one: one.made, reverse=True):
-            is_deleted = one.id not in paths and not state.is_unseen(state.conflicts.get(one.id))
+        for one in sorted(state.lost.values(), key=lambda one: one.made, reverse=True):
+            is_deleted = one.id not in state.lost_paths and not state.is_unseen(state.conflicts.get(one.id))
             if not is_deleted and left.pop(one.document, None) is not None:
                 await self._store.take_conflict(one.id)
                 state.report.counts["resolved"] += 1
                 state.report.again = True
         return left
 
-    async def end_deleted(
-        self, state: PassState, conflicts: dict[UUID, Conflict], paths: dict[UUID, str]
-    ) -> None:
+    async def end_deleted(self, state: PassState) -> None:
         """Ends the conflicts whose files people deleted.
 
         If another file has taken a conflict's path, the next pass writes the conflict again under another name.
@@ -88,13 +75,15 @@ class Conflicts:
         gone = [
             base
             for conflict, base in state.conflicts.items()
-            if conflict in conflicts and conflict not in paths and not conflicts[conflict].deleted
+            if conflict not in state.lost_paths
+            and (one := state.lost.get(conflict)) is not None
+            and not one.deleted
         ]
         if not gone or state.report.asked:
             return
         if not self._deletions.are_settled(state, {base.path for base in gone}):
             return
-        over = [one.conflict for one in gone if one.conflict and not state.is_unseen(one)]
+        over = [base.conflict for base in gone if base.conflict and not state.is_unseen(base)]
         await self._store.end_conflicts(over)
         await self._store.write(FORGET, [(base.document, base.conflict) for base in gone])
         state.report.counts["resolved"] += len(over)
@@ -116,17 +105,15 @@ class Conflicts:
                 state.report.counts["written"] += 1
         await self._store.write(NOTE, noted)
 
-    async def _remove(
-        self, state: PassState, conflicts: dict[UUID, Conflict], paths: dict[UUID, str]
-    ) -> None:
+    async def _remove(self, state: PassState) -> None:
         """Deletes the files of resolved conflicts, and of those whose document was deleted or erased.
 
         A file that a person changed meanwhile stays and becomes a document, unless its document was erased.
         """
         over = [
-            (base, paths.get(conflict))
+            (base, state.lost_paths.get(conflict))
             for conflict, base in state.conflicts.items()
-            if conflict not in conflicts or conflicts[conflict].deleted
+            if conflict not in state.lost or state.lost[conflict].deleted
         ]
         if not over:
             return
@@ -151,16 +138,8 @@ class Conflicts:
 
 
 def _content(one: Conflict) -> bytes:
-    front = FrontMatter(
-        one.document,
-        one.source,
-        one.document_type,
-        one.created,
-        one.made,
-        conflict=one.id,
-        note=f"{ADVICE} {one.id}",
-    )
-    return write(front, one.text)
+    said = one.document, one.source, one.document_type, one.created, one.made
+    return write(FrontMatter(*said, conflict=one.id, note=f"{ADVICE} {one.id}"), one.text)
 
 
 def _noted(path: str, one: Conflict, hashed: bytes, digest: bytes) -> NotedFile:

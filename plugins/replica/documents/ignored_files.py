@@ -15,8 +15,6 @@ MAX_TOLD = 100
 
 
 class IgnoredFiles:
-    """Keeps the list of ignored files up to date."""
-
     def __init__(self, store: Store, writer: Writer) -> None:
         self._store = store
         self._writer = writer
@@ -42,6 +40,8 @@ class IgnoredFiles:
             one = file.conflict or file.id or file.collection
             if one is not None and not (one in state.bases or one in state.conflicts or one in collections):
                 named[path] = one
+        if not named:
+            return
         erased = await self._store.entries.erased(set(named.values()))
         for path in [path for path, one in named.items() if one in erased]:
             file = state.files.known[path]

@@ -13,8 +13,7 @@ from hashlib import md5
 from io import BytesIO
 from typing import Any
 
-from plugins.replica.drive.client import Client
-from plugins.replica.drive.faults import DriveError, misunderstood
+from plugins.replica.drive.client import Client, DriveError, misunderstood
 
 FOLDER = "application/vnd.google-apps.folder"
 DOCUMENT = "application/vnd.google-apps.document"
@@ -35,8 +34,6 @@ IN_ALL_DRIVES = {**ALL_DRIVES, "includeItemsFromAllDrives": True}
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A file or folder in Drive."""
-
     id: str
     name: str
     kind: str
@@ -64,14 +61,11 @@ class Node:
 
     @property
     def is_folder(self) -> bool:
-        """Whether it is a folder."""
         return self.kind == FOLDER
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of a file."""
-
     id: str
     node: Node | None
     """None: the account cannot see it any more."""
@@ -93,7 +87,6 @@ class Api:
         self._client.close()
 
     def get(self, file_id: str) -> Node:
-        """The file as it is in Drive now."""
         fields = f"{FIELDS},capabilities/canAddChildren"
         return _node(
             self._client.call(lambda drive: drive.files().get(fileId=file_id, fields=fields, **ALL_DRIVES))
@@ -164,7 +157,6 @@ class Api:
         return changes, following, last
 
     def content(self, node: Node) -> bytes:
-        """The bytes of a file."""
         found: bytes = self._client.call(
             lambda drive: drive.files().get_media(fileId=node.id, **ALL_DRIVES), of=bytes, size=node.size
         )
@@ -198,7 +190,6 @@ class Api:
         return self._made(said, media_body=self._media(content, kind), size=len(content))
 
     def update(self, file_id: str, content: bytes, *, kind: str) -> Node:
-        """Replaces the content of a file."""
         asked = {"fileId": file_id, "media_body": self._media(content, kind), "fields": FIELDS, **ALL_DRIVES}
         return _node(
             self._client.call(lambda drive: drive.files().update(**asked), size=len(content), repeat=False)
@@ -213,7 +204,6 @@ class Api:
         return _node(self._client.call(lambda drive: drive.files().update(**asked)))
 
     def delete(self, file_id: str) -> None:
-        """Deletes a file for good."""
         try:
             self._client.call(lambda drive: drive.files().delete(fileId=file_id, **ALL_DRIVES), of=object)
         except DriveError as error:

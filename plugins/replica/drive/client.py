@@ -1,5 +1,5 @@
 """Calls through Google's own client (google-api-python-client), which signs in, repeats calls that Drive refused for now, and
-resumes interrupted uploads.
+resumes interrupted uploads. google-auth signs in with the service account of the key file.
 
 Promise: a call ends within its time limit, or as soon as `close` is called. While Drive cannot be reached, calls fail at once
 without a request. Each failure is a DriveError, and none contains a file's content or a key.
@@ -12,15 +12,183 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError, Future, InvalidStateError
 from contextlib import suppress
 from functools import cached_property
+from http.client import HTTPException, RemoteDisconnected
+from pathlib import Path
 from typing import Any
 
-from plugins.replica.drive.account import Account
-from plugins.replica.drive.faults import DriveError, misunderstood, of_answer, of_exception, stopped
-from providers.retry_after import retry_after
+from providers.circuit import retry_after
+from providers.ports import missing
+
+SCOPE = "https://www.googleapis.com/auth/drive"
+SETTING = "MEMORYD_GDRIVE_KEY_FILE"
+
+
+class Account:
+    """A service account, as the credentials of an AuthorizedHttp. `email` is the address that folders are shared with."""
+
+    def __init__(self, credentials: Any) -> None:
+        self._credentials = credentials
+        self.email: str = credentials.service_account_email
+
+    def before_request(self, request: Any, _method: str, _url: str, headers: dict[str, str]) -> None:
+        """Signs a call. The method of google-auth would also call another Google service for locations."""
+        if not self._credentials.valid:
+            self.refresh(request)
+        self._credentials.apply(headers)
+
+    def refresh(self, request: Any) -> None:
+        self._credentials.refresh(request)
+
+
+def open_account(key_file: Path | None) -> Account:
+    """The account of this key. Raises ValueError with what to do."""
+    try:
+        import google_auth_httplib2 as _transport  # noqa: F401 - it comes with the same extra
+        from google.oauth2 import service_account
+    except ImportError:
+        raise ValueError(missing("Google Drive", "gdrive")) from None
+    if key_file is None:
+        raise ValueError(
+            f"{SETTING} is not set: it must be the key file (JSON) of the service account for the folder in "
+            "Google Drive. docs/replica.md says how to make one."
+        )
+    try:
+        said = json.loads(key_file.read_text("utf-8"))
+        return Account(service_account.Credentials.from_service_account_info(said, scopes=[SCOPE]))
+    except OSError as error:
+        raise ValueError(f"{SETTING}: {key_file} cannot be read: {error.strerror}.") from None
+    except (ValueError, TypeError, AttributeError, KeyError):
+        # The error itself is not shown: it may quote the key.
+        raise ValueError(
+            f"{SETTING}: {key_file} is not the key of a service account. Download one of type JSON in the Google Cloud "
+            "console."
+        ) from None
+
+
+LIMITS = frozenset(
+    ("userRateLimitExceeded", "rateLimitExceeded", "sharingRateLimitExceeded", "dailyLimitExceeded")
+)
+FULL = frozenset(
+    (
+        "storageQuotaExceeded",
+        "quotaExceeded",
+        "teamDriveFileLimitExceeded",
+        "numChildrenInNonRootLimitExceeded",
+        "activeItemCreationLimitExceeded",
+        "myDriveHierarchyDepthLimitExceeded",
+        "teamDriveHierarchyTooDeep",
+    )
+)
+NOT_MEMBER = frozenset(("teamDriveMembershipRequired",))
+NOT_ENABLED = frozenset(("accessNotConfigured", "SERVICE_DISABLED"))
+
+ADVICE = {
+    "full": "The drive is full, or the account has no space of its own: use a folder in a shared drive.",
+    "not enabled": "The Google Drive API is not enabled in the project of the key. Enable it in the Google Cloud console.",
+    "key": "Google refuses the key. Make a new one for MEMORYD_GDRIVE_KEY_FILE; or correct the clock of this machine.",
+    "member": "The account is not a member of the shared drive. Add it, as Content manager.",
+    "rights": "The account may not do this. Give it the role Content manager.",
+}
+
+
+class DriveError(OSError):
+    """A call failed. `errno` gives the kind; the message says what to do, where something can be done."""
+
+    def __init__(self, number: int, reason: str, *, passes: bool = False, retry_after: float = 0.0) -> None:
+        """`passes`: the same call may succeed later."""
+        super().__init__(number, reason)
+        self.reason = reason
+        self.passes = passes
+        self.retry_after = retry_after
+
+    @property
+    def is_missing(self) -> bool:
+        """The account sees no such file."""
+        return self.errno == errno.ENOENT
+
+    @property
+    def is_expired(self) -> bool:
+        """The page token, or the session of an upload, is too old."""
+        return self.errno == errno.ESTALE
+
+
+def of_answer(status: int, headers: Mapping[str, str], body: bytes) -> DriveError:
+    """The error for an answer with this status. The message quotes nothing of the answer."""
+    reasons = _reasons(body)
+    after = retry_after(headers, now=time.time())
+    if status == 401:
+        return DriveError(errno.EACCES, ADVICE["key"])
+    if status in (403, 429):
+        if status == 429 or reasons & LIMITS:
+            reason = "Google Drive limits the calls."
+            return DriveError(errno.EAGAIN, reason, passes=True, retry_after=after)
+        if reasons & FULL:
+            return DriveError(errno.EDQUOT, ADVICE["full"])
+        kind = "not enabled" if reasons & NOT_ENABLED else "member" if reasons & NOT_MEMBER else "rights"
+        return DriveError(errno.EACCES, ADVICE[kind])
+    if status == 404:
+        return DriveError(errno.ENOENT, "Google Drive has no such file for this account.")
+    if status == 409:
+        return DriveError(errno.EEXIST, "There is a file with this id.")
+    if status == 410:
+        return DriveError(errno.ESTALE, "The page token, or the upload, is too old.")
+    reason = f"Google Drive answered {status}."
+    if status in (408, 425) or status >= 500:
+        return DriveError(errno.EIO, reason, passes=True, retry_after=after)
+    return DriveError(errno.EPROTO, f"{reason} If this lasts, check MEMORYD_GDRIVE_URL.")
+
+
+def misunderstood() -> DriveError:
+    """An answer that does not come from Drive, or is cut."""
+    return DriveError(
+        errno.EPROTO,
+        "The answer is not one of Google Drive. If this lasts, check MEMORYD_GDRIVE_URL.",
+        passes=True,
+    )
+
+
+def of_exception(error: Exception) -> DriveError:
+    """The error for a failure of Google's client."""
+    import httplib2
+    from google.auth.exceptions import GoogleAuthError, TransportError
+    from googleapiclient.errors import HttpError
+
+    if isinstance(error, DriveError):
+        return error
+    if isinstance(error, HttpError):
+        return of_answer(error.resp.status, error.resp, error.content)
+    if isinstance(error, TimeoutError) or isinstance(error.__context__, TimeoutError):
+        return DriveError(errno.ETIMEDOUT, "Google Drive does not answer.", passes=True)
+    if isinstance(error, OSError | TransportError | httplib2.ServerNotFoundError | RemoteDisconnected):
+        reason = "There is no connection to Google Drive. If this lasts, check MEMORYD_GDRIVE_URL."
+        return DriveError(errno.ENOTCONN, reason, passes=True)
+    if isinstance(error, ValueError | HTTPException | httplib2.HttpLib2Error):
+        return misunderstood()
+    if isinstance(error, GoogleAuthError):
+        if error.retryable:
+            return DriveError(errno.EIO, "Google's sign-in does not answer.", passes=True)
+        return DriveError(errno.EACCES, ADVICE["key"])
+    return DriveError(errno.EIO, f"Google Drive could not be asked: {type(error).__name__}.", passes=True)
+
+
+def stopped() -> DriveError:
+    """The daemon ends while a call runs."""
+    return DriveError(errno.ECANCELED, "memoryd stops.")
+
+
+def _reasons(body: bytes) -> set[str]:
+    """The reasons in a refusal of Drive."""
+    try:
+        error = json.loads(body)["error"]
+        said = [one.get("reason") for one in (*error.get("errors", ()), *error.get("details", ()))]
+        return {str(reason) for reason in said if reason}
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return set()
+
 
 BASE_URL = "https://www.googleapis.com"
 RETRIES = 3

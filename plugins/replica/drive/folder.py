@@ -16,9 +16,8 @@ from pathlib import PurePosixPath
 from uuid import UUID
 
 from plugins.replica.drive.api import JSON, MARKDOWN, Api, Node, checksum
-from plugins.replica.drive.faults import DriveError
-from plugins.replica.drive.remote import Remote
-from plugins.replica.drive.tree import Paths
+from plugins.replica.drive.client import DriveError
+from plugins.replica.drive.remote import Paths, Remote
 from plugins.replica.folder import (
     Blind,
     FolderUnavailable,
@@ -61,7 +60,6 @@ class DriveFolder:
     async def watch(
         self, wake: Wake, _blind: Blind, available: asyncio.Event, _unavailable: asyncio.Event
     ) -> None:
-        """See `Folder`."""
         while True:
             await available.wait()
             await asyncio.sleep(self._poll)
@@ -85,7 +83,6 @@ class DriveFolder:
             self._remote.require_rights()
 
     def check(self, replica: UUID) -> None:
-        """See `Folder`."""
         with self._lock, self._whole():
             if not self._remote.is_listed:
                 self._remote.root()
@@ -95,7 +92,6 @@ class DriveFolder:
         require_mark(found, replica, where=f"The folder {self._remote.id} in Google Drive")
 
     def identify(self, replica: UUID) -> None:
-        """See `Folder`."""
         with self._lock, self._whole():
             if not self._remote.is_listed:
                 self._remote.refresh()
@@ -105,7 +101,6 @@ class DriveFolder:
         self.check(replica)
 
     def list(self) -> Listing:
-        """See `Folder`."""
         with self._lock, self._whole():
             self._remote.refresh()
             if self._remote.is_new:
@@ -116,7 +111,6 @@ class DriveFolder:
             return self._paths.listing
 
     def read(self, path: str) -> bytes:
-        """See `Folder`."""
         with self._lock, self._single():
             return self._content(self._node(path))
 
@@ -135,13 +129,11 @@ class DriveFolder:
             self._paths.ids[path] = self._create(name, self._made_folder(path), content, kind=MARKDOWN)
 
     def remove(self, path: str, *, replaces: bytes, for_good: bool = False) -> None:
-        """See `Folder`."""
         with self._lock, self._single():
             self._trash(self._required(path, replaces), path, for_good=for_good)
             self._remove_empty(path)
 
     def move(self, path: str, to: str, *, replaces: bytes) -> None:
-        """See `Folder`."""
         with self._lock, self._single():
             node, name = self._required(path, replaces), _parts(to)[-1]
             self._require_none(to)

@@ -99,8 +99,6 @@ class SectionText:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A row, as it is now."""
-
     id: UUID
     words: Words
     created: datetime

@@ -59,8 +59,6 @@ class FrontMatter:
 
 @dataclass(frozen=True, slots=True)
 class DocumentText:
-    """The content of a file."""
-
     id: UUID | None
     conflict: UUID | None
     title: str | None
@@ -75,7 +73,6 @@ class DocumentText:
 
 
 def write(front: FrontMatter, text: Text) -> bytes:
-    """The file of a document."""
     body = plain(text.body)
     said = {
         "conflict": str(front.conflict or ""),
@@ -116,7 +113,6 @@ def read(data: bytes) -> DocumentText | None:
 
 
 def one_line(text: str) -> str:
-    """A title in one line."""
     return " ".join(text.split())
 
 
@@ -126,7 +122,6 @@ def plain(body: str) -> str:
 
 
 def added_lines(front_matter: str) -> str:
-    """The lines of front matter that are not memoryd's."""
     kept = _sort([line for line in one_newline(front_matter).split("\n") if line.rstrip() != "---"])[1]
     # An indented line at the beginning would belong to the line of ours before it.
     first = next((at for at, line in enumerate(kept) if line and line[0] not in " \t"), len(kept))
@@ -134,7 +129,6 @@ def added_lines(front_matter: str) -> str:
 
 
 def one_newline(text: str) -> str:
-    """The text with one kind of line end."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 

@@ -43,8 +43,6 @@ class NotedEntry:
 
 @dataclass(frozen=True, slots=True)
 class OtherEntry:
-    """An entry of another file."""
-
     collection: UUID
     is_written: bool
     """Whether it is in that file."""
@@ -108,8 +106,6 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Addition:
-    """A section that becomes an entry."""
-
     place: int
     """Of the section in the file."""
     wanted: UUID | None
@@ -119,8 +115,6 @@ class Addition:
 
 @dataclass(slots=True)
 class Plan:
-    """The changes to make."""
-
     edits: list[Edit] = field(default_factory=list)
     additions: list[Addition] = field(default_factory=list)
     removed: dict[UUID, bytes] = field(default_factory=dict)
@@ -133,11 +127,6 @@ class Plan:
     """The file: entries by their ids, and sections that stay as they are."""
     places: dict[int, int] = field(default_factory=dict)
     """Where in the layout each addition is, by the place of its section."""
-
-    def is_quiet(self) -> bool:
-        """Whether nothing is to be done in the database."""
-        done = self.edits or self.additions or self.removed or self.changed_conflicts
-        return not (done or self.ended_conflicts)
 
 
 def merge(
@@ -171,7 +160,10 @@ class _Merge:
         named = {one.id for one in own}
         self._finished = {one.id for one in own if self._is_finished(said_by(one, self._of))}
         missing = [entry for entry in self._noted if entry not in named]
-        self._known_again = self._by_digest(missing)
+        for one in missing:
+            # By what its section had: a section may have lost its id.
+            if (base := self._noted[one].base) is not None:
+                self._known_again.setdefault(base, []).append(one)
         for place, section in enumerate(sections):
             said = said_by(section, self._of)
             if section.conflict is not None:
@@ -186,17 +178,7 @@ class _Merge:
         self._without_section(missing)
         return self._plan
 
-    def _by_digest(self, missing: Sequence[UUID]) -> dict[bytes, list[UUID]]:
-        """Entries that no section names, by what their sections had: a section may have lost its id."""
-        found: dict[bytes, list[UUID]] = {}
-        for entry in missing:
-            base = self._noted[entry].base
-            if base is not None:
-                found.setdefault(base, []).append(entry)
-        return found
-
     def _entry(self, section: Section, said: SectionText) -> UUID | None:
-        """The entry whose section this is."""
         if section.id is not None:
             return section.id if section.id in self._noted and section.id not in self._seen else None
         return self._same(said)

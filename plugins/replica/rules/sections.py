@@ -33,8 +33,6 @@ _VALUE = re.compile(r"[^\W_][\w .()/&+-]{0,199}")
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A section, as it is in a file."""
-
     heading: str
     body: str
     id: UUID | None = None
@@ -49,7 +47,6 @@ class Section:
     """Of a conflict: what to do."""
 
     def note(self, name: str) -> str | None:
-        """One of the notes."""
         return next((value for key, value in self.notes if key == name), None)
 
 
@@ -81,7 +78,6 @@ def marked(data: bytes) -> UUID | None:
 def write_sections(
     preamble: str, sections: Sequence[Section], *, collection: UUID, version: int = 0
 ) -> bytes:
-    """The file."""
     above = plain(preamble)
     if marked(above.encode()) is None:
         parts = [above, mark(collection)]
@@ -129,7 +125,11 @@ def shown(value: str | None) -> str | None:
 
 
 def _written(section: Section) -> str:
-    said = [f"{name}: {value}" for name, value in _said(section)]
+    ids = [("conflict", section.conflict), ("id", section.id)]
+    said = [f"{name}: {value}" for name, value in ids if value is not None]
+    said += [f"{name}: {value}" for name, value in section.notes]
+    if section.began:
+        said.append(f"hash: {section.began}")
     if section.advice:
         said.append(section.advice)
     return "\n".join(
@@ -137,19 +137,10 @@ def _written(section: Section) -> str:
             f"## {one_line(section.heading)}".rstrip(),
             *([f"<!-- {', '.join(said)} -->"] if said else []),
             "",
-            *(_escaped(line) for line in plain(section.body).split("\n")),
+            *("\\" + line if _LOOKS_SO.match(line) else line for line in plain(section.body).split("\n")),
             "",
         ]
     )
-
-
-def _said(section: Section) -> list[tuple[str, str]]:
-    ids = [("conflict", section.conflict), ("id", section.id)]
-    return [
-        *((name, str(value)) for name, value in ids if value is not None),
-        *section.notes,
-        *([("hash", section.began)] if section.began else []),
-    ]
 
 
 def _read(lines: list[str]) -> Section:
@@ -162,7 +153,8 @@ def _read(lines: list[str]) -> Section:
     if at < len(lines) and (said := _SAID.fullmatch(lines[at])):
         found = _with(found, said[1])
         lines = lines[at:]
-    return replace(found, body=plain("\n".join(_unescaped(line) for line in lines[1:])))
+    body = [line[1:] if line[:1] == "\\" and _LOOKS_SO.match(line) else line for line in lines[1:]]
+    return replace(found, body=plain("\n".join(body)))
 
 
 def _with(section: Section, said: str) -> Section:
@@ -180,11 +172,3 @@ def _with(section: Section, said: str) -> Section:
     if ids["conflict"] is not None:
         notes = []
     return replace(section, id=ids["id"], conflict=ids["conflict"], notes=tuple(notes))
-
-
-def _escaped(line: str) -> str:
-    return f"\\{line}" if _LOOKS_SO.match(line) else line
-
-
-def _unescaped(line: str) -> str:
-    return line[1:] if line.startswith("\\") and _LOOKS_SO.match(line) else line

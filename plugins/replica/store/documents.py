@@ -10,10 +10,10 @@ from typing import NamedTuple
 from uuid import UUID
 
 from daemon.db.pool import Database
+from plugins.replica.rules.collections import title_of
 from plugins.replica.rules.decision import RowState
 from plugins.replica.rules.document_file import FrontMatter, Text
-from plugins.replica.store.entries import CollectionsStore
-from plugins.replica.store.statements import Statements, columns_of
+from plugins.replica.store.entries import CollectionsStore, Statements, columns_of, key_in
 
 LEASE_SECONDS = 10.0
 
@@ -81,6 +81,10 @@ select f.path, d.title
 from memoryd.replica_files f join public.documents d on d.id = f.document_id
 where f.conflict_id is null and f.user_id is null and d.user_id is null
 """
+ENTRIES = """
+select c.path, c.source, c.user_id, c.agent_id, c.org_id, c.tier from memoryd.replica_collections c
+where c.file_hash is not null and c.user_id is null
+"""
 SYNCED = """
 update memoryd.replica r set trouble = $2, synced_at = case when $2::text is null then now() else r.synced_at end
 where r.daemon_id = $1
@@ -125,8 +129,6 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A document's row."""
-
     id: UUID
     title: str
     source: str | None
@@ -144,17 +146,14 @@ class Document:
 
     @property
     def row(self) -> RowState:
-        """What there is of it."""
         return RowState.DELETED if self.status == "deleted" or self.content is None else RowState.THERE
 
     @property
     def text(self) -> Text | None:
-        """What people and agents write of it."""
         return None if self.content is None else Text(self.title, self.content, self.front_matter)
 
     @property
     def front(self) -> FrontMatter:
-        """What memoryd says of it."""
         return FrontMatter(self.id, self.source, self.document_type, self.created, self.updated)
 
 
@@ -187,7 +186,7 @@ class Edit(NamedTuple):
     began: bytes
 
 
-class LeaseLost(Exception):
+class LeaseLostError(Exception):
     """The lease was not renewed in time."""
 
 
@@ -208,26 +207,21 @@ class Store(Statements):
         return taken
 
     def require_lease(self) -> None:
-        """Raises LeaseLost when the lease may have ended: another daemon may work on the folder."""
+        """Raises LeaseLostError when the lease may have ended: another daemon may work on the folder."""
         if time.monotonic() >= self._leased_until:
-            raise LeaseLost
+            raise LeaseLostError
 
     async def give_back(self) -> None:
-        """Ends the lease."""
         await self._database.execute(RETURN, self._daemon)
 
     async def files(self) -> list[Base]:
-        """All files that are known."""
         return [Base(*row) for row in await self._database.fetch(FILES)]
 
     async def has_files(self) -> bool:
-        """Whether a file is known."""
         return bool(await self._database.fetchval(HAS_FILES))
 
     async def owners(self, ids: Collection[UUID]) -> dict[UUID, UUID | None]:
         """The users of the existing ones of these documents."""
-        if not ids:
-            return {}
         return {r["id"]: r["user_id"] for r in await self._database.fetch(OWNERS, list(ids))}
 
     async def to_compare(self, ids: Iterable[UUID]) -> list[UUID]:
@@ -235,7 +229,6 @@ class Store(Statements):
         return [row[0] for row in await self._database.fetch(TO_COMPARE, list(ids))]
 
     async def documents(self, ids: Sequence[UUID]) -> dict[UUID, Document]:
-        """The rows of the existing ones of these documents."""
         return {r["id"]: Document(*r) for r in await self._database.fetch(ROWS, ids)}
 
     async def ask_confirmation(self, paths: Sequence[str]) -> None:
@@ -256,9 +249,11 @@ class Store(Statements):
         if ids:
             await self._database.execute(END_CONFLICTS, ids)
 
-    async def contents(self) -> list[tuple[str, str]]:
-        """The path and title of each document that belongs to no user."""
-        return [(row["path"], row["title"]) for row in await self._database.fetch(CONTENTS)]
+    async def contents(self) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+        """The paths and titles of documents, and of files of entries, that belong to no user."""
+        documents = [(row["path"], row["title"]) for row in await self._database.fetch(CONTENTS)]
+        rows = await self._database.fetch(ENTRIES)
+        return documents, [(row["path"], title_of(key_in(row))) for row in rows]
 
     async def take_conflict(self, conflict: UUID) -> None:
         """Ends a conflict; its text becomes the document's."""
@@ -270,5 +265,4 @@ class Store(Statements):
 
     async def note_skipped(self, files: Sequence[tuple[str, UUID | None, str]]) -> None:
         """Notes the ignored files: path, user and reason of each."""
-        columns = columns_of(files) if files else [[], [], []]
-        await self._database.execute(NOTE_LEFT_OUT, self._daemon, *columns)
+        await self._database.execute(NOTE_LEFT_OUT, self._daemon, *columns_of(files, 3))

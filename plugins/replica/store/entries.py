@@ -2,17 +2,64 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from collections.abc import Collection as Some
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
+import asyncpg
+
+from daemon.db.pool import Database
 from plugins.replica.rules.collections import Entry, Key, Source, Words
 from plugins.replica.rules.merge import Addition, Edit, LostText, NotedEntry, OtherEntry
 from plugins.replica.rules.paths import home_for
-from plugins.replica.store.statements import Statements, columns_of
+
+REFUSALS = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError)
+"""The errors of the database for a text that it refuses."""
+
+T = TypeVar("T")
+
+
+def columns_of(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:
+    """Rows as arrays, one for each of the `width` arguments of a statement."""
+    return [list(column) for column in zip(*rows, strict=True)] or [[]] * width
+
+
+class Statements:
+    """Runs statements as the daemon that keeps the replica."""
+
+    def __init__(self, database: Database, daemon: UUID) -> None:
+        self._database = database
+        self._daemon = daemon
+
+    async def write(self, statement: str, rows: Sequence[tuple[Any, ...]], *more: object) -> list[Any]:
+        """Writes these rows, if there are any; returns the result.
+
+        The arguments: the daemon's id, an array for each column, and `more`.
+        """
+        if not rows:
+            return []
+        columns = columns_of(rows, len(rows[0]))
+        return list(await self._database.fetch(statement, self._daemon, *columns, *more))
+
+
+async def accepted(
+    work: Callable[[Sequence[T]], Awaitable[list[Any]]], things: Sequence[T], refused: Callable[[T], None]
+) -> list[Any]:
+    """Writes in one statement; if the database refuses a text, in halves, so that only this text is left out."""
+    if not things:
+        return []
+    try:
+        return await work(things)
+    except REFUSALS:
+        if len(things) == 1:
+            refused(things[0])
+            return []
+        half = len(things) // 2
+        return [*await accepted(work, things[:half], refused), *await accepted(work, things[half:], refused)]
+
 
 CHANGES_AT_ONCE = 2_000
 
@@ -114,10 +161,6 @@ select u.id,
         order by c.created_at desc limit 1) as name
 from unnest($1::uuid[]) as u(id)
 """
-CONTENTS = """
-select c.path, c.source, c.user_id, c.agent_id, c.org_id, c.tier from memoryd.replica_collections c
-where c.file_hash is not null and c.user_id is null
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +188,6 @@ class Collection:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """An entry that changed."""
-
     source: Source
     id: UUID
     collection: UUID | None
@@ -167,21 +208,13 @@ class PlacedEntry(NamedTuple):
     label: str
 
 
-class FileEntry(NamedTuple):
-    """An entry, as it is in the file now."""
-
-    id: UUID
-    label: str
-    base: bytes
-    version: bytes
-
-
 class CollectionsStore(Statements):
     """The collections of one database, written as the daemon that keeps the replica."""
 
     async def collections(self) -> list[Collection]:
-        """All of them."""
-        return [Collection(row["id"], _key(row), *row[6:]) for row in await self._database.fetch(COLLECTIONS)]
+        return [
+            Collection(row["id"], key_in(row), *row[6:]) for row in await self._database.fetch(COLLECTIONS)
+        ]
 
     async def compare(self, notes: Sequence[int]) -> None:
         """Compares all entries with what is known of them, in place of these notes; from now on changes are noted."""
@@ -212,20 +245,29 @@ class CollectionsStore(Statements):
 
     async def place(self, notes: Sequence[int], stale: Some[UUID], placed: Sequence[PlacedEntry]) -> None:
         """Puts entries into collections, and forgets the notes."""
-        columns = columns_of(placed) if placed else [[] for _ in PlacedEntry._fields]
+        columns = columns_of(placed, len(PlacedEntry._fields))
         await self._database.execute(PLACE, self._daemon, notes, list(stale), *columns)
 
-    async def sections(self, source: Source, collection: UUID) -> dict[UUID, NotedEntry]:
-        """The entries of a collection, the oldest first; those that are gone before them."""
-        rows = await self._database.fetch(SECTIONS, source.value, collection)
-        known = {row["row_id"]: row for row in rows}
+    async def sections(
+        self, source: Source, collection: UUID
+    ) -> tuple[dict[UUID, NotedEntry], dict[UUID, LostText]]:
+        """The entries of a collection, the oldest first, those that are gone before them; and their conflicts."""
+        known = {row["row_id"]: row for row in await self._database.fetch(SECTIONS, source.value, collection)}
         living = [id_ for id_, row in known.items() if not row["erased"]]
-        entries = {
-            row["id"]: _entry(row)
-            for row in await self._database.fetch(ENTRIES.format(source=source.value), living)
-        }
-        order = [*(id_ for id_ in known if id_ not in entries), *entries]
-        return {id_: _noted(known[id_], entries.get(id_)) for id_ in order}
+        entries = {}
+        for row in await self._database.fetch(ENTRIES.format(source=source.value), living):
+            words = Words(row["label"], row["title"], row["body"])
+            more = row["created_at"], row["version"], row["author"], row["status"]
+            entries[row["id"]] = Entry(row["id"], words, *more)
+        noted = {}
+        for id_ in [*(one for one in known if one not in entries), *entries]:
+            row = known[id_]
+            began = None if row["began_hash"] is None else row["began_hash"].hex()
+            noted[id_] = NotedEntry(
+                row["base_hash"], row["label"], row["erased"], entries.get(id_), began, row["since"]
+            )
+        rows = await self._database.fetch(CONFLICTS, source.value, list(noted)) if noted else []
+        return noted, {r["id"]: LostText(r[0], r[1], Words(*r[2:5]), *r[5:]) for r in rows}
 
     async def elsewhere(
         self, source: Source, collection: UUID, entries: Some[UUID]
@@ -235,13 +277,6 @@ class CollectionsStore(Statements):
             return {}
         rows = await self._database.fetch(ELSEWHERE, source.value, collection, list(entries))
         return {row["row_id"]: OtherEntry(*row[1:]) for row in rows}
-
-    async def conflicts(self, source: Source, entries: Some[UUID]) -> dict[UUID, LostText]:
-        """The conflicts of these entries."""
-        if not entries:
-            return {}
-        rows = await self._database.fetch(CONFLICTS, source.value, list(entries))
-        return {row["id"]: LostText(row[0], row[1], Words(*row[2:5]), *row[5:]) for row in rows}
 
     async def write_edits(self, source: Source, time: datetime, edits: Sequence[Edit]) -> list[Any]:
         """Writes people's edits into the rows; returns the ids of the rows that had not changed since the comparison."""
@@ -287,11 +322,11 @@ class CollectionsStore(Statements):
         one: Collection,
         file: bytes | None,
         *,
-        shown: Sequence[FileEntry],
+        shown: Sequence[tuple[UUID, str, bytes, bytes]],
         conflicts: dict[UUID, bytes],
         gone: Sequence[UUID],
     ) -> None:
-        """Notes what file and entries have now."""
+        """Notes what file and entries have now. `shown`: id, label, digest and version of each entry in the file."""
         await self._database.execute(
             NOTE,
             self._daemon,
@@ -299,7 +334,7 @@ class CollectionsStore(Statements):
             one.path,
             one.preamble,
             file,
-            *(columns_of(shown) if shown else [[] for _ in FileEntry._fields]),
+            *columns_of(shown, 4),
             list(conflicts),
             list(conflicts.values()),
             gone,
@@ -312,24 +347,10 @@ class CollectionsStore(Statements):
         rows = await self._database.fetch(HOMES, list(unknown)) if unknown else []
         homes |= {row["id"]: row["folder"] or home_for(row["id"], row["name"]) for row in rows}
 
-    async def contents(self) -> list[tuple[str, Key]]:
-        """Of each file that is not a user's: the path, and what is in it."""
-        return [(row["path"], _key(row)) for row in await self._database.fetch(CONTENTS)]
-
 
 def _columns(words: Words) -> tuple[str, str, str, bytes]:
     return words.label, words.title, words.body, words.digest()
 
 
-def _key(row: Any) -> Key:
+def key_in(row: Any) -> Key:
     return Key(Source(row["source"]), row["user_id"], row["agent_id"], row["org_id"], row["tier"])
-
-
-def _entry(row: Any) -> Entry:
-    words = Words(row["label"], row["title"], row["body"])
-    return Entry(row["id"], words, row["created_at"], row["version"], row["author"], row["status"])
-
-
-def _noted(row: Any, entry: Entry | None) -> NotedEntry:
-    began = None if row["began_hash"] is None else row["began_hash"].hex()
-    return NotedEntry(row["base_hash"], row["label"], row["erased"], entry, began, row["since"])

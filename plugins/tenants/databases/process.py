@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from structlog.typing import FilteringBoundLogger
 
+from daemon.ending import heed_signals
 from daemon.part import Running
 from daemon.settings import Settings
 from daemon.settings.databases import NamedDatabase
-from daemon.signals import heed_signals
 from plugins.tenants.databases.serving import Serving, ServingMeans
 
 AT_ONCE = 8

@@ -17,10 +17,11 @@ from uuid import UUID
 import asyncpg
 
 from daemon.db.pool import connect
-from daemon.db.presence import RESTS
+from daemon.presence import RESTS
 from daemon.queue.listener import CHANNEL, READY_CHANNEL
-from daemon.queue.queue import ANYTHING_OPEN, WORK_LEFT
+from daemon.queue.queue import WORK_LEFT
 from plugins.executor.commands import ANY_TO_CLAIM
+from plugins.tenants.databases.idle import ANYTHING_OPEN
 
 PING_TIMEOUT_SECONDS = 5.0
 BEGIN_TIMEOUT_SECONDS = 15.0

@@ -17,22 +17,23 @@ from importlib import metadata
 import structlog
 from structlog.typing import FilteringBoundLogger
 
-from daemon.db import presence
+from daemon import presence
 from daemon.db.errors import DATABASE_FAULTS, is_gone
 from daemon.db.pool import connect
-from daemon.db.pooler import is_pooled
-from daemon.db.standby import StandbyError, refuse_standby
-from daemon.ending import RestRule
-from daemon.idleness import Idle
+from daemon.db.server import StandbyError, is_pooled, refuse_standby
+from daemon.ending import Idleness
 from daemon.lifecycle import Daemon
 from daemon.logs import describe, frames
 from daemon.measures import Measures
-from daemon.refusal import PartFailed
+from daemon.part import PartError
+from daemon.schedule import Schedule
+from daemon.served import ServedDatabase
 from daemon.settings import Settings
 from daemon.settings.databases import NamedDatabase
-from daemon.turns import Turns
 from plugins.executor.settings import Executor
+from plugins.tenants.databases.idle import Idle, until_idle
 from plugins.tenants.databases.resting import Rest
+from plugins.tenants.turns import Turns
 
 FIRST_SECONDS, LONGEST_SECONDS = 1.0, 15.0
 """Pauses between two attempts at an unreachable database; after a refusal the longest one."""
@@ -61,23 +62,21 @@ class ServingMeans:
     starts: Turns
 
 
-class Serving:
+class Serving(ServedDatabase):
     """Serves one database until it is cancelled."""
 
     def __init__(
         self, named: NamedDatabase, settings: Settings, means: ServingMeans, *, logger: FilteringBoundLogger
     ) -> None:
         """`settings`: those of this database."""
+        super().__init__(Measures(), state="waiting")
         self.named = named
-        self.measures = Measures()
-        self.daemon: Daemon | None = None
-        self.state = "waiting"
-        """waiting (for its turn), working, resting, or away: see `reason`."""
-        self.reason: str | None = None
         self._settings = settings
         self._means = means
         self._log = logger
         self._id = uuid.uuid4()
+        self._idle: Idle | None = None
+        """What the daemon found when it ended without work."""
         self._rest: Rest | None = None
         self._ready = False
         self._stopped = asyncio.Event()
@@ -89,8 +88,8 @@ class Serving:
         while not self._stopped.is_set():
             try:
                 await self._work()
-                if self.daemon is not None and self.daemon.idle is not None and not self._stopped.is_set():
-                    await self._rest_after(self.daemon.idle)
+                if self._idle is not None and not self._stopped.is_set():
+                    await self._rest_after(self._idle)
                 pause = FIRST_SECONDS
             except Exception as error:  # noqa: BLE001 - whatever it is, it stops no other database
                 gone = isinstance(error, StandbyError) or (
@@ -109,6 +108,7 @@ class Serving:
             self._rest.end()
 
     async def _work(self) -> None:
+        self._idle = None
         if not self._ready or self.reason is not None:
             # A database that is away takes nobody's turn.
             await self._reach()
@@ -125,8 +125,7 @@ class Serving:
                     await self._means.migrate(settings, self.named.url)
                     self._ready = True
                 self.daemon = daemon = self._means.build(settings, self.named, self.measures)
-                resting = RestRule(REST_SECONDS, turns.awaited)
-                running = asyncio.create_task(daemon.run(resting=resting))
+                running = asyncio.create_task(daemon.run(until=self._until_idle))
                 await self._until_started(daemon, running)
             if daemon.started.is_set():
                 self._change_to("working")
@@ -138,6 +137,10 @@ class Serving:
                     await running
         if daemon.demoted:
             raise StandbyError
+
+    async def _until_idle(self, idleness: Idleness, schedule: Schedule) -> None:
+        wanted = self._means.turns.awaited
+        self._idle = await until_idle(idleness, schedule, seconds=REST_SECONDS, wanted=wanted)
 
     async def _until_ended(self, daemon: Daemon, running: asyncio.Task[None], turn: AsyncExitStack) -> None:
         """Checks from time to time whether others wait for a turn, or the database is unreachable."""
@@ -211,7 +214,7 @@ class Serving:
         sentence = self._means.explain(error)
         reason = describe(error) if sentence is None else sentence
         if reason != self.reason:
-            if sentence is None and not isinstance(error, PartFailed):
+            if sentence is None and not isinstance(error, PartError):
                 self._log.error("part_failed", part="database", error=reason, at=frames(error))
             else:
                 self._log.error("database_not_served", reason=reason)

@@ -1,20 +1,48 @@
-"""memoryd anchors: lists anchors, checkpoints, ledgers and public keys; makes the key that signs; `deploy` is in deploy.py."""
+"""memoryd anchors: lists anchors, checkpoints, ledgers and public keys; makes the key that signs;
+`deploy` puts the contract of the ledger evm on a chain."""
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from daemon.cli.common import with_database
-from daemon.cli.failure import Failure, sentences
-from daemon.cli.output import age, as_json, number, say, table
-from plugins.trail.cli.deploy import deploy
+from daemon.cli.common import settings_or_exit, with_database
+from daemon.cli.failure import Failure, Misuse, sentences
+from daemon.cli.output import age, as_json, number, remark, say, table
 
 if TYPE_CHECKING:
     from daemon.db.pool import Database
     from daemon.settings import Settings
+
+
+def deploy(
+    contract: str | None = typer.Option(None, help="The address of an existing contract: with --writer."),
+    writer: list[str] = typer.Option([], help="An address that may write too; can be given several times."),
+    wait: float = typer.Option(300.0, min=0.1, help="Seconds to wait for a block."),
+) -> None:
+    """Put the contract AgentMemoryAnchor on a chain. The key of the settings becomes its owner, and may write.
+
+    It reads MEMORYD_EVM_RPC_URL, MEMORYD_EVM_CHAIN_ID, MEMORYD_EVM_KEY, and the limits for fees, and
+    prints the line for MEMORYD_EVM_CONTRACT. Needs the extra ledgers: see docs/ledgers.md
+    """
+    with sentences():
+        if contract and not writer:
+            raise Misuse("--contract needs --writer: an existing contract can only get writers.")
+    settings = settings_or_exit(quiet=True)
+    with sentences():
+        from plugins.trail.build import build_deployer
+
+        try:
+            deployer = build_deployer(settings, tell=remark)
+        except ImportError as error:
+            raise Failure(str(error)) from None
+        except ValueError as error:
+            raise Misuse(str(error)) from None
+        say(f"MEMORYD_EVM_CONTRACT={asyncio.run(deployer.run(contract, writer, wait_seconds=wait))}")
+
 
 anchors = typer.Typer(name="anchors", invoke_without_command=True)
 anchors.command()(deploy)

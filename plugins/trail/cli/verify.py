@@ -1,13 +1,14 @@
-"""memoryd verify: checks proofs from their files alone, or the whole trail of a database.
+"""memoryd prove writes the proof that an anchor is in the trail; memoryd verify checks proofs, or the whole trail.
 
-Exit code 0: everything is as it was anchored. 1: something is broken or unreadable, or a ledger did not answer. 4: nothing is
-broken, but something cannot be verified. 3: the trail is whole, but memories were changed after they were anchored.
+Exit code of verify 0: everything is as it was anchored. 1: something is broken or unreadable, or a ledger did not answer. 4:
+nothing is broken, but something cannot be verified. 3: the trail is whole, but memories were changed after they were anchored.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import typer
 
@@ -23,6 +24,63 @@ if TYPE_CHECKING:
     from plugins.trail.reading import Verification
     from plugins.trail.rules.note import Checkpoint, Verifier
     from plugins.trail.rules.proof import Proof, ProofResult
+
+
+def prove(
+    anchor: UUID = typer.Argument(..., metavar="ID", help="Id of an anchor, or of an anchored memory."),
+    output: Path | None = typer.Option(None, "--output", "-o", help="Write it to this file; else to stdout."),
+    row: bool = typer.Option(
+        True, help="--no-row: leave out the anchored row. Then the proof only shows that there is an anchor."
+    ),
+) -> None:
+    """Write the proof that an anchor is in the trail. `memoryd verify FILE` checks it, without a database."""
+
+    async def read(settings: Settings, database: Database) -> Proof:
+        from plugins.trail.reading import MissingSignatureError, ProofError, prove
+
+        try:
+            try:
+                async with database.connection() as connection:
+                    return await prove(connection, anchor, with_row=row)
+            except MissingSignatureError:
+                if not await _sign(settings, database):
+                    raise
+            async with database.connection() as connection:
+                return await prove(connection, anchor, with_row=row)
+        except ProofError as error:
+            raise Failure(str(error)) from None
+
+    proof = with_database(read)
+    if row and proof.row is None:
+        remark("The anchored row was erased or deleted: the proof does not have it.")
+    if output is None:
+        typer.echo(str(proof), nl=False)
+        return
+    with sentences():
+        try:
+            output.write_text(str(proof), encoding="utf-8", newline="\n")
+        except OSError as error:
+            raise Failure(f"{output} cannot be written: {error.strerror}.") from None
+
+
+async def _sign(settings: Settings, database: Database) -> bool:
+    """Signs a checkpoint now, if the key is here; returns whether it is."""
+    from daemon.logs import get_logger
+    from plugins.trail.keys import signing_key
+    from plugins.trail.log import BrokenTrailError, build_trail
+
+    key = signing_key(settings)
+    if key is None:
+        return False
+    trail = build_trail(settings, database, key, ledgers=None, logger=get_logger())
+    try:
+        await trail.advance(sign_now=True)
+    except BrokenTrailError as error:
+        raise Failure(
+            f"No checkpoint is signed: {error}. To see what is broken: memoryd verify --all"
+        ) from None
+    return True
+
 
 CHANGED = 3
 UNVERIFIABLE = 4
@@ -145,16 +203,21 @@ def _report(found: Verification) -> None:
         )
 
 
-def _answer(path: Path, proof: Proof | str, keys: Sequence[Verifier]) -> dict[str, Any]:
+def _checked(proof: Proof | str, keys: Sequence[Verifier]) -> ProofResult | str:
+    """What the proof shows; a sentence if it does not hold."""
     from plugins.trail.rules.note import BadNote
     from plugins.trail.rules.proof import check
 
-    if isinstance(proof, str):
-        return {"file": str(path), "holds": False, "says": proof}
     try:
-        shown: ProofResult = check(proof, keys)
+        return proof if isinstance(proof, str) else check(proof, keys)
     except BadNote as error:
-        return {"file": str(path), "holds": False, "says": str(error)}
+        return str(error)
+
+
+def _answer(path: Path, proof: Proof | str, keys: Sequence[Verifier]) -> dict[str, Any]:
+    shown = _checked(proof, keys)
+    if isinstance(shown, str):
+        return {"file": str(path), "holds": False, "says": shown}
     return {
         "file": str(path),
         "holds": True,
@@ -187,15 +250,10 @@ def _show(answer: dict[str, Any]) -> None:
 
 
 def _checkpoint(path: Path, proof: Proof | str, keys: Sequence[Verifier]) -> Checkpoint:
-    from plugins.trail.rules.note import BadNote
-    from plugins.trail.rules.proof import check
-
-    if isinstance(proof, str):
-        raise Failure(f"{path} does not hold: {proof}.")
-    try:
-        return check(proof, keys).checkpoint
-    except BadNote as error:
-        raise Failure(f"{path} does not hold: {error}.") from None
+    shown = _checked(proof, keys)
+    if isinstance(shown, str):
+        raise Failure(f"{path} does not hold: {shown}.")
+    return shown.checkpoint
 
 
 def _key(text: str) -> Verifier:

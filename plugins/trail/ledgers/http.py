@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import from_json
 
-from providers.ports import Rejected, Unavailable
-from providers.retry_after import retry_after
+from providers.circuit import retry_after
+from providers.ports import RejectionError, UnavailableError
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -31,8 +31,6 @@ WRONG_ADDRESS = frozenset({404, 405, 410})
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a server answered."""
-
     status: int
     headers: Mapping[str, str]
     body: bytes
@@ -64,58 +62,50 @@ class Http:
     ) -> Answer:
         """Post. `also`: statuses that are answers too, beside 200 to 299.
 
-        Raises Unavailable or Rejected.
+        Raises UnavailableError or RejectionError.
         """
-        return await self._ask("POST", url, content, content_type, also)
+        return await self._send("POST", url, content, {"Content-Type": content_type}, also)
 
     async def get(self, url: str) -> Answer:
-        """Get. Raises Unavailable or Rejected."""
-        return await self._ask("GET", url, b"", None, frozenset())
+        """Get. Raises UnavailableError or RejectionError."""
+        return await self._send("GET", url, b"", {}, frozenset())
 
-    async def _ask(
-        self, method: str, url: str, content: bytes, content_type: str | None, also: frozenset[int]
+    async def _send(
+        self, method: str, url: str, content: bytes, headers: dict[str, str], also: frozenset[int]
     ) -> Answer:
         # Here and not above: without ledgers nothing of HTTP is loaded.
-        from httpx2 import DecodingError, HTTPError, InvalidURL, RemoteProtocolError
+        from httpx2 import AsyncClient, DecodingError, HTTPError, InvalidURL, RemoteProtocolError
 
+        headers["Accept-Encoding"] = "identity"
+        if self._token is not None:
+            headers["Authorization"] = f"Bearer {self._token}"
+        if self._client is None:
+            self._client = AsyncClient(timeout=self._timeout, follow_redirects=False, verify=_trusted())
+        body = bytearray()
         try:
             # The client's own time limit starts again with every byte that arrives.
-            async with asyncio.timeout(self._timeout):
-                answer = await self._once(method, url, content, content_type)
+            async with (
+                asyncio.timeout(self._timeout),
+                self._client.stream(method, url, content=content, headers=headers) as response,
+            ):
+                async for part in response.aiter_raw():
+                    body += part
+                    if len(body) > MAX_ANSWER_BYTES:
+                        raise self.unavailable(
+                            f"the answer is larger than {MAX_ANSWER_BYTES} bytes: check {self._settings}"
+                        )
         except TimeoutError:
             raise self.unavailable(f"no answer within {self._timeout:g} s") from None
         except (DecodingError, RemoteProtocolError):
             raise self.misunderstood() from None
         except (HTTPError, InvalidURL, OSError, ValueError):
             raise self.unavailable(f"no connection; if this lasts, check {self._settings}") from None
+        answer = Answer(response.status_code, dict(response.headers), bytes(body))
         if not (200 <= answer.status < 300 or answer.status in also):
             raise self._of_status(answer)
         return answer
 
-    async def _once(self, method: str, url: str, content: bytes, content_type: str | None) -> Answer:
-        headers = {"Accept-Encoding": "identity"}
-        if content_type is not None:
-            headers["Content-Type"] = content_type
-        if self._token is not None:
-            headers["Authorization"] = f"Bearer {self._token}"
-        body = bytearray()
-        async with self._connected().stream(method, url, content=content, headers=headers) as response:
-            async for part in response.aiter_raw():
-                body += part
-                if len(body) > MAX_ANSWER_BYTES:
-                    raise self.unavailable(
-                        f"the answer is larger than {MAX_ANSWER_BYTES} bytes: check {self._settings}"
-                    )
-            return Answer(response.status_code, dict(response.headers), bytes(body))
-
-    def _connected(self) -> AsyncClient:
-        if self._client is None:
-            from httpx2 import AsyncClient
-
-            self._client = AsyncClient(timeout=self._timeout, follow_redirects=False, verify=_trusted())
-        return self._client
-
-    def _of_status(self, answer: Answer) -> Unavailable | Rejected:
+    def _of_status(self, answer: Answer) -> UnavailableError | RejectionError:
         status = answer.status
         if 300 <= status < 400:
             return self.unavailable(
@@ -130,20 +120,20 @@ class Http:
             return self.unavailable(f"HTTP {status}", retry_in=retry_in)
         return self.rejected(f"HTTP {status}: it refuses this content")
 
-    def unavailable(self, message: str, *, retry_in: float = 0.0) -> Unavailable:
+    def unavailable(self, message: str, *, retry_in: float = 0.0) -> UnavailableError:
         """The ledger cannot be used now."""
-        return Unavailable(f"{self._provider}: {message}", provider=self._provider, retry_in=retry_in)
+        return UnavailableError(f"{self._provider}: {message}", provider=self._provider, retry_in=retry_in)
 
-    def misunderstood(self) -> Unavailable:
+    def misunderstood(self) -> UnavailableError:
         """The server answered with something else than its protocol."""
         return self.unavailable(f"the answer is not of its protocol; check {self._settings}")
 
-    def rejected(self, message: str) -> Rejected:
+    def rejected(self, message: str) -> RejectionError:
         """The ledger will never take this."""
-        return Rejected(f"{self._provider}: {message}", provider=self._provider)
+        return RejectionError(f"{self._provider}: {message}", provider=self._provider)
 
     def json(self, answer: Answer) -> dict[str, Any]:
-        """The body as an object. Raises Unavailable."""
+        """The body as an object. Raises UnavailableError."""
         try:
             # Not json: however deep the answer is, this one raises, also where a library has raised Python's limit.
             said = from_json(answer.body)
@@ -154,7 +144,6 @@ class Http:
         return said
 
     async def close(self) -> None:
-        """Close connections."""
         client, self._client = self._client, None
         if client is not None:
             await client.aclose()

@@ -12,7 +12,7 @@ from typing import Protocol
 from urllib.parse import urlencode
 
 from plugins.trail.ledgers.http import Http
-from plugins.trail.ports import Entrusted, Progress, Receipt
+from plugins.trail.ports import LedgerItem, Progress, Receipt
 
 MAX_BLOCK_BYTES = 1_048_576
 """Of the largest content that is one block. A larger one would get another CID."""
@@ -20,20 +20,15 @@ STEP = "pinned"
 
 
 class Pinner(Protocol):
-    """Who pins."""
-
     @property
     def http(self) -> Http:
         """How it is asked."""
-        ...
 
     async def pin(self, content: bytes) -> str:
         """Pin, and answer the CID."""
-        ...
 
     async def has(self, cid: str) -> bool:
         """True if it is pinned."""
-        ...
 
 
 class Ipfs:
@@ -46,8 +41,7 @@ class Ipfs:
         self.keeps_memories = payloads
         self._pinner = pinner
 
-    async def entrust(self, item: Entrusted, progress: Progress) -> Receipt:
-        """Pin it, see `Ledger.entrust`."""
+    async def entrust(self, item: LedgerItem, progress: Progress) -> Receipt:
         http = self._pinner.http
         if item.payload is None:
             raise http.rejected("there is nothing to pin: the content of this memory stays on the machine")
@@ -62,14 +56,12 @@ class Ipfs:
             await progress.keep(STEP, cid)
         return Receipt(item.cid, None, True)
 
-    async def dispute(self, item: Entrusted, receipt: Receipt) -> str | None:
-        """Ask whether it is pinned, see `Ledger.dispute`."""
+    async def dispute(self, item: LedgerItem, receipt: Receipt) -> str | None:
         if receipt.reference != item.cid:
             return "the receipt is of another CID"
         return None if await self._pinner.has(item.cid) else f"{item.cid} is not pinned"
 
     async def close(self) -> None:
-        """Close connections."""
         await self._pinner.http.close()
 
 
@@ -82,7 +74,6 @@ class Kubo:
         self.http = Http(Ipfs.name, settings="MEMORYD_IPFS_URL", timeout_seconds=timeout_seconds, token=token)
 
     async def pin(self, content: bytes) -> str:
-        """Add and pin as one raw block."""
         asked = {
             "cid-version": "1",
             "raw-leaves": "true",
@@ -95,7 +86,6 @@ class Kubo:
         return _cid_in(self.http.json(answer), "Hash", self.http)
 
     async def has(self, cid: str) -> bool:
-        """Ask for the pin."""
         answer = await self.http.post(
             f"{self._url}pin/ls?{urlencode({'arg': cid})}",
             b"",
@@ -121,14 +111,12 @@ class Pinata:
         self.http = Http(Ipfs.name, settings=settings, timeout_seconds=timeout_seconds, token=jwt)
 
     async def pin(self, content: bytes) -> str:
-        """Upload a file and pin it."""
         options = json.dumps({"cidVersion": 1}).encode()
         body, content_type = _form({"file": content, "pinataOptions": options})
         answer = await self.http.post(f"{self._url}/pinning/pinFileToIPFS", body, content_type=content_type)
         return _cid_in(self.http.json(answer), "IpfsHash", self.http)
 
     async def has(self, cid: str) -> bool:
-        """Ask for the pin."""
         asked = urlencode({"hashContains": cid, "status": "pinned", "pageLimit": 10})
         rows = self.http.json(await self.http.get(f"{self._url}/data/pinList?{asked}")).get("rows")
         if not isinstance(rows, list):

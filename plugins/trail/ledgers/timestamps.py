@@ -23,7 +23,7 @@ from rfc3161_client import (
 )
 
 from plugins.trail.ledgers.http import Http
-from plugins.trail.ports import Entrusted, Progress, Receipt
+from plugins.trail.ports import LedgerItem, Progress, Receipt
 
 SETTINGS = "MEMORYD_TSA_URL and MEMORYD_TSA_CERTIFICATE"
 MAX_CERTIFICATE_BYTES = 1_000_000
@@ -42,8 +42,7 @@ class TimestampAuthority:
         self._certificates = certificates
         self._http = Http(self.name, settings=SETTINGS, timeout_seconds=timeout_seconds)
 
-    async def entrust(self, item: Entrusted, progress: Progress) -> Receipt:
-        """Have a checkpoint stamped, see `Ledger.entrust`."""
+    async def entrust(self, item: LedgerItem, progress: Progress) -> Receipt:
         try:
             note = _note(item)
         except ValueError as error:
@@ -59,7 +58,7 @@ class TimestampAuthority:
             raise self._http.unavailable(f"the time stamp does not hold: {error}; check {SETTINGS}") from None
         return Receipt(f"{serial} at {time.isoformat()}", answer.body, True)
 
-    async def dispute(self, item: Entrusted, receipt: Receipt) -> str | None:
+    async def dispute(self, item: LedgerItem, receipt: Receipt) -> str | None:
         """Verify the time stamp, see `Ledger.dispute`. The authority keeps nothing that could be asked for."""
         if receipt.proof is None:
             return "there is no time stamp"
@@ -70,11 +69,10 @@ class TimestampAuthority:
         return None
 
     async def close(self) -> None:
-        """Close connections."""
         await self._http.close()
 
 
-def _note(item: Entrusted) -> bytes:
+def _note(item: LedgerItem) -> bytes:
     if not item.payload or hashlib.sha256(item.payload).digest() != item.content_hash:
         raise ValueError("it is no checkpoint, or not what its hash says")
     return item.payload

@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from plugins.trail.rules.merkle import Edge
+from plugins.trail.rules.merkle import WIDTH, Edge, Tiles, grow, split
 from plugins.trail.rules.note import BadNote, Checkpoint, Note, Verifier
-from plugins.trail.rules.tiles import WIDTH, Tiles, grow, split
 
 How: TypeAlias = Literal[
     "altered",
@@ -43,8 +42,6 @@ class Break:
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A leaf in the database now."""
-
     anchor: str
     hash: bytes
     """Its hash in the tree."""
@@ -52,8 +49,6 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class StoredCheckpoint:
-    """A checkpoint in the database."""
-
     size: int
     root: bytes
     note: str

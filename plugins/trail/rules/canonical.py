@@ -1,15 +1,26 @@
 """The one form of JSON that is hashed: the text that Postgres gives for jsonb (docs/trail.md has its rules).
 
 The database writes it; here it is checked that the JSON in a proof is the hashed text, without duplicate names.
+`cid_of` names content as IPFS does: CIDv1 of raw bytes with SHA-256, in base32.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
+from hashlib import sha256
 from typing import Any
+
+_PREFIX = bytes([1, 0x55, 0x12, 0x20])
+"""Version 1, raw bytes, SHA-256, of 32 bytes."""
+
+
+def cid_of(content: bytes) -> str:
+    return "b" + base64.b32encode(_PREFIX + sha256(content).digest()).decode().lower().rstrip("=")
+
 
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
 

@@ -69,7 +69,6 @@ class Checkpoint:
     root: bytes
 
     def text(self) -> str:
-        """The text of the note."""
         return f"{self.origin}\n{self.size}\n{encoded(self.root)}\n"
 
     @classmethod
@@ -85,14 +84,11 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """One line below a note."""
-
     name: str
     key_id: bytes
     signature: bytes
 
     def line(self) -> str:
-        """As it stands below the note."""
         return f"— {self.name} {encoded(self.key_id + self.signature)}\n"
 
 
@@ -143,12 +139,10 @@ def sign(checkpoint: Checkpoint, key: Ed25519PrivateKey) -> Note:
 
 
 def verifier_of(key: Ed25519PrivateKey, origin: str) -> Verifier:
-    """The public half of a key."""
     return Verifier(origin, key.public_key().public_bytes_raw())
 
 
 def encoded(data: bytes) -> str:
-    """As base64."""
     return base64.b64encode(data).decode()
 
 

@@ -67,8 +67,6 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class ProofResult:
-    """The result of a valid proof."""
-
     checkpoint: Checkpoint
     index: int
     row: Any
@@ -92,16 +90,11 @@ def check(proof: Proof, keys: Sequence[Verifier]) -> ProofResult:
     if proof.row is not None and proof.salt is not None:
         if leaf_of(proof.row, proof.salt) != proof.leaf:
             raise BadNote("its row is not the one that was anchored")
-        row = read_row(proof.row)
+        try:
+            row = canonical.read(proof.row)
+        except ValueError:
+            raise BadNote("its row is not in the canonical form") from None
     return ProofResult(checkpoint, proof.index, row, len(proof.note.signatures) - len(signed))
-
-
-def read_row(row: str) -> Any:
-    """The row of a proof, as JSON. Raises BadNote."""
-    try:
-        return canonical.read(row)
-    except ValueError:
-        raise BadNote("its row is not in the canonical form") from None
 
 
 def _extra(said: bytes) -> tuple[bytes, str | None, bytes | None]:

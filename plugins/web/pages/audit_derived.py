@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from handlers.shared.ports import AnyConnection
 from plugins.audit.derived import TABLES, Kind, Lineage, derived
-from plugins.audit.forget import NotForgottenError, forget, to_forget
+from plugins.audit.forget import ForgetError, forget, to_forget
 from plugins.audit.rule import SECONDS
 from plugins.web.errors import NotThereError
 from plugins.web.forms import BadValueError, text_in, uuid_in
@@ -64,7 +64,7 @@ async def forget_all(request: Request) -> Response:
             seconds=SECONDS,
         ) as connection:
             gone = await forget(connection, kind, what, influenced=influenced)
-    except NotForgottenError as error:
+    except ForgetError as error:
         raise BadValueError(str(error)) from None
     web.log.info("web_derived_forgotten", kind=str(kind), rows=sum(gone.values()))
     return page(request, "audit/forgotten.html", gone=gone)

@@ -18,9 +18,8 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from daemon.activity import BYTES_A_DAY
-from daemon.db.depth import DEPTH, ESTIMATED_ROWS, EXACT
-from daemon.db.lag import LAG
-from daemon.db.presence import ALIVE, silence
+from daemon.presence import ALIVE, silence
+from daemon.queue.backlog import DEPTH, ESTIMATED_ROWS, EXACT, LAG
 from daemon.queue.queue import requeue
 from plugins.web.forms import BadValueError, text_in
 from plugins.web.pages.now_doctor import PAUSE_SECONDS, STALE_SECONDS, doctor_of, refresh

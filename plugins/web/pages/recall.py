@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from daemon.db.search_options import ROLES
+from daemon.db.migration_files import ROLES
 from handlers.shared.ports import AnyConnection
 from plugins.web.asking import Comparison, comparison_for
 from plugins.web.found import SOURCES, parents_of

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from starlette.datastructures import QueryParams
 
-from daemon.db.search_options import Option, options_of
+from daemon.db.migration_files import Option, options_of
 from plugins.web.errors import NotThereError
 from plugins.web.forms import number_in, text_in, time_in, uuid_in, whole_in
 from plugins.web.viewer import Viewer

@@ -15,8 +15,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from plugins.trail.answers import query_ledgers
-from plugins.trail.proving import NoProof, prove
-from plugins.trail.reading import Verification, read_keys, verify_all
+from plugins.trail.reading import ProofError, Verification, prove, read_keys, verify_all
 from plugins.trail.rules.note import BadNote
 from plugins.trail.rules.proof import check
 from plugins.web.background import Background
@@ -191,7 +190,7 @@ async def _verified(web: Web, anchor: UUID) -> Mapping[str, Any]:
         async with web.database.connection() as connection:
             proof = await prove(connection, anchor, with_row=True)
         shown = check(proof, await read_keys(web.database))
-    except NoProof as error:
+    except ProofError as error:
         return {"holds": None, "why": str(error)}
     except BadNote as error:
         return {"holds": False, "why": str(error)}

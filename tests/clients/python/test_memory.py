@@ -53,7 +53,7 @@ async def test_what_an_agent_remembers_is_found_judged_and_forgotten(
         await other.feedback(found.id)
     assert await other.forget([stored.id, uuid4()]) == 0
     assert await memory.forget([stored.id, str(stored.id)]) == 1
-    with pytest.raises(NotFound, match=f"1 of 1 rows are not there, or not yours: {stored.id}"):
+    with pytest.raises(NotFound, match=f"1 of 1 rows do not exist, or are not yours: {stored.id}"):
         await memory.wait_indexed(stored.id)
 
 

@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 from plugins.audit.derived import Kind, Lineage, derived
-from plugins.audit.forget import NotForgottenError, forget
+from plugins.audit.forget import ForgetError, forget
 from tests.support.access.acting import ANN, BOB, acting_as
 from tests.support.content.fact_chat import add, reply
 from tests.support.database.schemas import connected
@@ -263,9 +263,9 @@ async def everything(connection: asyncpg.Connection) -> list[Sequence[object]]:
 async def test_nothing_is_forgotten_where_it_could_miss_something(connection: asyncpg.Connection) -> None:
     memory = await remember(connection, "poison")
     async with connection.transaction(isolation="repeatable_read"):
-        with pytest.raises(NotForgottenError, match="read committed"):
+        with pytest.raises(ForgetError, match="read committed"):
             await forget(connection, Kind.MEMORY, memory)
-    with pytest.raises(NotForgottenError, match="memoryd erase"):
+    with pytest.raises(ForgetError, match="memoryd erase"):
         await forget(connection, Kind.USER, ANN)
 
 

@@ -14,10 +14,10 @@ from structlog.testing import capture_logs
 
 from daemon import activity as history
 from daemon.activity import Activity, keep_history, measure_queue
-from daemon.db.depth import EXACT
 from daemon.db.pool import Database
 from daemon.logs import get_logger
 from daemon.measures import MINUTES_KEPT, Measures
+from daemon.queue.backlog import EXACT
 from handlers.shared.ports import Job
 from tests.support.access.acting import ANN, acting_as
 from tests.support.processes.workers import open_database

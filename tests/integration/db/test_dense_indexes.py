@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 from structlog.testing import capture_logs
 
-from daemon.db.dense_indexes import build_dense_indexes
+from daemon.db.indexes import build_dense_indexes
 from daemon.db.pool import Database
 from daemon.logs import get_logger
 from tests.support.content.index import UNINDEXED, index_rows

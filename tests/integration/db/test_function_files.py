@@ -9,9 +9,9 @@ import asyncpg
 import pytest
 
 from daemon.db import apply as applying
-from daemon.db import migrator
+from daemon.db.errors import MigrationError
 from daemon.db.migration_files import FunctionFile, Migration, MigrationFiles, checksum_of, load_files
-from daemon.db.plan import MigrationError, is_newer
+from daemon.db.plan import is_newer
 from daemon.queue.queue import COMPLETE
 from tests.support.database.catalog import catalog
 from tests.support.database.schemas import apply, connected
@@ -231,7 +231,7 @@ async def test_an_upgrade_that_cannot_lock_the_tables_lets_others_work_and_tries
 async def test_a_transaction_left_open_is_named_after_a_while(
     database_url: str, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(migrator, "PATIENCE_SECONDS", 0.5)
+    monkeypatch.setattr(applying, "PATIENCE_SECONDS", 0.5)
     monkeypatch.setattr(applying, "LOCK_TRIES", 3)
     async with connection.transaction():
         await connection.execute("select count(*) from agents")
@@ -275,7 +275,7 @@ async def test_a_try_that_fails_costs_nothing(
     """A table is in use while the upgrade wants it, and free a moment later."""
     before = await column(connection, FUNCTIONS)
     tries = "select exists (select from pg_locks where not granted and relation = 'agent_memory'::regclass)"
-    views = next(file for file in load_files().functions if file.name == "tables/views")
+    views = next(file for file in load_files().functions if file.name == "tables/replica_entries")
     changed = replace(views, sql=views.sql + "-- changed", checksum="changed")
     functions = tuple(changed if file is views else file for file in load_files().functions)
     async with second.transaction():

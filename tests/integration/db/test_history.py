@@ -10,7 +10,9 @@ from structlog.testing import capture_logs
 
 from daemon.db.pool import Database
 from daemon.logs import get_logger
+from daemon.settings import load_settings
 from daemon.upkeep import Upkeep
+from plugins.reembed.generations import drop_outdated
 from tests.support.rows import column
 
 OLD = """
@@ -46,15 +48,7 @@ where started_at < now() - interval '450 days';
 
 def upkeep_of(database: Database, *, audit_days: float) -> Upkeep:
     """What the ticks of a daemon do."""
-    return Upkeep(
-        database=database,
-        logger=get_logger(),
-        command_timeout_hours=24,
-        query_log_days=30,
-        history_days=365,
-        audit_days=audit_days,
-        conversation_minutes=None,
-    )
+    return Upkeep(database, load_settings(audit_days=audit_days), logger=get_logger())
 
 
 @pytest.fixture
@@ -129,24 +123,24 @@ on conflict (topic, lane) do update set leased_until = excluded.leased_until
     ("state", "days", "gone"), [("kept", 31, True), ("kept", 29, False), ("building", 400, False)]
 )
 async def test_the_embeddings_of_the_model_before_go_after_their_time(
-    upkeep: Upkeep, connection: asyncpg.Connection, state: str, days: int, gone: bool
+    database: Database, connection: asyncpg.Connection, state: str, days: int, gone: bool
 ) -> None:
     await connection.execute(SPARE, state, days)
     with capture_logs() as logged:
-        await upkeep.drop_previous_embeddings()
+        await drop_outdated(database, get_logger())
     assert await connection.fetchval(SPARE_LEFT) is not gone
     assert [e["event"] for e in logged] == ["previous_embeddings_dropped"] * gone
-    await upkeep.drop_previous_embeddings()
+    await drop_outdated(database, get_logger())
 
 
 async def test_embeddings_that_somebody_works_on_are_not_dropped(
-    upkeep: Upkeep, connection: asyncpg.Connection
+    database: Database, connection: asyncpg.Connection
 ) -> None:
     await connection.execute(SPARE, "kept", 31)
     await connection.execute(LEASE)
     with capture_logs() as logged:
         async with asyncio.timeout(60):
-            going = asyncio.create_task(upkeep.drop_previous_embeddings())
+            going = asyncio.create_task(drop_outdated(database, get_logger()))
             while not going.done():
                 # The other one lives: it renews its lease.
                 await connection.execute(

@@ -7,7 +7,7 @@ import asyncio
 import asyncpg
 import pytest
 
-from daemon.db.key_index import INDEXES, STATE, build_late_indexes
+from daemon.db.indexes import INDEXES, STATE, build_late_indexes
 from tests.support.database.schemas import connected
 
 KEEP = "select what from remember('x', 'alice', key => 'k')"

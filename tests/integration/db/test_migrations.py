@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 import asyncpg
 import pytest
 
+from daemon.db.errors import MigrationError
 from daemon.db.migration_files import Migration, MigrationFiles, load_files
 from daemon.db.migrator import migrate
-from daemon.db.plan import MigrationError
 from daemon.db.pool import quoted
 from tests.support.access.acting import acting_as
 from tests.support.content.index import UNINDEXED

@@ -14,18 +14,19 @@ import pgvector.asyncpg
 import pytest
 
 from daemon import activity, upkeep
-from daemon.db import depth, lag
 from daemon.db import lease as leases
-from daemon.queue import queue
-from handlers import associate, capture, context, lexicon, request, situate
+from daemon.queue import backlog, queue
+from handlers import associate, capture, context, lexicon, request
 from handlers.dream import lease, reader, writer
-from handlers.indexing import rows as index_rows
+from handlers.shared import indexing as index_rows
+from plugins.documents import situate
 from plugins.executor import commands
 from plugins.facts import facts, names
 from plugins.operate.metrics import reading
 from plugins.operate.tracing import rows as trace_rows
-from plugins.trail import delivery, items, proving
+from plugins.trail import delivery
 from plugins.trail import log as trail_log
+from plugins.trail import reading as trail_reading
 from plugins.web import lists
 from plugins.web.pages import conversations, documents, dreams, graph, knowledge, memories
 from tests.support.access.acting import acting_as
@@ -159,14 +160,13 @@ STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
     "activity drop": (activity.DROP_OLD, ()),
     "trail look": (trail_log.LOOK, ()),
     "trail last checkpoint": (trail_log.LAST, ()),
-    "prove": (proving.FIND, (IDS[0],)),
-    "prove by checkpoint": (proving.CHECKPOINT, ()),
+    "prove": (trail_reading.FIND, (IDS[0],)),
     "ledger plan anchors": (delivery.PLAN_ANCHORS, ("evm", 1000)),
     "ledger plan checkpoint": (delivery.PLAN_CHECKPOINT, ("evm",)),
     "ledger claim": (delivery.CLAIM, ("evm", 1.0)),
-    "ledger item": (items.READ, ("evm", [str(IDS[0])])),
-    "ledger items": (items.READ, ("evm", [str(UUID(int=n)) for n in range(10)])),
-    "lag": (lag.LAG, (TOPICS,)),
+    "ledger item": (delivery.READ, ("evm", [str(IDS[0])])),
+    "ledger items": (delivery.READ, ("evm", [str(UUID(int=n)) for n in range(10)])),
+    "lag": (backlog.LAG, (TOPICS,)),
     "metrics": (reading.READ, (TOPICS, 15.0)),
     "lease take": (leases.TAKE, ("metrics", "build", 60.0)),
     "lease renew": (leases.RENEW, ("metrics", "build", 60.0, 1)),
@@ -238,7 +238,7 @@ async def test_metrics_count_what_is_little_and_estimate_what_is_much(busy: asyn
     jobs = {(topic, state): count for topic, state, count in read["jobs"]}
     assert jobs["context", "ready"] == 2000
     much = await busy.fetchval("select count(*) from memoryd.jobs where topic = 'index'")
-    assert depth.EXACT < much / 2 < jobs["index", "ready"] < 2 * much
+    assert backlog.EXACT < much / 2 < jobs["index", "ready"] < 2 * much
     assert read["lag"].keys() == {"context", "capture", "index", "request"}
     assert read["rows"]["memory"] == 30_000
 

@@ -12,7 +12,7 @@ import pytest
 
 import daemon.db.tokens
 import providers.local_tokens
-from daemon.db.plan import MigrationError
+from daemon.db.errors import MigrationError
 from daemon.db.tokens import KEY, load_tokens, tokens_are_missing
 from providers.local_embedder import package_folder, tokenizer_file, weights_file
 from tests.support.database.schemas import connected

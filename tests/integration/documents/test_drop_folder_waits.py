@@ -15,7 +15,7 @@ from daemon.db.pool import Database
 from daemon.logs import get_logger
 from plugins.documents.drop import DropFolder
 from plugins.documents.ports import Parsed, Parser
-from providers.ports import Unreadable
+from plugins.files.local import UnreadableFileError
 from tests.support.waiting import until
 
 
@@ -49,7 +49,7 @@ class SurprisedParser(TiredParser):
             await asyncio.to_thread(self._path.write_text, "The second text.")
         if b"gone" in content:
             await asyncio.to_thread(self._path.unlink)
-            raise Unreadable("It cannot be opened.")
+            raise UnreadableFileError("It cannot be opened.")
         return Parsed(content.decode(), name, "text", {})
 
 

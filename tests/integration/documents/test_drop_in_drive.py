@@ -18,10 +18,9 @@ from plugins.documents.drive_drop import DriveDrop
 from plugins.documents.drive_files import DriveFiles
 from plugins.documents.parsing.parser import ChildParser
 from plugins.documents.ports import Parsed
-from plugins.replica.drive.account import open_account
+from plugins.files.local import UnreadableFileError
 from plugins.replica.drive.api import Api
-from plugins.replica.drive.client import Client
-from providers.ports import Unreadable
+from plugins.replica.drive.client import Client, open_account
 from tests.support.drive.faults import DROP, GARBAGE, HALF, LATE, Fault
 from tests.support.drive.files import DOCUMENT, OUTSIDE, ROOT, SHORTCUT, Drive
 from tests.support.drive.server import DriveServer
@@ -70,7 +69,7 @@ class PlainParser:
         try:
             return Parsed(content.decode(), Path(name).stem, "text", {})
         except UnicodeDecodeError:
-            raise Unreadable("It is no text.") from None
+            raise UnreadableFileError("It is no text.") from None
 
     async def close(self) -> None:
         """Nothing to let go of."""

@@ -9,10 +9,10 @@ from typing import cast
 import asyncpg
 
 from daemon.db.pool import Database
-from daemon.local_files import File
 from plugins.documents.ingest import Ingest
 from plugins.documents.ports import Parser
 from plugins.documents.store import Ownership
+from plugins.files.local import File
 from tests.support.rows import column
 
 LONG = "gdrive:" + "x" * 10_010

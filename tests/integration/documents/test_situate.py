@@ -11,10 +11,10 @@ import asyncpg
 import pytest
 
 from daemon.db.pool import Database
-from handlers.document import DocumentHandler
 from handlers.shared.ports import Handler, Job
-from handlers.situate import SituateHandler
-from providers.ports import Unavailable
+from plugins.documents.document import DocumentHandler
+from plugins.documents.situate import SituateHandler
+from providers.ports import UnavailableError
 from tests.support.processes.dreamers import Log, thinker
 from tests.support.rows import column, insert
 from tests.support.services.openai_server import OpenAIServer
@@ -58,7 +58,7 @@ async def work(database: Database, topic: str, handler: Handler) -> None:
     job = Job(row["id"], row["topic"], None, row["ref"], None, row["attempt"], 0, row["created_at"])
     try:
         commit = await handler.prepare([job])
-    except Unavailable:
+    except UnavailableError:
         await database.execute("insert into memoryd.jobs (topic, ref) values ($1, $2)", topic, job.ref)
         raise
     async with database.transaction() as connection:
@@ -137,7 +137,7 @@ async def test_chunks_wait_for_the_budget_of_the_next_hour_and_what_was_said_is_
     await work(database, "document", DocumentHandler(reader=database, situate=True))
     await work(database, "situate", situate)
     assert await connection.fetchval("select count(situation) from memory_chunks") == 8
-    with pytest.raises(Unavailable) as caught:
+    with pytest.raises(UnavailableError) as caught:
         await work(database, "situate", situate)
     assert caught.value.retry_in > 0
     assert not caught.value.asked

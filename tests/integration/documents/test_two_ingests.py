@@ -9,9 +9,9 @@ from pathlib import Path
 import asyncpg
 
 from daemon.db.pool import Database
-from daemon.local_files import File
 from plugins.documents.ports import Parsed
 from plugins.documents.store import Ownership, ReadFile, write
+from plugins.files.local import File
 from tests.support.rows import column
 from tests.support.waiting import until
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from eth_account import Account
 
-from plugins.trail.ledgers.evm.artifact import load
+from plugins.trail.ledgers.evm.rpc import load
 from tests.support.services.evm_node import EvmNode
 
 KEY = "0x" + "11" * 32

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from plugins.trail.ledgers.timestamps import TimestampAuthority, verify_timestamp
 from plugins.trail.rules.note import Checkpoint, sign
-from providers.ports import Rejected, Unavailable
+from providers.ports import RejectionError, UnavailableError
 from tests.support.services.ledgers import KeptProgress, entrusted
 from tests.support.services.played_server import GARBAGE, Fault
 from tests.support.services.tsa_server import REJECTED, TsaServer
@@ -56,7 +56,7 @@ async def test_time_stamps_that_do_not_hold_are_not_taken(tsa: TsaServer) -> Non
     authority = make_authority(tsa)
 
     async def refused(reason: str) -> None:
-        with pytest.raises(Unavailable, match=reason):
+        with pytest.raises(UnavailableError, match=reason):
             await authority.entrust(ITEM, KeptProgress())
 
     tsa.other_hash = b"\x05" * 32
@@ -93,7 +93,7 @@ async def test_only_the_hash_goes_to_the_authority(tsa: TsaServer) -> None:
     assert ITEM.content_hash in asked.body
     assert b"memoryd" not in asked.body
     for item in (dataclasses.replace(ITEM, payload=None), dataclasses.replace(ITEM, payload=b"other")):
-        with pytest.raises(Rejected):
+        with pytest.raises(RejectionError):
             await authority.entrust(item, KeptProgress())
     await authority.close()
 
@@ -102,7 +102,7 @@ async def test_an_authority_that_fails_is_asked_again(tsa: TsaServer) -> None:
     authority = make_authority(tsa)
     for fault in OWN_FAULTS:
         tsa.always = fault
-        with pytest.raises(Unavailable) as failure:
+        with pytest.raises(UnavailableError) as failure:
             await authority.entrust(ITEM, KeptProgress())
         assert "SECRET" not in str(failure.value)
     tsa.heal()

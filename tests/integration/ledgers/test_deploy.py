@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from eth_account import Account
 
-from plugins.trail.ledgers.evm.artifact import load
+from plugins.trail.ledgers.evm.rpc import load
 from tests.integration.ledgers.conftest import KEY, OTHER_KEY, Deployed
 from tests.support.processes.commands import Commands, Finished
 from tests.support.services.evm_node import CHAIN_ID

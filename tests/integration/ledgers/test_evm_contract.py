@@ -13,8 +13,8 @@ import pytest
 from eth_tester.exceptions import TransactionFailed
 from web3 import Web3
 
-from plugins.trail.ledgers.evm.artifact import CATEGORIES, PATH, load
 from plugins.trail.ledgers.evm.chain import MAX_GAS
+from plugins.trail.ledgers.evm.rpc import CATEGORIES, PATH, load
 from tests.integration.ledgers.conftest import Deployed
 
 AGENT = 16905

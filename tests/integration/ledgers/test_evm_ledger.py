@@ -14,8 +14,8 @@ from web3 import Web3
 from plugins.trail.ledgers.evm.account import Account
 from plugins.trail.ledgers.evm.chain import Chain
 from plugins.trail.ledgers.evm.ledger import MAX_REVERTED, EvmLedger, content_of
-from plugins.trail.ports import Entrusted
-from providers.ports import Rejected, Unavailable
+from plugins.trail.ports import LedgerItem
+from providers.ports import RejectionError, UnavailableError
 from tests.integration.ledgers.conftest import KEY, OTHER_KEY, Deployed
 from tests.support.services.evm_node import CHAIN_ID, EvmNode, RpcError
 from tests.support.services.ledgers import KeptProgress, Killed, entrusted
@@ -124,7 +124,7 @@ async def test_killed_between_keeping_and_sending(
     dying = make(deployed)
     if lost:
         progress.on_keep = lambda: node.script(LOST)
-        with pytest.raises(Unavailable):
+        with pytest.raises(UnavailableError):
             await dying.entrust(ITEM, progress)
         progress.on_keep = lambda: None
     else:
@@ -156,10 +156,10 @@ async def test_daemons_with_one_key_send_at_once(deployed: Deployed, node: EvmNo
     items = [entrusted(f"item {number}".encode(), key=str(number)) for number in range(3)]
     kept = [KeptProgress() for _ in items]
 
-    async def bring(daemon: EvmLedger, item: Entrusted, progress: KeptProgress) -> bool:
+    async def bring(daemon: EvmLedger, item: LedgerItem, progress: KeptProgress) -> bool:
         try:
             return (await daemon.entrust(item, progress)).final
-        except Unavailable:
+        except UnavailableError:
             return False
 
     finals = [False]
@@ -223,7 +223,7 @@ async def test_nothing_is_sent_above_the_maximum_fee(
     deployed: Deployed, node: EvmNode, progress: KeptProgress
 ) -> None:
     ledger = make(deployed, max_fee=0.000_000_001)
-    with pytest.raises(Unavailable, match="MEMORYD_EVM_MAX_FEE_GWEI") as failure:
+    with pytest.raises(UnavailableError, match="MEMORYD_EVM_MAX_FEE_GWEI") as failure:
         await ledger.entrust(ITEM, progress)
     assert failure.value.retry_in > 0
     assert node.asked("eth_sendRawTransaction") == 0
@@ -234,7 +234,7 @@ async def test_nothing_is_sent_to_another_chain(
     deployed: Deployed, node: EvmNode, progress: KeptProgress
 ) -> None:
     ledger = make(deployed, chain_id=8453)
-    with pytest.raises(Unavailable, match="MEMORYD_EVM_CHAIN_ID is 8453"):
+    with pytest.raises(UnavailableError, match="MEMORYD_EVM_CHAIN_ID is 8453"):
         await ledger.entrust(ITEM, progress)
     assert node.asked("eth_sendRawTransaction") == 0
     await ledger.close()
@@ -245,7 +245,7 @@ async def test_an_address_without_the_contract(
 ) -> None:
     for address in ("0x" + "12" * 20, node.rich):
         ledger = make(deployed, contract=address)
-        with pytest.raises(Unavailable, match="MEMORYD_EVM_CONTRACT"):
+        with pytest.raises(UnavailableError, match="MEMORYD_EVM_CONTRACT"):
             await ledger.entrust(ITEM, progress)
         await ledger.close()
     assert node.asked("eth_sendRawTransaction") == 0
@@ -255,7 +255,7 @@ async def test_a_key_that_may_not_write_is_a_matter_of_settings(
     deployed: Deployed, node: EvmNode, progress: KeptProgress
 ) -> None:
     ledger = make(deployed, key=OTHER_KEY)
-    with pytest.raises(Unavailable, match="setWriter"):
+    with pytest.raises(UnavailableError, match="setWriter"):
         await ledger.entrust(ITEM, progress)
     await ledger.close()
 
@@ -263,14 +263,14 @@ async def test_a_key_that_may_not_write_is_a_matter_of_settings(
 async def test_what_the_contract_refuses_is_rejected(
     node: EvmNode, ledger: EvmLedger, progress: KeptProgress, deployed: Deployed
 ) -> None:
-    with pytest.raises(Rejected, match="category"):
+    with pytest.raises(RejectionError, match="category"):
         await ledger.entrust(entrusted(b"one", category="gossip"), progress)
     call = deployed.contract.functions.anchor(AGENT, content_of(ITEM), 2)
     call.transact({"from": node.rich})
-    with pytest.raises(Rejected, match="another category"):
+    with pytest.raises(RejectionError, match="another category"):
         await ledger.entrust(ITEM, progress)
     node.answers["eth_call"] = "0x" + "00" * 64
-    with pytest.raises(Rejected, match="CategoryDiffers"):
+    with pytest.raises(RejectionError, match="CategoryDiffers"):
         await ledger.entrust(ITEM, progress)
 
 
@@ -283,7 +283,7 @@ async def test_a_transaction_that_was_reverted_in_its_block_is_not_sent_for_ever
         functions.setWriter(address, False).transact({"from": node.rich})
         node.mine()
         functions.setWriter(address, True).transact({"from": node.rich})
-    with pytest.raises(Rejected, match="2 transactions were reverted"):
+    with pytest.raises(RejectionError, match="2 transactions were reverted"):
         await ledger.entrust(ITEM, progress)
     assert len(node.sent) == 2
 
@@ -293,7 +293,7 @@ async def test_an_empty_account_is_said(deployed: Deployed, node: EvmNode, progr
     ledger = make(deployed, key=poor)
     deployed.contract.functions.setWriter(ledger._account.address, True).transact({"from": node.rich})
     node.answers["eth_estimateGas"] = hex(90_000)
-    with pytest.raises(Unavailable, match="cannot pay"):
+    with pytest.raises(UnavailableError, match="cannot pay"):
         await ledger.entrust(ITEM, progress)
     await ledger.close()
 
@@ -303,7 +303,7 @@ async def test_a_fee_that_the_node_finds_too_low_counts_for_nothing(
 ) -> None:
     node.answers["eth_sendRawTransaction"] = RpcError("transaction underpriced: SECRET")
     for _ in range(MAX_REVERTED + 1):
-        with pytest.raises(Unavailable, match="MEMORYD_EVM_MAX_FEE_GWEI"):
+        with pytest.raises(UnavailableError, match="MEMORYD_EVM_MAX_FEE_GWEI"):
             await ledger.entrust(ITEM, progress)
     node.answers.clear()
     assert not (await ledger.entrust(ITEM, progress)).final
@@ -324,7 +324,7 @@ async def test_a_node_that_fails_is_asked_again_later(
     ledger = make(deployed, url=node.url + "/SECRET")
     for name, fault in OWN_FAULTS.items():
         node.always = fault
-        with pytest.raises(Unavailable) as failure:
+        with pytest.raises(UnavailableError) as failure:
             await ledger.entrust(ITEM, progress)
         told = "".join(traceback.format_exception(failure.value))
         assert "SECRET" not in told, name
@@ -347,7 +347,7 @@ async def test_a_failure_in_the_middle_repeats_nothing(
         node._script.extend([None] * good + [Fault.status(500)])
         try:
             await ledger.entrust(ITEM, progress)
-        except Unavailable:
+        except UnavailableError:
             before += 1
         node.heal()
         if len(node.requests) - begun <= good:
@@ -361,7 +361,7 @@ async def test_a_failure_in_the_middle_repeats_nothing(
 async def test_a_redirect_is_not_followed(deployed: Deployed, node: EvmNode, progress: KeptProgress) -> None:
     node.always = Fault.status(307, location=node.url + "/elsewhere")
     ledger = make(deployed)
-    with pytest.raises(Unavailable, match="redirect"):
+    with pytest.raises(UnavailableError, match="redirect"):
         await ledger.entrust(ITEM, progress)
     assert [asked.path for asked in node.requests] == ["/"]
     await ledger.close()
@@ -375,7 +375,7 @@ async def test_a_contract_that_names_other_addresses_is_not_followed(
         [ledger._chain.contract, [f"{node.url}/elsewhere"], b"", b"1234", b""],
     )
     node.answers["eth_call"] = RpcError("execution reverted", code=3, data=f"0x556f1830{looked_up.hex()}")
-    with pytest.raises((Unavailable, Rejected)):
+    with pytest.raises((UnavailableError, RejectionError)):
         await ledger.entrust(ITEM, progress)
     assert {asked.path for asked in node.requests} == {"/"}
 

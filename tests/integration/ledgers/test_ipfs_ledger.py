@@ -10,7 +10,7 @@ import pytest
 
 from plugins.trail.ledgers.ipfs import MAX_BLOCK_BYTES, Ipfs, Kubo, Pinata
 from plugins.trail.ports import Receipt
-from providers.ports import Rejected, Unavailable
+from providers.ports import RejectionError, UnavailableError
 from tests.support.services.ipfs_server import JWT, IpfsServer
 from tests.support.services.ledgers import KeptProgress, Killed, cid_of, entrusted
 from tests.support.services.played_server import GARBAGE, Fault
@@ -55,7 +55,7 @@ async def test_nothing_but_what_may_leave_is_sent(server: IpfsServer, kind: str)
         dataclasses.replace(ITEM, payload=b"other"),
         entrusted(b"x" * (MAX_BLOCK_BYTES + 1)),
     ):
-        with pytest.raises(Rejected):
+        with pytest.raises(RejectionError):
             await ipfs.entrust(item, KeptProgress())
     assert server.requests == []
     largest = entrusted(b"x" * MAX_BLOCK_BYTES)
@@ -67,7 +67,7 @@ async def test_another_cid_is_not_taken(server: IpfsServer, kind: str) -> None:
     ipfs = make(server, kind)
     server.other_cid = cid_of(b"other")
     progress = KeptProgress()
-    with pytest.raises(Unavailable, match="another CID"):
+    with pytest.raises(UnavailableError, match="another CID"):
         await ipfs.entrust(ITEM, progress)
     assert progress.steps == {}
     await ipfs.close()
@@ -97,7 +97,7 @@ async def test_a_server_that_fails_is_asked_again(server: IpfsServer, kind: str)
             lambda: ipfs.entrust(ITEM, progress),
             lambda: ipfs.dispute(ITEM, Receipt(ITEM.cid, None, True)),
         ):
-            with pytest.raises(Unavailable) as failure:
+            with pytest.raises(UnavailableError) as failure:
                 await ask()
             assert "SECRET" not in "".join(traceback.format_exception(failure.value))
     server.heal()
@@ -108,7 +108,7 @@ async def test_a_server_that_fails_is_asked_again(server: IpfsServer, kind: str)
 
 async def test_a_wrong_key_is_a_matter_of_settings(server: IpfsServer) -> None:
     ipfs = make(server, "pinata", jwt="SECRET-wrong")
-    with pytest.raises(Unavailable, match="MEMORYD_PINATA_JWT") as failure:
+    with pytest.raises(UnavailableError, match="MEMORYD_PINATA_JWT") as failure:
         await ipfs.entrust(ITEM, KeptProgress())
     assert "SECRET" not in "".join(traceback.format_exception(failure.value))
     await ipfs.close()

@@ -12,7 +12,7 @@ import asyncpg
 import pytest
 
 from daemon.db.pool import Database
-from handlers.shared.ports import RowsLocked
+from handlers.shared.ports import RowLockError
 from tests.support.access.acting import acting_as
 from tests.support.content.fact_chat import (
     TAKE,
@@ -235,7 +235,7 @@ async def test_a_message_that_somebody_has_locked_delays_only_its_stretch(
     write = await chat.thinks(reply(add=[add("The user lives in Lyon.", "m1")]))
     async with second.transaction():
         await second.execute("delete from conversation_messages where id = $1", message)
-        with pytest.raises(RowsLocked):
+        with pytest.raises(RowLockError):
             await write()
     await write()
     assert await chat.known() == []

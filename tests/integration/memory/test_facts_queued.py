@@ -7,10 +7,10 @@ from datetime import timedelta
 import asyncpg
 import pytest
 
-from daemon.db import told_settings
+from daemon.db import settings
 from daemon.db.pool import Database
 from daemon.settings import load_settings
-from providers.ports import Unavailable
+from providers.ports import UnavailableError
 from tests.support.content.fact_chat import (
     WEDNESDAY,
     Chat,
@@ -50,8 +50,8 @@ async def test_nothing_is_read_where_there_is_no_model_or_facts_are_off(
 async def test_nothing_is_queued_where_the_plugin_is_not_there(
     connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(told_settings, "load_plugins", lambda: ())
-    await told_settings.write_settings(connection, load_settings(language_model="openai/any"))
+    monkeypatch.setattr(settings, "load_plugins", lambda: ())
+    await settings.write_settings(connection, load_settings(language_model="openai/any"))
     await connection.execute(
         "insert into conversation_messages (session_id, user_id, role, content) "
         "values (gen_random_uuid(), gen_random_uuid(), 'user', 'I live in Lyon with Dora')"
@@ -160,7 +160,7 @@ async def test_an_outage_of_the_model_loses_nothing(
 ) -> None:
     await chat.write("I live in Lyon")
     provider.script(Fault.status(500))
-    with pytest.raises(Unavailable):
+    with pytest.raises(UnavailableError):
         await chat.read(reply(add=[add("The user lives in Lyon.", "m1")]))
     assert await connection.fetchval("select count(*) from memoryd.unread") == 1
     assert await chat.known() == []

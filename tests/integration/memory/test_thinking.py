@@ -11,8 +11,8 @@ import asyncpg
 import pytest
 
 from daemon.db.pool import Database
-from handlers.dream.prompt import insight_prompt
-from handlers.shared.thinking import Silent
+from handlers.dream.model import insight_prompt
+from handlers.shared.thinking import NoReplyError
 from tests.support.content.dreams import failures, remember_all
 from tests.support.processes.dreamers import Log, dreamer, thinker
 from tests.support.rows import column, one_row
@@ -45,8 +45,8 @@ async def log() -> AsyncIterator[Log]:
         await model.close()
 
 
-async def refused(asked: Any) -> Silent:
-    with pytest.raises(Silent) as caught:
+async def refused(asked: Any) -> NoReplyError:
+    with pytest.raises(NoReplyError) as caught:
         await asked
     return caught.value
 
@@ -107,7 +107,7 @@ async def test_daemons_share_one_budget_and_the_log_says_once_that_it_is_spent(
     await one.ask(PROMPT)
     await other.ask(PROMPT)
     found = await asyncio.gather(*(one.ask(PROMPT) for _ in range(4)), return_exceptions=True)
-    assert sum(isinstance(each, Silent) and each.reason == "budget spent" for each in found) == 3
+    assert sum(isinstance(each, NoReplyError) and each.reason == "budget spent" for each in found) == 3
     assert len(provider.requests) == 3
     [spent] = log.values("language_model_budget_spent")
     assert (spent["calls"], 0 < spent["again_in"] <= 3600) == (3, True)

@@ -9,7 +9,7 @@ import base64
 import pytest
 
 from plugins.documents.ports import Parser
-from providers.ports import Unreadable
+from plugins.files.local import UnreadableFileError
 
 RUSSIAN = "Протокол собрания от двенадцатого марта. Решили перенести склад в Тверь."
 JAPANESE = "議事録、倉庫を大阪へ移すことに決めた。"
@@ -109,7 +109,7 @@ async def test_xml_names_its_encoding(parser: Parser) -> None:
 
 async def test_text_of_which_nothing_can_be_told_is_rejected_with_what_to_do(parser: Parser) -> None:
     noise = bytes(128 + 37 * n * n % 128 if n % 3 else 65 + n % 26 for n in range(400))
-    with pytest.raises(Unreadable, match="Save it as UTF-8"):
+    with pytest.raises(UnreadableFileError, match="Save it as UTF-8"):
         await parser.parse(noise, "a.txt")
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from plugins.documents.parsing.parser import ChildParser
 from plugins.documents.ports import Parsed, Parser
-from providers.ports import Unreadable
+from plugins.files.local import UnreadableFileError
 from tests.support.content.documents import claiming, docx, encrypted, pdf, pptx, xlsx, zipped
 
 EMAIL = (
@@ -57,19 +57,22 @@ async def parser() -> AsyncIterator[Parser]:
 async def test_what_cannot_be_read_says_what_to_do(
     parser: Parser, content: bytes, name: str, message: str
 ) -> None:
-    with pytest.raises(Unreadable, match=message):
+    with pytest.raises(UnreadableFileError, match=message):
         await parser.parse(content, name)
 
 
 async def test_an_encrypted_pdf_is_refused(parser: Parser) -> None:
     with pytest.raises(
-        Unreadable, match=r"The PDF is encrypted\. Save a copy without a password and give that instead\."
+        UnreadableFileError,
+        match=r"The PDF is encrypted\. Save a copy without a password and give that instead\.",
     ):
         await parser.parse(encrypted(pdf([["secret"]]), "password"), "a.pdf")
 
 
 async def test_a_pdf_of_pictures_is_sent_to_ocr(parser: Parser) -> None:
-    with pytest.raises(Unreadable, match=r"no text in it; it is scanned pictures\. Run it through OCR"):
+    with pytest.raises(
+        UnreadableFileError, match=r"no text in it; it is scanned pictures\. Run it through OCR"
+    ):
         await parser.parse(pdf([[], []]), "a.pdf")
 
 
@@ -78,7 +81,7 @@ async def test_a_truncated_pdf_is_refused_or_read_as_far_as_it_goes(parser: Pars
     for share in (0.1, 0.5, 0.9):
         try:
             parsed = await parser.parse(whole[: int(len(whole) * share)], "a.pdf")
-        except Unreadable as error:
+        except UnreadableFileError as error:
             assert "damaged or incomplete" in str(error)  # noqa: PT017 - either is right
         else:
             assert "page" in parsed.text
@@ -90,24 +93,24 @@ async def test_a_file_over_the_limit_is_refused_at_once(parser: Parser, tmp_path
         file.truncate(200_000_001)
     content = (tmp_path / "big.pdf").read_bytes()
     begun = time.monotonic()
-    with pytest.raises(Unreadable, match="larger than 200 MB"):
+    with pytest.raises(UnreadableFileError, match="larger than 200 MB"):
         await parser.parse(content, "big.pdf")
     assert time.monotonic() - begun < 0.1
 
 
 async def test_a_zip_that_claims_ten_gigabytes_is_refused(parser: Parser) -> None:
     content = docx(extra={f"word/media/{n}": os.urandom(3_000_000) for n in range(3)})
-    with pytest.raises(Unreadable, match="unpacks to far more"):
+    with pytest.raises(UnreadableFileError, match="unpacks to far more"):
         await parser.parse(claiming(content, 1_200_000_000), "a.docx")
 
 
 async def test_a_zip_bomb_is_refused(parser: Parser) -> None:
-    with pytest.raises(Unreadable, match="unpacks to far more"):
+    with pytest.raises(UnreadableFileError, match="unpacks to far more"):
         await parser.parse(docx(extra={"word/more.xml": bytes(50_000_000)}), "a.docx")
 
 
 async def test_a_zip_bomb_that_claims_to_be_small_is_refused(parser: Parser) -> None:
-    with pytest.raises(Unreadable, match="damaged"):
+    with pytest.raises(UnreadableFileError, match="damaged"):
         await parser.parse(claiming(docx(extra={"word/more.xml": bytes(50_000_000)}), 1_000), "a.docx")
 
 
@@ -116,7 +119,7 @@ async def test_a_zip_with_a_password_is_refused(parser: Parser) -> None:
     place = content.find(b"PK\x01\x02")
     flags = struct.unpack_from("<H", content, place + 8)[0]
     struct.pack_into("<H", content, place + 8, flags | 1)
-    with pytest.raises(Unreadable, match="protected by a password"):
+    with pytest.raises(UnreadableFileError, match="protected by a password"):
         await parser.parse(bytes(content), "a.docx")
 
 
@@ -139,7 +142,7 @@ async def test_json_of_any_depth_is_read(parser: Parser) -> None:
 
 async def test_json_with_long_paths_does_not_grow_without_bound(parser: Parser) -> None:
     text = '{"' + "k" * 50_000 + '": [' + "1," * 30_000 + "1]}"
-    with pytest.raises(Unreadable, match=r"longer than 10 MB\. Split"):
+    with pytest.raises(UnreadableFileError, match=r"longer than 10 MB\. Split"):
         await parser.parse(text.encode(), "a.json")
 
 
@@ -162,7 +165,7 @@ async def test_a_csv_with_a_long_header_does_not_grow_without_bound(parser: Pars
 
 
 async def test_text_over_the_limit_is_refused(parser: Parser) -> None:
-    with pytest.raises(Unreadable, match=r"longer than 10 MB\. Split the file"):
+    with pytest.raises(UnreadableFileError, match=r"longer than 10 MB\. Split the file"):
         await parser.parse("ä".encode() * 5_100_000, "a.txt")
 
 
@@ -194,7 +197,7 @@ async def test_an_email_of_many_levels_does_no_harm(parser: Parser) -> None:
     )
     try:
         await parser.parse(b"From: a@example.org\n" + levels, "a.eml")
-    except Unreadable as error:
+    except UnreadableFileError as error:
         assert "drop" in str(error) or "no text" in str(error)  # noqa: PT017 - either is right
 
 
@@ -211,7 +214,7 @@ async def test_no_damage_to_a_file_does_more_than_make_it_unreadable(parser: Par
             del content[random.randint(len(content) // 2, len(content) * 3) :]
             try:
                 parsed = await parser.parse(bytes(content), name)
-            except Unreadable as error:
+            except UnreadableFileError as error:
                 assert "\n" not in str(error)  # noqa: PT017 - either is right
             else:
                 _holds(parsed)

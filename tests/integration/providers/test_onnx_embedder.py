@@ -13,7 +13,7 @@ import pytest
 
 from memory.calibration import SUBJECTS
 from providers.build import build_embedder
-from providers.ports import Embedder, Instructions, Unavailable
+from providers.ports import Embedder, Instructions, UnavailableError
 from tests.support.content.onnx_model import DIMENSIONS, write_model
 from tests.support.database.schemas import apply, connected
 from tests.support.processes.commands import Commands
@@ -76,7 +76,7 @@ async def test_a_broken_file_is_an_embedder_that_is_down(tmp_path: Path) -> None
     write_model(tmp_path / "model", WORDS)
     (tmp_path / "model" / "model.onnx").write_bytes(b"no model")
     embedder = build(str(tmp_path / "model"))
-    with pytest.raises(Unavailable, match="cannot be loaded"):
+    with pytest.raises(UnavailableError, match="cannot be loaded"):
         await embedder.embed(["car"])
     assert embedder.retry_in() > 10
     await embedder.close()

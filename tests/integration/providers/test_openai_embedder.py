@@ -13,7 +13,7 @@ import pytest
 
 from providers.build import build_embedder
 from providers.openai_embedder import OpenAIEmbedder
-from providers.ports import Embedder, Rejected, Unavailable
+from providers.ports import Embedder, RejectionError, UnavailableError
 from tests.support.services.openai_server import (
     DROP,
     GARBAGE,
@@ -57,11 +57,11 @@ async def embedder(server: OpenAIServer) -> AsyncIterator[OpenAIEmbedder]:
     await embedder.close()
 
 
-async def failure(embedder: Embedder, texts: list[str]) -> Unavailable | Rejected:
-    with pytest.raises((Unavailable, Rejected)) as caught:
+async def failure(embedder: Embedder, texts: list[str]) -> UnavailableError | RejectionError:
+    with pytest.raises((UnavailableError, RejectionError)) as caught:
         await embedder.embed(texts)
     fault = caught.value
-    assert isinstance(fault, Unavailable | Rejected)
+    assert isinstance(fault, UnavailableError | RejectionError)
     return fault
 
 
@@ -134,7 +134,7 @@ async def test_a_temporary_fault_is_unavailable_and_not_retried(
     server.script(Fault.status(status))
     fault = await failure(embedder, ["a", "b"])
 
-    assert isinstance(fault, Unavailable)
+    assert isinstance(fault, UnavailableError)
     assert (fault.provider, fault.retry_in) == ("openai/tiny", 0.0)
     assert str(status) in str(fault)
     assert len(server.requests) == 1
@@ -151,7 +151,7 @@ async def test_retry_after_is_passed_on(
     server.script(Fault.status(429, retry_after=header))
     fault = await failure(embedder, ["a"])
 
-    assert isinstance(fault, Unavailable)
+    assert isinstance(fault, UnavailableError)
     assert fault.retry_in == expected
 
 
@@ -166,7 +166,7 @@ async def test_retry_after_may_be_a_date(server: OpenAIServer, embedder: OpenAIE
     )
     faults = [await failure(embedder, ["a"]) for _ in range(2)]
 
-    assert [isinstance(fault, Unavailable) and round(fault.retry_in, -2) for fault in faults] == [600, 0]
+    assert [isinstance(fault, UnavailableError) and round(fault.retry_in, -2) for fault in faults] == [600, 0]
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ async def test_a_wrong_setting_or_reply_is_unavailable_and_names_the_setting(
     server.script(fault)
     raised = await failure(embedder, ["a", "b"])
 
-    assert isinstance(raised, Unavailable)
+    assert isinstance(raised, UnavailableError)
     assert hint in str(raised)
 
 
@@ -206,14 +206,14 @@ async def test_a_refused_input_is_rejected(
     server.script(Fault.status(status))
     fault = await failure(embedder, ["a", "b"])
 
-    assert isinstance(fault, Rejected)
+    assert isinstance(fault, RejectionError)
     assert fault.provider == "openai/tiny"
     assert len(server.requests) == 1
 
 
 async def test_a_refused_text_rejects_its_batch_and_no_other(embedder: OpenAIEmbedder) -> None:
-    assert isinstance(await failure(embedder, ["good", f"bad {POISON}"]), Rejected)
-    assert isinstance(await failure(embedder, [f"bad {POISON}"]), Rejected)
+    assert isinstance(await failure(embedder, ["good", f"bad {POISON}"]), RejectionError)
+    assert isinstance(await failure(embedder, [f"bad {POISON}"]), RejectionError)
     assert len(await embedder.embed(["good"])) == 1
 
 
@@ -237,7 +237,7 @@ async def test_no_answer_in_time_is_unavailable(server: OpenAIServer) -> None:
     fault = await failure(embedder, ["a"])
     server.heal()
 
-    assert isinstance(fault, Unavailable)
+    assert isinstance(fault, UnavailableError)
     assert "no answer within 0.1 s" in str(fault)
     await embedder.close()
 
@@ -261,11 +261,11 @@ async def test_recovers_when_the_server_breaks_off_or_restarts(
 ) -> None:
     await embedder.embed(["a"])
     server.script(DROP)
-    assert isinstance(await failure(embedder, ["a"]), Unavailable)
+    assert isinstance(await failure(embedder, ["a"]), UnavailableError)
 
     server.stop()
     fault = await failure(embedder, ["a"])
-    assert isinstance(fault, Unavailable)
+    assert isinstance(fault, UnavailableError)
     assert "MEMORYD_OPENAI_BASE_URL" in str(fault)
 
     server.start()
@@ -363,6 +363,6 @@ async def test_build_puts_a_circuit_before_the_server(server: OpenAIServer) -> N
     faults = [await failure(embedder, ["a"]) for _ in range(5)]
     await embedder.close()
 
-    assert all(isinstance(fault, Unavailable) and 590 <= fault.retry_in <= 660 for fault in faults)
+    assert all(isinstance(fault, UnavailableError) and 590 <= fault.retry_in <= 660 for fault in faults)
     assert len(server.requests) == 1
     assert changes == [("open", "openai/tiny")]

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from handlers.dream.prompt import WrittenInsight, insight_prompt
+from handlers.dream.model import WrittenInsight, insight_prompt
 from plugins.facts.prompt import facts_prompt
-from plugins.facts.stretch import Added, ShownMemory, ShownMessage, Stretch
+from plugins.facts.stretch import Addition, ShownMemory, ShownMessage, Stretch
 from providers.build import build_language_model
 from providers.openai_language_model import OpenAILanguageModel
-from providers.ports import Rejected, Unavailable
+from providers.ports import RejectionError, UnavailableError
 from tests.support.services.openai_server import GARBAGE, HANG, Fault, OpenAIServer
 
 MEMORIES = ["deploy failed: disk full", "cleaned the disk", "deploy succeeded"]
@@ -104,7 +104,7 @@ async def test_the_prompt_is_bounded(server: OpenAIServer, model: OpenAILanguage
     assert len(user_message(server)) < 35_000
 
     server.chat = lambda _: reply(causal=[{"cause": 0, "effect": 30}])
-    with pytest.raises(Rejected):
+    with pytest.raises(RejectionError):
         await model.ask(insight_prompt(["x"] * 500, "draft"))
 
 
@@ -126,13 +126,13 @@ async def test_a_stretch_is_cut_and_what_was_not_asked_for_is_left_out(
     }
     server.chat = lambda _: json.dumps({"add": [made, made | {"text": "x" * 301}, "home"], "more": 1})
     found, tokens = await model.ask(facts_prompt(stretch))
-    assert found.add == (Added("a b", "Ann", date(2026, 1, 2), None, ("m1",)),)
+    assert found.add == (Addition("a b", "Ann", date(2026, 1, 2), None, ("m1",)),)
     assert found.invalid == ("add", "add")
     assert tokens > 0
     assert len(user_message(server)) < 3_400
     for wrong in ("[]", "{}", '{"add": {}}', "no"):
         server.chat = lambda _, wrong=wrong: wrong  # type: ignore[misc]
-        with pytest.raises(Rejected):
+        with pytest.raises(RejectionError):
             await model.ask(facts_prompt(stretch))
 
 
@@ -187,7 +187,7 @@ async def test_usable_replies_are_parsed(
 async def test_a_useless_reply_is_rejected(
     server: OpenAIServer, model: OpenAILanguageModel, content: str
 ) -> None:
-    with pytest.raises(Rejected) as caught:
+    with pytest.raises(RejectionError) as caught:
         await answered(server, model, content)
     assert caught.value.provider == "openai/chatty"
     assert "x" * 50 not in "".join(format_exception(caught.value))
@@ -206,7 +206,7 @@ async def test_a_failing_server_is_unavailable(
     server: OpenAIServer, model: OpenAILanguageModel, fault: Fault, hint: str
 ) -> None:
     server.script(fault)
-    with pytest.raises(Unavailable, match=hint) as caught:
+    with pytest.raises(UnavailableError, match=hint) as caught:
         await model.ask(PROMPT)
     printed = "".join(format_exception(caught.value))
     assert KEY not in printed
@@ -217,7 +217,7 @@ async def test_a_server_without_structured_output_is_rejected(
     server: OpenAIServer, model: OpenAILanguageModel
 ) -> None:
     server.script(Fault.status(400, param="response_format"))
-    with pytest.raises(Rejected):
+    with pytest.raises(RejectionError):
         await model.ask(PROMPT)
 
 
@@ -234,7 +234,7 @@ async def test_build_puts_a_circuit_before_the_model(server: OpenAIServer) -> No
     assert model is not None
     server.script(HANG)
     for _ in range(3):
-        with pytest.raises(Unavailable) as caught:
+        with pytest.raises(UnavailableError) as caught:
             await model.ask(PROMPT)
         assert caught.value.retry_in > 0
     await model.close()

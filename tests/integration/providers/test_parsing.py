@@ -8,8 +8,8 @@ import pytest
 
 from plugins.documents.parsing.parser import ChildParser
 from plugins.documents.ports import Parsed, Parser
-from providers.confined.process import BOOT, command_of
-from providers.ports import Unreadable
+from plugins.files.local import UnreadableFileError
+from plugins.files.process import BOOT, command_of
 from tests.support.content.documents import docx, pdf, pptx, xlsx
 
 
@@ -368,6 +368,6 @@ async def test_without_the_extra_documents_the_message_names_it() -> None:
     command = command_of("plugins.documents.parsing.child")
     command[command.index(BOOT)] = f"import sys; sys.modules['pypdfium2'] = None; {BOOT}"
     parser = ChildParser(command=command)
-    with pytest.raises(Unreadable, match=r"\[documents\]"):
+    with pytest.raises(UnreadableFileError, match=r"\[documents\]"):
         await parser.parse(pdf([["words"]]), "a.pdf")
     await parser.close()

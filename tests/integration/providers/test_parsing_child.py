@@ -18,8 +18,8 @@ import pytest
 
 from plugins.documents.parsing import parser as module
 from plugins.documents.parsing.parser import ChildParser
-from providers.confined.process import command_of
-from providers.ports import Unreadable
+from plugins.files.local import UnreadableFileError
+from plugins.files.process import command_of
 from tests.support.content.documents import pdf
 from tests.support.repository import ROOT
 
@@ -113,7 +113,7 @@ async def test_small_plain_files_need_no_child() -> None:
 @pytest.mark.usefixtures("nothing_left")
 async def test_a_file_that_takes_too_long_is_ended() -> None:
     async with _opened(ChildParser(seconds=1.0)) as parser:
-        with pytest.raises(Unreadable, match=r"longer than 1 seconds"):
+        with pytest.raises(UnreadableFileError, match=r"longer than 1 seconds"):
             await parser.parse(SLOW, "a.html")
         assert (await parser.parse(b"<p>next</p>", "a.html")).text == "next"
 
@@ -122,7 +122,7 @@ async def test_a_file_that_takes_too_long_is_ended() -> None:
 async def test_a_child_that_never_answers_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SPARE_SECONDS", 0.2)
     async with _opened(ChildParser(seconds=0.1, command=_answering("import time; time.sleep(60)"))) as parser:
-        with pytest.raises(Unreadable, match=r"longer than 0\.1 seconds"):
+        with pytest.raises(UnreadableFileError, match=r"longer than 0\.1 seconds"):
             await parser.parse(b"<p>1</p>", "a.html")
 
 
@@ -130,7 +130,7 @@ async def test_a_child_that_never_answers_is_ended(monkeypatch: pytest.MonkeyPat
 @pytest.mark.usefixtures("nothing_left")
 async def test_a_file_that_takes_too_much_memory_is_refused() -> None:
     async with _opened(ChildParser(memory_bytes=40_000_000)) as parser:
-        with pytest.raises(Unreadable, match="more than 40 MB of memory"):
+        with pytest.raises(UnreadableFileError, match="more than 40 MB of memory"):
             await parser.parse(SLOW, "a.html")
         assert (await parser.parse(b"<p>next</p>", "a.html")).text == "next"
 
@@ -140,7 +140,7 @@ async def test_a_child_that_is_killed_at_work_makes_the_file_unreadable() -> Non
     async with _opened(ChildParser()) as parser:
         reading = asyncio.create_task(parser.parse(SLOW, "a.html"))
         (await _child()).send_signal(signal.SIGKILL)
-        with pytest.raises(Unreadable, match="broke off at this one"):
+        with pytest.raises(UnreadableFileError, match="broke off at this one"):
             await reading
         assert (await parser.parse(b"<p>next</p>", "a.html")).text == "next"
 
@@ -172,14 +172,14 @@ async def test_a_child_that_died_between_two_files_is_replaced() -> None:
 @pytest.mark.usefixtures("nothing_left")
 async def test_a_child_that_talks_garbage_makes_the_file_unreadable(code: str) -> None:
     async with _opened(ChildParser(command=_answering(code))) as parser:
-        with pytest.raises(Unreadable, match="broke off at this one"):
+        with pytest.raises(UnreadableFileError, match="broke off at this one"):
             await parser.parse(b"<p>1</p>", "a.html")
 
 
 @pytest.mark.usefixtures("nothing_left")
 async def test_a_child_that_does_not_listen_makes_the_file_unreadable() -> None:
     async with _opened(ChildParser(command=[sys.executable, "-I", "-S", "-c", ""])) as parser:
-        with pytest.raises(Unreadable, match="broke off at this one"):
+        with pytest.raises(UnreadableFileError, match="broke off at this one"):
             await parser.parse(SLOW, "a.html")
 
 
@@ -246,7 +246,7 @@ def _missing(folder: str) -> bool:
     ],
 )
 def test_a_child_opens_no_connection_starts_no_program_and_writes_no_file(code: str, tmp_path: Path) -> None:
-    confined = f"from providers.confined.confinement import confine; confine()\n{code}\nprint('done')"
+    confined = f"from plugins.files.child import confine; confine()\n{code}\nprint('done')"
     ended = subprocess.run(
         [sys.executable, "-c", confined],
         cwd=tmp_path,

@@ -8,7 +8,7 @@ import pytest
 from reportlab.pdfgen.canvas import Canvas
 
 from plugins.documents.ports import Parsed, Parser
-from providers.ports import Unreadable
+from plugins.files.local import UnreadableFileError
 from tests.support.content.documents import encrypted, pdf
 
 
@@ -101,7 +101,7 @@ async def test_a_page_whose_font_does_not_say_its_letters_is_left_out(parser: Pa
         "## Page 1\n\nA page of words.",
         {"pages": 2, "pages_unreadable": 1},
     )
-    with pytest.raises(Unreadable, match="--force-ocr"):
+    with pytest.raises(UnreadableFileError, match="--force-ocr"):
         await parser.parse(
             _raw_pdf(*objects).replace(b"[3 0 R 5 0 R] /Count 2", b"[5 0 R] /Count 1      "), "a.pdf"
         )

@@ -13,9 +13,8 @@ import asyncpg
 import pytest
 from memoryd_client._options import ContextOptions, RecallOptions
 
-from daemon.cli.memories.context import context
-from daemon.cli.memories.recall import recall
-from daemon.db.search_options import load_options
+from daemon.cli.recall import context, recall
+from daemon.db.migration_files import load_options
 from docs import write_options
 from plugins.mcp import arguments
 from tests.support.rows import column

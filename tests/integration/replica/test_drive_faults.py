@@ -12,7 +12,7 @@ from uuid import UUID
 
 import pytest
 
-from plugins.replica.drive.account import open_account
+from plugins.replica.drive.client import open_account
 from plugins.replica.drive.folder import DriveFolder
 from plugins.replica.folder import FolderUnavailable
 from tests.support.drive.calls import EMAIL

@@ -13,9 +13,9 @@ from daemon.db.pool import Database
 from daemon.logs import get_logger
 from plugins.trail.delivery import Delivery
 from plugins.trail.log import Pace, Trail
-from plugins.trail.ports import Entrusted, Ledger, Progress, Receipt
-from plugins.trail.rules.cid import cid_of
-from providers.ports import Rejected, Unavailable
+from plugins.trail.ports import Ledger, LedgerItem, Progress, Receipt
+from plugins.trail.rules.canonical import cid_of
+from providers.ports import RejectionError, UnavailableError
 from tests.integration.trail.test_log import KEY
 from tests.support.access.acting import ANN
 from tests.support.rows import column, remember
@@ -24,7 +24,7 @@ DUE = "update memoryd.trail_receipts set next_at = now(), claimed_until = '-infi
 ANCHOR = "select memoryd.anchor($1, 'milestone')"
 
 
-Fails: TypeAlias = Callable[[Entrusted, str], None]
+Fails: TypeAlias = Callable[[LedgerItem, str], None]
 
 
 class Book:
@@ -34,11 +34,11 @@ class Book:
         self.name = name
         self.keeps_memories = memories
         self.done: list[tuple[str, str]] = []
-        self.items: list[Entrusted] = []
+        self.items: list[LedgerItem] = []
         self.final = True
         self._fails = fails
 
-    async def entrust(self, item: Entrusted, progress: Progress) -> Receipt:
+    async def entrust(self, item: LedgerItem, progress: Progress) -> Receipt:
         """See `Ledger`."""
         self.items.append(item)
         for step in ("pin", "send"):
@@ -48,7 +48,7 @@ class Book:
                 await progress.keep(step, f"{step} of {item.key}")
         return Receipt(reference=f"0x{item.key}", proof=None, final=self.final)
 
-    async def dispute(self, item: Entrusted, receipt: Receipt) -> str | None:
+    async def dispute(self, item: LedgerItem, receipt: Receipt) -> str | None:
         """See `Ledger`."""
         raise NotImplementedError
 
@@ -118,20 +118,20 @@ async def test_what_succeeded_is_not_done_again_and_nobody_waits_for_a_ledger_th
     down = {"send"}
     never = asyncio.Event()
 
-    def fail(item: Entrusted, step: str) -> None:
+    def fail(item: LedgerItem, step: str) -> None:
         if step in down:
-            raise Unavailable("it is away", provider="evm", retry_in=50.0)
+            raise UnavailableError("it is away", provider="evm", retry_in=50.0)
 
     class Hanging(Book):
-        async def entrust(self, item: Entrusted, progress: Progress) -> Receipt:
+        async def entrust(self, item: LedgerItem, progress: Progress) -> Receipt:
             await progress.keep("pin", "kept")
             await never.wait()
             raise AssertionError
 
-    def refuse(item: Entrusted, step: str) -> None:
-        raise Rejected("it reverted", provider="ipfs")
+    def refuse(item: LedgerItem, step: str) -> None:
+        raise RejectionError("it reverted", provider="ipfs")
 
-    def burst(item: Entrusted, step: str) -> None:
+    def burst(item: LedgerItem, step: str) -> None:
         raise RuntimeError("\x00 a bug of a library, with secret words")
 
     ledgers = (
@@ -154,9 +154,9 @@ async def test_what_succeeded_is_not_done_again_and_nobody_waits_for_a_ledger_th
     # One that cannot be used is asked once.
     assert len(ledgers[0].items) == 1
     assert said == {
-        "evm": ("Unavailable: it is away", 1),
+        "evm": ("UnavailableError: it is away", 1),
         "a": ("TimeoutError", 1),
-        "ipfs": ("Rejected: it reverted", 1),
+        "ipfs": ("RejectionError: it reverted", 1),
         "b": ("RuntimeError", 1),
     }
     assert (

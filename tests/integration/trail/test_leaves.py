@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from plugins.trail.rules import canonical
-from plugins.trail.rules.cid import cid_of
+from plugins.trail.rules.canonical import cid_of
 from plugins.trail.rules.proof import leaf_of
 from tests.support.access.acting import ANN, BOB, acting_as
 from tests.support.access.refusals import refused

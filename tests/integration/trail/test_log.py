@@ -12,9 +12,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from daemon.db.pool import Database
 from daemon.logs import get_logger
-from plugins.trail.log import Pace, Trail, TrailBroken, origin_of
-from plugins.trail.proving import NotSigned, prove
-from plugins.trail.reading import Verification, read_keys, verify_all
+from plugins.trail.log import BrokenTrailError, Pace, Trail, origin_of
+from plugins.trail.reading import MissingSignatureError, Verification, prove, read_keys, verify_all
 from plugins.trail.rules.note import BadNote, Checkpoint, Signature, sign, verifier_of
 from plugins.trail.rules.proof import Proof, check
 from tests.support.access.acting import ANN, BOB
@@ -63,7 +62,7 @@ async def test_from_a_row_to_a_proof_that_holds_without_a_database(
     connection: asyncpg.Connection, database: Database
 ) -> None:
     [anchor] = await anchored(connection, 1)
-    with pytest.raises(NotSigned):
+    with pytest.raises(MissingSignatureError):
         await prove(connection, anchor, with_row=True)
     await trail_of(database).advance()
     memory = await connection.fetchval("select memory_id from memory_anchors where id = $1", anchor)
@@ -265,12 +264,12 @@ async def test_no_checkpoint_is_signed_over_a_log_that_was_changed(
     await connection.execute(
         "update memoryd.trail_tiles set hashes = set_byte(hashes, 4, 255 - get_byte(hashes, 4))"
     )
-    with pytest.raises(TrailBroken, match="does not begin with what the last checkpoint says"):
+    with pytest.raises(BrokenTrailError, match="does not begin with what the last checkpoint says"):
         await trail_of(database).advance()
     assert await column(connection, "select size from memoryd.trail_checkpoints order by 1") == [4, 7]
     await connection.execute("delete from memoryd.trail_tiles")
     await anchored(connection, 1)
-    with pytest.raises(TrailBroken, match="missing or too short"):
+    with pytest.raises(BrokenTrailError, match="missing or too short"):
         await trail_of(database).advance()
 
 
@@ -392,7 +391,7 @@ async def test_a_checkpoint_of_another_database_is_refused(
     await connection.execute("update memoryd.trail_checkpoints set note = $1 where size = 7", str(forged))
     assert {one.how for one in (await verified(database)).breaks} == {"foreign"}
     await anchored(connection, 1)
-    with pytest.raises(TrailBroken, match="of another database"):
+    with pytest.raises(BrokenTrailError, match="of another database"):
         await trail_of(database).advance()
 
 
@@ -425,7 +424,7 @@ async def test_a_daemon_signs_nothing_that_does_not_continue_what_it_signed(
         "update memoryd.trail_tiles set hashes = overlay(hashes placing sha256(hashes) from 33) where level = 0"
     )
     await anchored(connection, 1)
-    with pytest.raises(TrailBroken, match="does not begin"):
+    with pytest.raises(BrokenTrailError, match="does not begin"):
         await trail.advance()
     assert await connection.fetchval("select count(*) from memoryd.trail_checkpoints") == 0
 

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from daemon.db.pool import Database
 from daemon.logs import get_logger
 from plugins.trail.keys import make_key
-from plugins.trail.log import Pace, Trail, TrailBroken
+from plugins.trail.log import BrokenTrailError, Pace, Trail
 from plugins.trail.rules.note import Checkpoint, Note
 from tests.support.processes.commands import Commands
 from tests.support.processes.workers import open_database
@@ -86,7 +86,7 @@ async def test_killed_before_the_checkpoint_is_committed_it_is_signed_again_and_
     await connection.execute(REWRITE)
     await anchored(connection, 1)
     with pytest.raises(
-        TrailBroken, match=r"does not begin with what the last checkpoint says, as .*\.signed has it"
+        BrokenTrailError, match=r"does not begin with what the last checkpoint says, as .*\.signed has it"
     ):
         await machine(database, tmp_path.parent, tmp_path.name).advance()
     assert await connection.fetchval(SIGNED) == 0
@@ -123,7 +123,9 @@ async def test_each_machine_knows_what_it_has_signed_itself(
         "update memoryd.trail set size = 3; "
         "update memoryd.trail_tiles set hashes = substr(hashes, 1, 96) where level = 0"
     )
-    with pytest.raises(TrailBroken, match=r"has 4 leaves, and the log 3, as .*/b/key\..*\.signed has it"):
+    with pytest.raises(
+        BrokenTrailError, match=r"has 4 leaves, and the log 3, as .*/b/key\..*\.signed has it"
+    ):
         await machine(database, tmp_path, "b").advance()
     await machine(database, tmp_path, "a").advance()
     assert await connection.fetchval(SIGNED) == 3
@@ -141,7 +143,7 @@ async def test_a_file_that_cannot_be_trusted_stops_signing_and_one_that_cannot_b
         (b"x", 0o644, "can be read by other accounts"),
     ):
         replaced(tmp_path / "a", content, mode)
-        with pytest.raises(TrailBroken, match=why):
+        with pytest.raises(BrokenTrailError, match=why):
             await machine(database, tmp_path).advance()
     nowhere = tmp_path / "none" / "key"
     trail = Trail(

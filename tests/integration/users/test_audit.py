@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
-from daemon.db.told_settings import write_settings
+from daemon.db.settings import write_settings
 from daemon.settings import load_settings
 from tests.support.access.acting import ANN, BOB, acting_as
 from tests.support.access.users import whole_user

@@ -284,8 +284,11 @@ async def test_a_shared_line_of_a_group_is_found_once(scratch: asyncpg.Connectio
     )
     async with acting_as(scratch, None, role="memoryd_service"):
         assert LINES["ann"][2] not in str(await column(scratch, pieces, DAN))
-        seen = "select content from memoryd.found_for_task('alice', 'lantern', $1, null, null, false)"
-        assert LINES["bob"][2] in await column(scratch, seen, DAN)
+        seen = (
+            "select line from memoryd.gather_lines("
+            "'alice', 'lantern', $1, true, null, '{task}', '{}', 2000, null, null, false)"
+        )
+        assert LINES["bob"][2] in str(await column(scratch, seen, DAN))
     await scratch.execute("insert into memory_settings (user_id, memory_enabled) values ($1, false)", BOB)
     assert await found(scratch, DAN) == ["a stranger's lantern"]
     await scratch.execute("delete from memory_settings")

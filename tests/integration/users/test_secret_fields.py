@@ -8,7 +8,7 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
-from daemon.db.told_settings import write_settings
+from daemon.db.settings import write_settings
 from daemon.settings import SettingsError, load_settings
 from tests.support.access.acting import ANN, BOB, acting_as
 from tests.support.rows import remember

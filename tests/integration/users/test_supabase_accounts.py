@@ -79,12 +79,16 @@ async def test_an_application_may_let_users_delete_their_account(
             "create or replace function public.delete_account() returns void language sql security definer "
             "as 'delete from auth.users where id = auth.uid()'"
         )
-    async with project.user(ann) as client:
-        await client.execute(
-            "insert into memory_requests (kind, user_id, query) select 'recall', $1, 'x' from generate_series(1, 100)",
-            ann,
-        )
-        await client.execute("select delete_account()")
+    try:
+        async with project.user(ann) as client:
+            await client.execute(
+                "insert into memory_requests (kind, user_id, query) select 'recall', $1, 'x' from generate_series(1, 100)",
+                ann,
+            )
+            await client.execute("select delete_account()")
+    finally:
+        async with connected(project.url(user="postgres")) as admin:
+            await admin.execute("drop function public.delete_account()")  # other files use the project, too
     assert await found(owner, str(ann)) == {}
 
 

@@ -7,8 +7,8 @@ from uuid import uuid4
 
 import pytest
 
+from daemon.db.errors import MigrationError
 from daemon.db.migrator import migrate
-from daemon.db.plan import MigrationError
 from tests.support.database.schemas import EMBEDDER, apply, connected
 from tests.support.database.supabase import ACCOUNTS, BROADCAST, PUBLICATION, WAITING, Project
 from tests.support.processes.commands import Commands

@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 import asyncpg
 
 from tests.support.access.acting import ANN, BOB, becoming
-from tests.support.access.isolation import MARKS, World, build_world, key_of, read_world
+from tests.support.access.isolation import MARKS, World, build_world, key_of, read_changed, read_world
 from tests.support.database.logins import BECOME
 from tests.support.database.schemas import connected
 from tests.support.rows import column
@@ -82,12 +82,15 @@ class Place:
         An erasure also takes conversations of no user in which only this one speaks, and the names of groups in which only
         this one was; it is noted without a name; an agent that a service named for this user is no longer said to be.
         """
+        # Whoever writes has a transaction's number, and keeps it when a savepoint is undone.
+        if await self.connection.fetchval("select pg_catalog.pg_current_xact_id_if_assigned()") is None:
+            return {}
         await self.back()
         after = await self._versions()
         changed = {k for k in self.before.keys() | after.keys() if self.before.get(k) != after.get(k)}
         if not changed:
             return {}
-        now = await read_world(self.connection)
+        now = await read_changed(self.connection, self.world, changed)
         return {
             f"{table} {key}": self._right(now, user, role, table, key)
             or (erasing and self._erased(now, user, table, key))

@@ -24,10 +24,10 @@ SOURCES = load_sources()
 PURE = frozenset(
     f"memoryd.{name}"
     for name in (
-        "agent_id_fits", "check_memory_type", "check_match",
-        "embedding_to_match", "grants_access", "is_asked_for", "is_current", "is_plain", "is_whole", "json_fits",
-        "keyword_part", "kind_weight", "kin_of", "memory_weight",
-        "list_fits", "ms_since", "group_scope", "message_scope", "looks_like", "nfkc", "one_line", "recency", "styled_letters",
+        "agent_id_fits", "check_memory_type",
+        "embedding_to_match", "grants_access", "is_current", "is_plain", "is_whole", "json_fits",
+        "kind_weight", "kin_of", "memory_weight",
+        "list_fits", "ms_since", "group_scope", "message_scope", "looks_like", "nfkc", "one_line", "styled_letters",
         "assigned", "is_blank", "asks_nothing",
         "refuse",
         "refuse_unseen", "scope_of", "searched_text", "source_names",
@@ -35,10 +35,10 @@ PURE = frozenset(
         "time_fits", "unseen", "meets", "is_comparison", "compares", "meets_filter",
         "options", "fault_of_options", "shows_group",
         "quote_hash", "refuse_ownerless",
-        "claimed_trust", "is_small_talk", "least_trusted", "named", "origin_mark", "excerpt", "lexemes_in",
+        "claimed_trust", "is_small_talk", "least_trusted", "origin_mark", "excerpt", "lexemes_in",
         "lexemes_of_any", "character_lexemes", "passage_line", "phrases_of",
         "plain", "quoted", "says_same", "pattern_scopes", "trust_of_knowledge",
-        "trust_of_memory", "trust_of_passage", "trust_of_source", "words_of",
+        "trust_of_memory", "trust_of_source", "words_of",
         "day_to_come", "depends_on_day", "may_state", "says_nothing", "statement_in",
     )
 ) | {"public.extract_keywords"}  # fmt: skip
@@ -204,7 +204,6 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             for user in USERS
             for only in YES_NO
         ),
-        "memoryd.check_options": ("select memoryd.check_options('recall', 'recall', '{}')::text",),
         "memoryd.tell_by_words": ("select memoryd.tell_by_words()",),
         "memoryd.vector_of_question": ("select memoryd.vector_of_question('<words>')::text",),
         "memoryd.embed": ("select memoryd.embed('<words>')::text",),
@@ -235,10 +234,6 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             for agent in ("'alice'", "null")
         ),
         "memoryd.linked_to": ("select * from memoryd.linked_to(<agent_memory>) order by 1",),
-        "memoryd.found_for_task": tuple(
-            f"select * from memoryd.found_for_task('alice', '<words>', {user}, <vector>, null, true)"
-            for user in USERS
-        ),
         **{
             f"memoryd.{name}": tuple(
                 f"select * from memoryd.{name}({arguments}, memoryd.conditions_of('{{\"profile\": 1000}}')) order by 2"
@@ -280,9 +275,6 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             for kind in ("null", "'error'")
         ),
         "memoryd.context_space": ("select memoryd.context_space(null)", "select memoryd.context_space(100)"),
-        "memoryd.may_ask_about": tuple(
-            f"select memoryd.may_ask_about(memoryd.current_caller(), {user})" for user in USERS
-        ),
         "memoryd.said_key": ("select memoryd.said_key('fact', null, '<words>')",),
         "memoryd.single_lines": ("select * from memoryd.single_lines('{}')",),
         "memoryd.choose_lines": ("select * from memoryd.choose_lines('{}', 1000)",),
@@ -297,8 +289,9 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             for user in USERS
             for only in YES_NO
         ),
-        "memoryd.log_context": tuple(
-            f"select memoryd.log_context('alice', {user}, null, '<words>', '{{task}}', null, '{{}}')"
+        "memoryd.log_retrieval": tuple(
+            f"select memoryd.log_retrieval('alice', {user}, null, '{{x}}', '{{task}}', null, '{{memory}}', array[i], "
+            "'{0.5}') is null from unnest(<agent_memory>) i"
             for user in USERS
         ),
         # That an agent is open is for users to know, and not whether one that is closed is there: 'bob' in neither world is.

@@ -7,7 +7,7 @@ mark, so that a leak is seen in whatever comes back.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -33,6 +33,9 @@ TABLES = RELATIONS.replace("'r', 'p', 'v', 'm', 'f'", "'r', 'p', 'f'")
 
 KEYS: Mapping[str, str] = MappingProxyType({"agents": "agent_id", "memory_settings": "user_id"})
 """What names a row, where it is not id."""
+
+BESIDE = ["embedding", "dense_embedding", "sparse_embedding"]
+"""What is written beside a row to search it by."""
 
 Row = Mapping[str, Any]
 Key = str
@@ -188,15 +191,31 @@ def key_of(relation: str) -> str:
 
 
 async def read_world(connection: asyncpg.Connection) -> World:
-    """The world as it is now, but for what is written beside a row to search it by."""
+    """The world as it is now, but for `BESIDE`."""
     tables: dict[str, dict[Key, Row]] = {str(name): {} for name in await column(connection, TABLES)}
     each = [
         f"select '{table}' as name, to_jsonb(t) - $1::text[] as row from public.{table} t" for table in tables
     ]
-    beside = ["embedding", "dense_embedding", "sparse_embedding"]
-    for r in await connection.fetch(" union all ".join(each), beside):
+    for r in await connection.fetch(" union all ".join(each), BESIDE):
         row = json.loads(r["row"])
         tables[r["name"]][str(row[key_of(r["name"])])] = row
+    return World(tables)
+
+
+async def read_changed(
+    connection: asyncpg.Connection, world: World, changed: Iterable[tuple[str, Key]]
+) -> World:
+    """The world as it is now, of which only the rows that changed since, by table and key, are read."""
+    tables = {table: dict(rows) for table, rows in world.tables.items()}
+    by_table: dict[str, list[Key]] = {}
+    for table, key in changed:
+        by_table.setdefault(table, []).append(key)
+        tables[table].pop(key, None)
+    for table, keys in by_table.items():
+        row = f"select to_jsonb(t) - $1::text[] as row from public.{table} t where {key_of(table)}::text = any($2)"
+        for one in await connection.fetch(row, BESIDE, keys):
+            read = json.loads(one["row"])
+            tables[table][str(read[key_of(table)])] = read
     return World(tables)
 
 

@@ -101,13 +101,21 @@ SEARCH_CALLS: Mapping[str, tuple[str, ...]] = {
         f"select id from memoryd.rank_keys({request(user=user)}, <agent_memory>) where score > 0 order by 1"
         for user in USERS
     ),
-    "memoryd.best_rows": tuple(f"select * from memoryd.best_rows({each})" for each in FORGED),
+    "memoryd.best_rows": tuple(
+        f"select * from memoryd.best_rows({each}, array(select row('memory', i, null, 0, null, null, now(), "
+        "1, 1, 0, 0, 0, 0, 1, 1, 0, 0, 1, null)::memoryd.search_result from unnest(<agent_memory>) i))"
+        for each in FORGED
+    ),
     "memoryd.search": tuple(
         f"select * from memoryd.search({each})"
         for each in (*(request(options=AROUND, user=user) for user in USERS), *FORGED)
     ),
     "memoryd.recall_and_log": tuple(
         f"select * from memoryd.recall_and_log({each})"
+        for each in (*(request(user=user) for user in USERS), *FORGED)
+    ),
+    "memoryd.log_recall": tuple(
+        f"select memoryd.log_recall({each}, array(select s from memoryd.search({each}) s), now())::text"
         for each in (*(request(user=user) for user in USERS), *FORGED)
     ),
 }

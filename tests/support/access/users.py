@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from itertools import groupby
+from operator import itemgetter
 from uuid import UUID
 
 import asyncpg
@@ -34,18 +36,17 @@ async def decide(connection: asyncpg.Connection, user: UUID, **settings: object)
 
 async def found(connection: asyncpg.Connection, secret: str) -> dict[str, int]:
     """In which columns of memoryd's tables a text occurs, however it is stored, and in how many rows."""
-    hits: dict[str, int] = {}
-    for name, attribute in await connection.fetch(COLUMNS):
-        column = f'"{attribute}"'
-        spelt = f"{column}::text ilike $1"
-        # Bytes are shown in hex.
-        spelt += f" or {column}::text ilike $2"
-        count = await connection.fetchval(
-            f"select count(*) from {name} where {spelt}", f"%{secret}%", f"%{secret.encode().hex()}%"
-        )
-        if count:
-            hits[f"{name}.{attribute}"] = count
-    return hits
+    # Bytes are shown in hex.
+    spelt = 'count(*) filter (where "{0}"::text ilike $1 or "{0}"::text ilike $2)'
+    parts = []
+    for table, rows in groupby(await connection.fetch(COLUMNS), itemgetter("name")):
+        names = [row["attname"] for row in rows]
+        places = ", ".join(f"'{table}.{name}'" for name in names)
+        counts = ", ".join(spelt.format(name) for name in names)
+        parts.append(f"select unnest(array[{places}]) as place, unnest(array[{counts}]) as rows from {table}")
+    hits = f"select place, rows from ({' union all '.join(parts)}) c where rows > 0 order by place"
+    words = [f"%{secret}%", f"%{secret.encode().hex()}%"]
+    return {row["place"]: row["rows"] for row in await connection.fetch(hits, *words)}
 
 
 async def whole_user(connection: asyncpg.Connection, user: UUID, word: str) -> dict[str, UUID]:

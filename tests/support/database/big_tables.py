@@ -71,14 +71,14 @@ insert into memoryd.names (message_id, user_id, key, name, found_by)
 select m.id, m.user_id, 'name' || m.message_index, 'Name' || m.message_index, 'rule'
 from conversation_messages m where m.user_id is not null;
 
-insert into documents (id, title, content) select md5('d' || n)::uuid, 'notes ' || n, 'x' from generate_series(1, 5000) n;
+insert into documents (id, title, content) select md5('d' || n)::uuid, 'notes ' || n, 'x' from generate_series(1, 2500) n;
 insert into memory_chunks (document_id, chunk_index, chunk_text, access_level)
-select md5('d' || 1 + n / 4)::uuid, n % 4, 'how to restart server ' || n, 0 from generate_series(1, 16000) n;
+select md5('d' || 1 + n / 4)::uuid, n % 4, 'how to restart server ' || n, 0 from generate_series(1, 8000) n;
 
--- With a score, since scoring 10,000 rows takes seconds.
+-- With a score, since scoring takes seconds.
 insert into shared_knowledge (tier, category, title, content, created_by, surprise_score)
 select 'learning', 'decision', 'server ' || n, 'restart server ' || n || ' first', 'agent 1', 0.5
-from generate_series(1, 10000) n;
+from generate_series(1, 3000) n;
 
 -- As the index topic leaves them; seven of eight still wait for it.
 select count(*)

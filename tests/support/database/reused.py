@@ -32,7 +32,15 @@ CATALOG = " union all ".join(
         "pg_default_acl", "pg_extension", "pg_db_role_setting",
     )
 )  # fmt: skip
+VERSION = (
+    "select '{0}', count(*) || ' ' || coalesce(sum(hashtextextended(ctid || ' ' || xmin, 0)), 0) from {0}"
+)
 RESTART = "select setval(format('%I.%I', schemaname, sequencename), 1, false) from pg_sequences where last_value is not null"
+LEFT = """
+select pg_terminate_backend(pid, 10000) from pg_stat_activity
+where datname = current_database() and backend_type = 'client backend' and pid <> all($1)
+"""
+"""Ends the sessions of who was killed: the server may still do what they asked for last."""
 OF_DAEMONS = ("memoryd.daemons", "memoryd.lanes")
 """What a daemon that runs goes on to need."""
 
@@ -45,6 +53,7 @@ class Reused:
         self._stack: AsyncExitStack | None = None
         self._daemon: DaemonProcess | None = None
         self._database: Database | None = None
+        self._clean: dict[str, str] = {}
 
     async def open(self) -> None:
         """Makes it, unless it is there."""
@@ -98,6 +107,7 @@ class Reused:
         if self._daemon is not None:
             await self._daemon.kill()
             self._daemon = None
+            self._clean = {}
             if not (self._once or self._admin.is_closed()):
                 await self._delete()
 
@@ -113,6 +123,9 @@ class Reused:
                 await self.connection.execute("rollback")
             await self.connection.execute("reset session authorization; reset role")
             await self.connection.reset()
+            if self._daemon is None and self._database is None:
+                ours = [one.get_server_pid() for one in (self.connection, self._admin)]
+                await self._admin.fetch(LEFT, ours)
             if await self._admin.fetch(CATALOG) == self._catalog:
                 await self._delete()
                 return True
@@ -131,24 +144,32 @@ class Reused:
         moment, spared = ("new", ()) if self._daemon is None else ("served", OF_DAEMONS)
         gone = [name for name in await self._filled() if name not in spared]
         async with self._admin.transaction():
-            for name in gone:
-                await self._admin.execute(f"delete from {name}")
-            for name in self._seeded.keys() - set(spared):
+            await self._admin.execute("".join(f"delete from {name}; " for name in gone) + RESTART)
+            versions = await self._versions()
+            for name in {name for name in versions if versions[name] != self._clean.get(name)} - set(spared):
                 columns = self._seeded[name]
                 there, kept = f"select {columns} from {name}", f"select {columns} from {_kept(name, moment)}"
                 changed = f"select exists ({there} except all {kept}) or exists ({kept} except all {there})"
                 if await self._admin.fetchval(changed):
                     back = f"insert into {name} ({columns}) overriding system value {kept}"
                     await self._admin.execute(f"delete from {name}; {back}")
-            await self._admin.execute(RESTART)
+                    del versions[name]
+            self._clean = versions
 
     async def _keep(self, moment: str) -> None:
+        # Before the copies: what is written meanwhile is seen to be of another version.
+        self._clean = await self._versions()
         for name in self._seeded:
             kept = _kept(name, moment)
             await self._admin.execute(
                 f"drop table if exists {kept}; create temporary table {kept} as table {name}"
             )
         self._catalog = await self._admin.fetch(CATALOG)
+
+    async def _versions(self) -> dict[str, str]:
+        """Of each seeded table a text that is another once a row was written."""
+        each = " union all ".join(VERSION.format(name) for name in self._seeded)
+        return {row[0]: row[1] for row in await self._admin.fetch(each)}
 
     async def _filled(self) -> list[str]:
         filled = ", ".join(f"case when exists (select from {name}) then '{name}' end" for name in self._empty)

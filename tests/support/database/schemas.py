@@ -9,8 +9,8 @@ import asyncpg
 
 from daemon.db.migration_files import MigrationFiles
 from daemon.db.migrator import migrate
-from daemon.db.models import NO_INSTRUCTIONS
 from daemon.db.plan import Upgrade
+from daemon.db.settings import NO_INSTRUCTIONS
 from providers.ports import Instructions
 from tests.support.content.index import INDEXED_MEMORIES
 from tests.support.rows import DIMENSIONS, ask, column, insert, remember

@@ -41,6 +41,7 @@ QUICK = {
     "max_connections": "300",
     "shared_buffers": "64MB",
     "max_wal_size": "256MB",
+    "update_process_title": "off",
 }
 
 

@@ -6,13 +6,15 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import asyncpg
 
 from plugins.embedded.account import account_for
 from plugins.embedded.cluster import CLUSTER
-from plugins.embedded.programs import Programs
+from plugins.embedded.programs import Programs, find_programs
 from plugins.embedded.server import EmbeddedPostgres
+from tests.support.database import data_folders
 from tests.support.folders import server_folder
 from tests.support.waiting import until
 
@@ -33,9 +35,14 @@ class Pair:
 
 
 @contextmanager
-def pair(programs: Programs) -> Iterator[Pair]:
-    """A primary with an empty database, and its standby."""
+def pair(programs: Programs, made: Path | None = None) -> Iterator[Pair]:
+    """A primary with an empty database, or with the migrated one of a data folder to copy, and its standby.
+
+    The folder is of the newest Postgres: with the programs of another the database is empty.
+    """
     with server_folder() as folder:
+        if made is not None and programs == find_programs():
+            data_folders.copy(made, folder / "p")
         primary = EmbeddedPostgres(folder / "p", options=SMALL, programs=programs)
         standby = EmbeddedPostgres(folder / "s", options=SMALL, programs=programs)
         try:

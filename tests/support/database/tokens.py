@@ -9,7 +9,7 @@ import json
 
 import asyncpg
 
-from daemon.db.migrator import WRITE_SETTINGS
+from daemon.db.settings import WRITE_SETTINGS
 from daemon.db.tokens import KEY, load_tokens
 from providers.local_tokens import fingerprint
 

@@ -1,4 +1,4 @@
-"""A Google Drive in memory: files with ids, a trash, a list of changes. People's hands on it, by paths; drive_server.py speaks
+"""A Google Drive in memory: files with ids, a trash, a list of changes. People's hands on it, by paths; server.py speaks
 Drive v3 for it.
 """
 

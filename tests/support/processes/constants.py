@@ -12,23 +12,27 @@ import json
 import os
 from collections.abc import Mapping
 
+from daemon.plugins import load_plugins
+from daemon.settings import all_settings
+
 VARIABLE = "CONSTANTS_OF_TEST"
 CONSTANTS = {
-    "claim_seconds": "daemon.db.presence.CLAIM_SECONDS",
+    "claim_seconds": "daemon.presence.CLAIM_SECONDS",
     "cleanup_seconds": "daemon.upkeep.CLEANUP_SECONDS",
-    "dream_every_hours": "daemon.thinking.DREAM_EVERY_HOURS",
+    "dream_every_hours": "daemon.topics.DREAM_EVERY_HOURS",
     "databases_at_once": "plugins.tenants.databases.process.AT_ONCE",
     "drive_young_seconds": "plugins.replica.location.YOUNG_SECONDS",
     "drop_scan_seconds": "plugins.documents.plugin.DROP_SCAN_SECONDS",
     "drop_settle_seconds": "plugins.documents.plugin.DROP_SETTLE_SECONDS",
     "executor_output_bytes": "plugins.executor.executor.OUTPUT_BYTES",
-    "heartbeat_seconds": "daemon.db.presence.HEARTBEAT_SECONDS",
+    "heartbeat_seconds": "daemon.presence.HEARTBEAT_SECONDS",
+    "plugins": "daemon.plugins.OURS",
     "max_attempts": "daemon.topics.MAX_ATTEMPTS",
-    "ready_lag_seconds": "daemon.db.lag.LAG_SECONDS",
+    "ready_lag_seconds": "daemon.queue.backlog.LAG_SECONDS",
     "replica_scan_seconds": "plugins.replica.keeper.SCAN_SECONDS",
     "rest_seconds": "plugins.tenants.databases.serving.REST_SECONDS",
     "retry_max_seconds": "daemon.topics.RETRY_MAX_SECONDS",
-    "summary_seconds": "daemon.summary.SECONDS",
+    "summary_seconds": "daemon.activity.SUMMARY_SECONDS",
 }
 """By the name that a test gives them beside settings."""
 
@@ -45,6 +49,9 @@ def change_constants() -> None:
         module, _, name = path.rpartition(".")
         imported = importlib.import_module(module)
         setattr(imported, name, type(getattr(imported, name))(value))
+    # A forked process has loaded all plugins.
+    load_plugins.cache_clear()
+    all_settings.cache_clear()
 
 
 if __name__ == "__main__":

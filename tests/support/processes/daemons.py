@@ -17,6 +17,8 @@ from tests.support.repository import ROOT
 # A limit for what never comes. On a busy machine the imports take half a minute.
 START_SECONDS = 120.0
 STOP_SECONDS = 90.0
+DEFAULTS: dict[str, object] = {}
+"""Settings and constants of all daemons of the tests that run at this moment."""
 
 
 class DaemonProcess:
@@ -106,7 +108,7 @@ class Daemons:
         """
         process = await start(
             ["run"],
-            environment=environment(url or self.url, settings),
+            environment=environment(url or self.url, DEFAULTS | settings),
             cwd=self._folder,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Protocol
 
 from daemon.db.pool import Database
-from plugins.replica.drive.account import open_account
 from plugins.replica.drive.api import Api
-from plugins.replica.drive.client import Client
+from plugins.replica.drive.client import Client, open_account
 from plugins.replica.drive.folder import DriveFolder
 from plugins.replica.drive.remote import Remote
 from plugins.replica.folder import Folder, FolderUnavailable

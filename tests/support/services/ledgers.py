@@ -6,7 +6,7 @@ import hashlib
 from base64 import b32encode
 from collections.abc import Callable
 
-from plugins.trail.ports import Entrusted
+from plugins.trail.ports import LedgerItem
 
 
 class Killed(Exception):
@@ -51,9 +51,9 @@ def cid_of(content: bytes) -> str:
 
 def entrusted(
     content: bytes, *, category: str = "decision", key: str = "anchor", payload: bool = True
-) -> Entrusted:
+) -> LedgerItem:
     """What a ledger is given for this content."""
-    return Entrusted(
+    return LedgerItem(
         key=key,
         category=category,
         agent_id="" if category == "checkpoint" else "alice",

@@ -17,48 +17,48 @@ class RecallOptions(TypedDict, total=False):
     """Those of recall()."""
 
     project: str | None
-    """Where it is asked (project, channel, group chat): nothing of another one."""
+    """The current project, channel or group chat; rows of other ones are left out."""
     min_score: float | None
-    """Leave out what fits worse, 0 to 1; 0.35 cuts most of what does not belong."""
+    """Leave out results with a lower score, 0 to 1; 0.35 removes most that do not belong."""
     relevant_only: bool | None
-    """Leave out what does not belong to the question: then there may be nothing."""
+    """Leave out results that do not belong to the question, so there may be none."""
     exclude_session: UUID | str | None
-    """Leave out this conversation, such as the one that is going on."""
+    """Leave out this conversation, such as the current one."""
     exclude_last: int | None
-    """Of the conversation that is left out only this many of the newest messages."""
+    """Leave out only this number of the newest messages of that conversation."""
     since: datetime | None
     """Only what was written since this time."""
     until: datetime | None
     """Only what was written before this time."""
     as_of: datetime | None
-    """What stood at this time, also if it was replaced since."""
+    """What was true at this time, also if it was replaced since."""
     asked_at: datetime | None
-    """When it is asked: "last week" is the week before. Now, unless given."""
+    """The time of the question, to which "last week" refers; now unless given."""
     roles: Sequence[Role] | None
-    """Of conversations only messages of these roles."""
+    """From conversations only messages of these roles."""
     speakers: Sequence[str] | None
-    """Of conversations only messages of these speakers."""
+    """From conversations only messages of these speakers."""
     around: int | None
-    """Show messages with this many of those before and after them, 0 to 10."""
+    """Show each message with this number of messages before and after it, 0 to 10."""
     profile: int | None
-    """First what is known of the user, newest first, in at most this many words: facts and preferences."""
+    """Begin with facts and preferences of the user, newest first, in at most this number of words."""
 
 
 class ContextOptions(TypedDict, total=False):
     """Those of build_context()."""
 
     project: str | None
-    """Where it is asked (project, channel, group chat): nothing of another one."""
+    """The current project, channel or group chat; rows of other ones are left out."""
     exclude_session: UUID | str | None
-    """Leave out this conversation, such as the one that is going on."""
+    """Leave out this conversation, such as the current one."""
     exclude_last: int | None
-    """Of the conversation that is left out only this many of the newest messages."""
+    """Leave out only this number of the newest messages of that conversation."""
     asked_at: datetime | None
-    """When it is asked: "last week" is the week before. Now, unless given."""
+    """The time of the question, to which "last week" refers; now unless given."""
     words: int | None
     """How many words at most, 100 to 10,000; 500, unless memoryd is set otherwise."""
     profile: int | None
-    """First what is known of the user, newest first, in at most this many words: facts and preferences."""
+    """Begin with facts and preferences of the user, newest first, in at most this number of words."""
 
 
 OPTIONS: Mapping[str, tuple[str, int | None, int | None]] = {
@@ -83,4 +83,4 @@ PROMPT: RecallOptions = {
     "relevant_only": True,
     "around": 2,
 }
-"""What ChatMemory.prompt() asks with, unless it is told otherwise."""
+"""The options of ChatMemory.prompt() unless given."""

@@ -206,7 +206,7 @@ class Executor(DatabaseClient):
             for run in runs:
                 # Where the handler is done, its outcome is being written, and ends the lease.
                 if run.command.id not in kept and not run.handled.done():
-                    log.warning("Command %s runs elsewhere, or no more.", run.command.id)
+                    log.warning("Command %s runs elsewhere, or has ended.", run.command.id)
                     run.lost = True
                     run.handled.cancel()
 

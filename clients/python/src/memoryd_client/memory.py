@@ -262,7 +262,7 @@ def _all_indexed(states: Sequence[IndexState], keys: Sequence[UUID]) -> bool:
     there = {s.id for s in states}
     if missing := [key for key in keys if key not in there]:
         raise NotFound(
-            f"{len(missing)} of {len(keys)} rows are not there, or not yours{listed(missing, ': ')}.",
+            f"{len(missing)} of {len(keys)} rows do not exist, or are not yours{listed(missing, ': ')}.",
             hint="Give ids that were just returned, of rows that are not forgotten.",
         )
     if failed := [s for s in states if s.state == "failed"]:

@@ -1,1 +1,1 @@
-"""One module for each system that memories come from: what its records mean. Pure: records come in, items go out."""
+"""One module for each system that memories come from. Its pure functions turn records into items."""

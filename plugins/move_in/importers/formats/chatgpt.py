@@ -60,7 +60,7 @@ def _message(message: dict[str, Any], conversation: str, node: str) -> Items:
         return
     media = [p for p in parts if isinstance(p, dict)]
     for part in media:
-        # What was said aloud is written beside the sound.
+        # Spoken words are also written, beside the sound.
         if part.get("content_type") == "audio_transcription" and isinstance(part.get("text"), str):
             text = f"{text}\n{part['text']}".strip()
         else:
@@ -70,7 +70,7 @@ def _message(message: dict[str, Any], conversation: str, node: str) -> Items:
         "thoughts",
         "reasoning_recap",
     }:
-        yield Omission("message", "it is no turn of the conversation")
+        yield Omission("message", "it is not a turn of the conversation")
     elif not text:
         if not media:
             yield Omission("message", NO_TEXT)

@@ -22,7 +22,7 @@ OWN = ("conversations_memory", "memory", "content")
 
 
 def items(_section: str, record: Any) -> Items:
-    """A conversation with its messages, what is told to a project, or what Claude remembers."""
+    """A conversation with its messages, the instructions of a project, or the memories of Claude."""
     if "chat_messages" in record:
         yield from _conversation(record)
     elif "docs" in record or "prompt_template" in record:

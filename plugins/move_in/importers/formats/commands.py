@@ -8,7 +8,7 @@ from plugins.move_in.importers.items import Command, Items, UnknownFormError, di
 
 
 def items(_section: str, record: Any) -> Items:
-    """A command. It has no id of its own, so all that it says makes one."""
+    """A command. It has no id, so one is made from all its fields."""
     if "message" not in record:
         raise UnknownFormError
     yield Command(

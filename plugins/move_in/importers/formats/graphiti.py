@@ -8,11 +8,11 @@ from typing import Any
 from plugins.move_in.importers.items import Items, Memory, Message, UnknownFormError, first, time_of
 
 SPEAKER = re.compile(r"\s*+([^\s:()][^\n:()]{0,99}?)\s*+(?:\((\w+)\))?:\s+")
-"""How an episode of messages says who speaks: `Mia (user): text`."""
+"""How an episode of messages names its speaker: `Mia (user): text`."""
 
 
 def items(section: str, record: Any) -> Items:
-    """Of an edge the fact with its times, of a node its summary, of an episode the message, or its text."""
+    """An edge gives its fact with its times, a node its summary, an episode its message or its text."""
     if "fact" in record:
         yield edge(record)
     elif "source_description" in record or section == "episodes":

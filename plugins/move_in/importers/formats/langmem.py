@@ -11,7 +11,7 @@ TEXTS = ("content", "text", "memory", "data", "fact")
 
 
 def items(_section: str, record: Any) -> Items:
-    """A memory. Whose it is says the last part of a namespace that has several: ("memories", "mia")."""
+    """A memory. If its namespace has several parts, the last one names the owner: ("memories", "mia")."""
     if "key" not in record or not isinstance(record.get("value"), dict):
         raise UnknownFormError
     namespace = record.get("namespace", record.get("prefix"))
@@ -29,7 +29,7 @@ def items(_section: str, record: Any) -> Items:
 
 
 def _text(value: dict[str, Any]) -> str:
-    """What is said; of a schema of the application all fields, as JSON."""
+    """The text; for a schema of the application all fields, as JSON."""
     said = value.get("content")
     inner = said if isinstance(said, dict) else value
     text = first(inner, *TEXTS)

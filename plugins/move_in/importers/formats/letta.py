@@ -27,7 +27,7 @@ def items(section: str, record: Any) -> Items:
     if record.get("is_deleted"):
         yield Omission(section, DELETED)
     elif section == "agents":
-        # Ids in a file are numbers: block-0 is another one in the next file. So what is said makes the id.
+        # Ids in a file are numbers: block-0 is another block in the next file. So the id is made from the content.
         name = str(record.get("name") or "agent")
         for each in listed(record.get("messages")):
             yield from guarded("message", _message(each, name, file=True))
@@ -59,7 +59,7 @@ def _id(record: dict[str, Any], *said: object) -> str:
 
 def _message(record: Any, agent: str, *, file: bool) -> Items:
     if not isinstance(record, dict) or record.get("role") not in ROLES:
-        yield Omission("message", "its role is none of a conversation")
+        yield Omission("message", "its role is not one of a conversation")
         return
     text, role = _text(record), record["role"]
     if role == "system":

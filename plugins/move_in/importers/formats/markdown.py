@@ -1,7 +1,7 @@
 """Markdown: a folder of files, or one.
 
-Each top item of a list and each paragraph's section is a memory of its own, with the headings above it: notes for agents are
-lists of single facts, and a search finds one of these better than a file of fifty. A section without a list stays whole.
+Each top item of a list is a memory with the headings above it: notes for agents are lists of single facts, and a search finds
+a single fact better than a file of fifty. The text of a section outside of lists is one memory.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from typing import Any
 
 from plugins.move_in.importers.items import DELETED, Items, Memory, Omission, UnknownFormError, first, mapping
 
-# Of each memory the newest line; the older ones are told beside it.
+# The newest line of each memory; older lines are reported beside it.
 SQLITE = {
     "history": """
 select h.memory_id as id, h.new_memory as memory, h.event, h.actor_id, h.role,
@@ -29,7 +29,7 @@ def items(section: str, record: Any) -> Items:
     if section == "history":
         yield from _history(record)
         return
-    # In a table of pgvector all is in the payload; in an answer, what the application added is in metadata.
+    # In a table of pgvector the payload has all; in an answer, metadata have the application's fields.
     said = {**record, **mapping(record.get("payload"))}
     said.pop("payload", None)
     yield Memory(

@@ -13,8 +13,7 @@ from eth_account.signers.local import LocalAccount
 from hexbytes import HexBytes
 from web3.types import TxParams
 
-from plugins.trail.ledgers.evm.faults import translated, unavailable
-from plugins.trail.ledgers.evm.rpc import connect
+from plugins.trail.ledgers.evm.rpc import connect, translated, unavailable
 
 GWEI = 10**9
 GAS_MARGIN = 1.25
@@ -30,7 +29,7 @@ class Fees:
 
 
 class Account:
-    """A key, and a node of its chain. Raises Unavailable, and Rejected where a contract refuses a call."""
+    """A key, and a node of its chain. Raises UnavailableError, and RejectionError where a contract refuses a call."""
 
     def __init__(
         self, key: str, *, url: str, chain_id: int, max_fee_gwei: float, timeout_seconds: float
@@ -46,7 +45,7 @@ class Account:
         self._most = int(max_fee_gwei * GWEI)
 
     async def check_chain(self) -> None:
-        """Raises Unavailable where the node is on another chain."""
+        """Raises UnavailableError where the node is on another chain."""
         async with translated():
             found = await self.w3.eth.chain_id
         if found != self.chain_id:
@@ -65,7 +64,7 @@ class Account:
         return int(base)
 
     async def fees(self) -> Fees:
-        """What a transaction may cost now. Raises Unavailable where that is above the limit."""
+        """What a transaction may cost now. Raises UnavailableError where that is above the limit."""
         base = await self.base_fee()
         async with translated():
             tip = int(await self.w3.eth.max_priority_fee)
@@ -77,7 +76,7 @@ class Account:
         return Fees(most, min(tip, most))
 
     async def gas(self, to: str | None, data: bytes, *, most: int | None = None) -> int:
-        """How much gas a transaction may take. Raises Unavailable where it wants more than `most`."""
+        """How much gas a transaction may take. Raises UnavailableError where it wants more than `most`."""
         async with translated():
             asked = cast(TxParams, {"from": self.address, **_call(to, data)})
             estimate = int(await self.w3.eth.estimate_gas(asked))
@@ -113,7 +112,6 @@ class Account:
         return bool(Accounts.recover_transaction(transaction) == self.address)
 
     async def close(self) -> None:
-        """Close connections."""
         await self._provider.disconnect()
 
 

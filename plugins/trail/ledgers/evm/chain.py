@@ -11,11 +11,10 @@ from web3 import Web3
 from web3.exceptions import BadFunctionCallOutput, ContractLogicError, TransactionNotFound, Web3RPCError
 
 from plugins.trail.ledgers.evm.account import Account, Fees
-from plugins.trail.ledgers.evm.artifact import load
-from plugins.trail.ledgers.evm.faults import Refusal, refusal, translated, unavailable
+from plugins.trail.ledgers.evm.rpc import Refusal, load, refusal, translated, unavailable
 
 MAX_GAS = 400_000
-"""An anchor takes about 100,000 (tests/integration/providers/test_evm_contract.py)."""
+"""An anchor takes about 100,000 (tests/integration/ledgers/test_evm_contract.py)."""
 NO_CONTRACT = "there is no AgentMemoryAnchor at MEMORYD_EVM_CONTRACT on this chain"
 
 
@@ -30,8 +29,6 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class SignedTransaction:
-    """A signed transaction."""
-
     raw: bytes
     nonce: int
     fees: Fees
@@ -68,7 +65,7 @@ class Chain:
         self._is_there = False
 
     async def head(self) -> int:
-        """The number of the latest block. Raises Unavailable, also where the node is on another chain."""
+        """The number of the latest block. Raises UnavailableError, also where the node is on another chain."""
         await self.account.check_chain()
         async with translated():
             if not self._is_there and not await self._w3.eth.get_code(self.contract):
@@ -92,21 +89,19 @@ class Chain:
             return (int(position), int(category)) if position else None
 
     def call(self, agent_id: int, content: bytes, category: int) -> Call:
-        """What anchors a hash."""
         data = self._contract.encode_abi("anchor", args=[agent_id, content, category])
         return Call(self.account.chain_id, self.contract, bytes(HexBytes(data)))
 
     async def gas(self, call: Call) -> int:
-        """How much gas a call may take. Raises Unavailable or Rejected where the contract refuses it."""
+        """How much gas a call may take. Raises UnavailableError or RejectionError where the contract refuses it."""
         return await self.account.gas(call.to, call.data, most=MAX_GAS)
 
     def sign(self, call: Call, *, nonce: int, fees: Fees, gas: int) -> SignedTransaction:
-        """Sign a call of the contract."""
         raw = self.account.sign(call.to, call.data, nonce=nonce, fees=fees, gas=gas)
         return SignedTransaction(raw, nonce, fees, call)
 
     async def send(self, signed: SignedTransaction) -> Refusal | None:
-        """Send; None if the node took it, else why not. Raises Unavailable."""
+        """Send; None if the node took it, else why not. Raises UnavailableError."""
         async with translated():
             try:
                 await self._w3.eth.send_raw_transaction(HexBytes(signed.raw))

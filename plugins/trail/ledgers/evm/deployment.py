@@ -11,15 +11,14 @@ from web3 import Web3
 from web3.exceptions import TransactionNotFound
 
 from plugins.trail.ledgers.evm.account import GWEI, Account
-from plugins.trail.ledgers.evm.artifact import load
 from plugins.trail.ledgers.evm.chain import NO_CONTRACT
-from plugins.trail.ledgers.evm.faults import translated, unavailable
+from plugins.trail.ledgers.evm.rpc import load, translated, unavailable
 
 POLL_SECONDS = 0.5
 
 
 class Deployer:
-    """The owner of a contract. Raises Unavailable and Rejected as the ledger does."""
+    """The owner of a contract. Raises UnavailableError and RejectionError as the ledger does."""
 
     def __init__(self, account: Account, *, tell: Callable[[str], None]) -> None:
         """`tell`: called with a sentence for each step."""

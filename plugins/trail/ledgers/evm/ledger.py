@@ -19,11 +19,10 @@ from dataclasses import dataclass
 from web3 import Web3
 
 from plugins.trail.ledgers.evm.account import Fees
-from plugins.trail.ledgers.evm.artifact import CATEGORIES
 from plugins.trail.ledgers.evm.chain import Call, Chain, SignedTransaction
-from plugins.trail.ledgers.evm.faults import PROVIDER, unavailable
-from plugins.trail.ports import Entrusted, Progress, Receipt
-from providers.ports import Rejected
+from plugins.trail.ledgers.evm.rpc import CATEGORIES, PROVIDER, unavailable
+from plugins.trail.ports import LedgerItem, Progress, Receipt
+from providers.ports import RejectionError
 
 NONCE_ATTEMPTS = 5
 MAX_REVERTED = 2
@@ -49,22 +48,26 @@ class EvmLedger:
         self._confirmations = confirmations
         self._sending = asyncio.Lock()
 
-    async def entrust(self, item: Entrusted, progress: Progress) -> Receipt:
+    async def entrust(self, item: LedgerItem, progress: Progress) -> Receipt:
         """Anchor it, see `Ledger.entrust`. It waits for no block: a receipt that is not final is asked for again."""
         category = CATEGORIES.get(item.category)
         if category is None:
-            raise Rejected(f"{PROVIDER}: the contract has no category {item.category!r}", provider=PROVIDER)
+            raise RejectionError(
+                f"{PROVIDER}: the contract has no category {item.category!r}", provider=PROVIDER
+            )
         content = content_of(item)
         head = await self._chain.head()
         before = SentTransaction.read(progress)
         if found := await self._chain.found(self._agent_id, content, block=head):
             position, anchored_as = found
             if anchored_as != category:
-                raise Rejected(
+                raise RejectionError(
                     f"{PROVIDER}: it is anchored in another category ({anchored_as}, not {category})",
                     provider=PROVIDER,
                 )
-            return Receipt(await self._reference(before, position), None, await self._is_deep(content, head))
+            block = head - self._confirmations + 1
+            is_deep = block >= 0 and await self._chain.found(self._agent_id, content, block=block) is not None
+            return Receipt(await self._reference(before, position), None, is_deep)
         call = self._chain.call(self._agent_id, content, category)
         reverted = 0
         if before is not None and before.signed.call == call:
@@ -73,8 +76,7 @@ class EvmLedger:
             reverted = before.reverted + (await self._chain.block_of(before.signed.hash) not in {None, 0})
         return Receipt((await self._send(call, progress, reverted)).hash, None, False)
 
-    async def dispute(self, item: Entrusted, receipt: Receipt) -> str | None:
-        """Ask the contract, see `Ledger.dispute`."""
+    async def dispute(self, item: LedgerItem, receipt: Receipt) -> str | None:
         head = await self._chain.head()
         found = await self._chain.found(self._agent_id, content_of(item), block=head)
         if found is None:
@@ -84,12 +86,7 @@ class EvmLedger:
         return None
 
     async def close(self) -> None:
-        """Close connections."""
         await self._account.close()
-
-    async def _is_deep(self, content: bytes, head: int) -> bool:
-        block = head - self._confirmations + 1
-        return block >= 0 and await self._chain.found(self._agent_id, content, block=block) is not None
 
     async def _reference(self, sent: SentTransaction | None, position: int) -> str:
         """The transaction, or where that is another daemon's, the index in the contract."""
@@ -125,7 +122,7 @@ class EvmLedger:
     async def _send(self, call: Call, progress: Progress, reverted: int) -> SignedTransaction:
         """Send a new transaction. Another daemon with the same key may take the nonce meanwhile: then the next one is tried."""
         if reverted >= MAX_REVERTED:
-            raise Rejected(f"{PROVIDER}: {reverted} transactions were reverted", provider=PROVIDER)
+            raise RejectionError(f"{PROVIDER}: {reverted} transactions were reverted", provider=PROVIDER)
         gas = await self._chain.gas(call)
         fees = await self._account.fees()
         async with self._sending:
@@ -167,6 +164,6 @@ class SentTransaction:
         await progress.keep(STEP, f"{self.reverted} {Web3.to_hex(self.signed.raw)}")
 
 
-def content_of(item: Entrusted) -> bytes:
+def content_of(item: LedgerItem) -> bytes:
     """The content on the chain: keccak256 of the CID."""
     return bytes(Web3.keccak(text=item.cid))

@@ -1,1 +1,0 @@
-"""What is remembered, and what is known."""

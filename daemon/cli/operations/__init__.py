@@ -1,1 +1,0 @@
-"""The daemon and its database."""

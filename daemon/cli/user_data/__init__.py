@@ -1,1 +1,0 @@
-"""All that is kept about a user."""

@@ -1,0 +1,25 @@
+-- What support does through memoryd web, put on record.
+
+-- Puts on record what somebody in support does through memoryd itself (memoryd web), which acts as the
+-- service for it: a read (p_verb select) of rows that support's policies do not guard, or a change. p_user
+-- null: these are an agent's rows, and nobody's to be told of. For the owner only.
+create or replace function memoryd.log_support(p_table text, p_user uuid, p_verb text) returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if p_user is null then
+        return;
+    end if;
+    if p_verb = 'select' then
+        perform memoryd.log_admin_read(p_table, p_user);
+        return;
+    end if;
+    insert into public.agent_execution_logs (user_id, step_name, action_type, input_data)
+    values (p_user, p_verb || ' ' || p_table, 'memory_write',
+            jsonb_build_object('table', p_table, 'operation', p_verb, 'caller', 'admin',
+                               'admin', coalesce(memoryd.caller_id()::text, session_user::text),
+                               'login', session_user)
+            || memoryd.admin_name());
+end
+$$;

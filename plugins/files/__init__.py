@@ -1,0 +1,1 @@
+"""Files of others: found, watched, decoded, and read in a confined process."""

@@ -1,0 +1,1 @@
+"""How memoryd is doing: `memoryd status` at a glance, the checks of `memoryd doctor`, and `memoryd dead`."""

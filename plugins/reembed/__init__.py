@@ -1,0 +1,1 @@
+"""Another embedding model for a database in use: `memoryd reembed`."""

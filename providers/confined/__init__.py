@@ -1,1 +1,0 @@
-"""Child processes in which files of strangers are read: started, asked, confined, and ended."""
