@@ -128,7 +128,7 @@ async def daemon(url: str, **settings: object) -> AsyncIterator[Running]:
             yield Running(process, started)
         finally:
             process.send_signal(signal.SIGTERM)
-            process.wait(30)
+            process.wait(300)  # a model on a processor answers late
             log.seek(0)
             lines = log.read().decode().splitlines()
             wrong = [line for line in lines if '"level": "error"' in line or "Traceback" in line]

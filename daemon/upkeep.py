@@ -51,9 +51,17 @@ COUNT_RETRIEVED = "select memoryd.count_retrieved($1) as retrievals"
 REMOVE_OUTDATED = "select marks, texts from memoryd.remove_outdated($1)"
 
 # These answers are copies of all that is kept about a user. They are for the client that asked, not for later readers of the
-# table.
+# table. Whoever asked for an embedding deletes the request; one that is left behind was given up.
 EXPIRE_ANSWERS = """
-with expired as (
+with given_up as (
+    delete from public.memory_requests
+    where id = any(array(
+        select r.id from public.memory_requests r
+        where r.kind = 'embed' and r.created_at < now() - interval '1 minute'
+        limit $1
+        for update skip locked))
+    returning 1
+), expired as (
     update public.memory_requests
     set result = null
     where id in (
@@ -65,7 +73,7 @@ with expired as (
     )
     returning 1
 )
-select count(*) as requests from expired
+select (select count(*) from expired) as requests, (select count(*) from given_up) as questions
 """
 
 FAIL_OVERDUE = """
@@ -180,7 +188,7 @@ class Upkeep:
         return counted.total() + archived.total()
 
     async def expire_answers(self) -> int:
-        """Deletes the results of exports and erasures after an hour."""
+        """Deletes the results of exports and erasures after an hour, and requests for embeddings after a minute."""
         if total := await self._clean(EXPIRE_ANSWERS, limit=ANSWERS):
             self._log.info("answers_expired", **total)
         return total.total()

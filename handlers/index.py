@@ -15,7 +15,15 @@ from uuid import UUID
 from pgvector import Vector
 
 from handlers.shared.embedding import Embedding
-from handlers.shared.indexing import RowToIndex, learn_words, read_rows, texts_of, unknown_words, write_rows
+from handlers.shared.indexing import (
+    RowToIndex,
+    is_again,
+    learn_words,
+    read_rows,
+    texts_of,
+    unknown_words,
+    write_rows,
+)
 from handlers.shared.ports import AnyConnection, Commit, Job, Store, enqueue_for_later
 from memory.vectors import OneVector
 from providers.ports import UnavailableError
@@ -36,6 +44,8 @@ class IndexHandler:
 
     async def prepare(self, jobs: Sequence[Job]) -> Commit:
         """Embeds the passages. Raises UnavailableError (the words of such rows are indexed) or RejectionError."""
+        # Read before the vectors are: should the model change meanwhile, the older name is refused.
+        embedder = self._embedding.name
         read: Mapping[str, Sequence[RowToIndex]] = {
             source: await read_rows(self._store, source, of_source)
             for source, of_source in _by_source(jobs).items()
@@ -43,8 +53,6 @@ class IndexHandler:
         texts = list(dict.fromkeys(text for rows in read.values() for text in texts_of(rows)))
         words = await unknown_words(self._store, texts)
         vectors: dict[str, OneVector | Vector] = {}
-        # Read before they are made: should the model change meanwhile, the older name is refused.
-        embedder = self._embedding.name
         try:
             if texts:
                 vectors = dict(zip(texts, await self._embedding.of(texts), strict=True))
@@ -65,7 +73,8 @@ class IndexHandler:
                 )
                 found_by_words += written.rows
                 if written.locked:
-                    payload = json.dumps({"source": source})
+                    again = {"again": True} if any(map(is_again, of_source)) else {}
+                    payload = json.dumps({"source": source} | again)
                     pauses |= await enqueue_for_later(
                         connection, "index", written.locked, of_source, payload=payload
                     )

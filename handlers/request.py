@@ -7,6 +7,7 @@ client looks for it; it does not become a dead letter.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
@@ -19,7 +20,7 @@ from handlers.shared.ports import AnyConnection, Commit, Job, Reader
 from providers.ports import Embedder
 
 READ = """
-select r.id, r.kind, r.agent_id, r.user_id, left(r.query, 32768) as query,
+select r.id, r.kind, r.created_at < now() - interval '2 seconds' as late, r.agent_id, r.user_id, left(r.query, 32768) as query,
        f.fault || '. ' || f.hint as wrong_options,
        case when r.user_id is not null and not pg_has_role(session_user, 'memoryd_user', 'set') then session_user end
            as lacking_role
@@ -110,7 +111,14 @@ class RequestHandler:
         complaints = {r["id"]: said for r in rows if (said := _complaint(r))}
         well = [r for r in rows if r["id"] not in complaints]
         erasure = next((r["id"] for r in well if r["kind"] == "erase"), None)
-        asked = await self._embed([r for r in well if r["kind"] in ("recall", "context")])
+        # Whoever asked for an embedding has waited a second, and gone on by words.
+        asked = await self._embed(
+            [
+                r
+                for r in well
+                if r["kind"] in ("recall", "context") or (r["kind"] == "embed" and not r["late"])
+            ]
+        )
 
         async def commit(connection: AnyConnection, ours: Sequence[Job]) -> None:
             mine = {j.ref for j in ours}
@@ -126,10 +134,11 @@ class RequestHandler:
 
     async def _embed(self, rows: Sequence[Any]) -> dict[UUID, tuple[Vector | None, str | None]]:
         """The embedding of each query, and the neighbours of its new words; see memoryd.question()."""
-        asked: dict[UUID, tuple[Vector | None, str | None]] = {}
-        for row in [r for r in rows if r["kind"] == "recall"]:
-            question = await self._questions.read(row["query"], agent=row["agent_id"], user=row["user_id"])
-            asked[row["id"]] = (question.embedding, question.near)
+        read = [r for r in rows if r["kind"] != "context"]
+        questions = await asyncio.gather(
+            *(self._questions.read(r["query"], agent=r["agent_id"], user=r["user_id"]) for r in read)
+        )
+        asked = {r["id"]: (q.embedding, q.near) for r, q in zip(read, questions, strict=True)}
         texts = {r["id"]: r["query"] for r in rows if r["id"] not in asked}
         embeddings = await self._embedding.if_possible(texts, asked=True)
         return asked | {i: (embeddings.get(i), None) for i in texts}
@@ -144,7 +153,9 @@ async def _answer(
     embeddings, near = zip(*(asked.get(i, (None, None)) for i in ids), strict=True)
     try:
         async with connection.transaction():
-            await connection.execute(BLOCK_ERASURES, any(r["kind"] == "export" for r in rows))
+            # An embedding quotes nobody.
+            if any(r["kind"] != "embed" for r in rows):
+                await connection.execute(BLOCK_ERASURES, any(r["kind"] == "export" for r in rows))
             await connection.execute(ANSWER, ids, embeddings, near)
     except ERRORS_OF_THE_REQUEST as error:
         # Of several requests the worker finds the one that fails. A single one is answered with the error.

@@ -1,12 +1,14 @@
 """What the Python client costs: a memory stored until it is found, and installing the client.
 
     python -m benchmarks.clients.client --samples 300
+    python -m benchmarks.clients.client --model-ms 100
     python -m benchmarks.clients.client --install --python python3.10
 
 Without --install: `remember`, then `recall` until it brings that memory (at once, by its words), and until `wait_indexed`
 returns; among --memories, each after the last one is indexed, in turns with the same insert and recall in SQL. With
---install: the wheel is built, and installed with asyncpg into new virtual environments of --python, with an empty cache of
-pip and with a filled one. That needs a package index.
+--model-ms: a recall by meaning where a model behind HTTP, which takes this long, embeds the question: the time beyond the
+model's own. With --install: the wheel is built, and installed with asyncpg into new virtual environments of --python, with an
+empty cache of pip and with a filled one. That needs a package index.
 """
 
 from __future__ import annotations
@@ -22,8 +24,10 @@ from pathlib import Path
 
 import asyncpg
 
-from benchmarks.harness import arguments, daemon, database, percentiles, report, wait_for
+from benchmarks.harness import DIMENSIONS, arguments, daemon, database, percentiles, report, wait_for
 from benchmarks.load.pipeline import texts
+from benchmarks.peers.embeddings import embedding_server
+from daemon.db.settings import Model
 
 CLIENT = Path(__file__).parents[2] / "clients" / "python"
 sys.path.insert(0, str(CLIENT / "src"))
@@ -36,6 +40,7 @@ MEMORIES = (
 REMEMBER = "insert into agent_memory (agent_id, kind, content) values ('alice', 'fact', $1)"
 RECALL = "select * from recall($1, agent_id => 'alice', match_count => 3)"
 IDLE = "select not exists (select from memoryd.jobs)"
+REMOTE = Model("openai/any", DIMENSIONS)
 WARM = 20
 """Samples that are not counted: they pay for what is made once."""
 
@@ -107,6 +112,36 @@ async def until_indexed(url: str, memories: int, samples: int) -> dict[str, obje
     return {f"only_indexed_{k}": v for k, v in percentiles(indexed).items()}
 
 
+async def questions(
+    url: str, base_url: str, memories: int, samples: int, taken: list[float]
+) -> dict[str, object]:
+    """How much longer recalls take than the model does, whose last time is the last of `taken`; each asks something new."""
+    text = texts(random.Random(3))
+    beyond: list[float] = []
+    remote = {
+        "embedder": REMOTE.embedder, "embedding_dimensions": REMOTE.dimensions, "openai_base_url": base_url
+    }  # fmt: skip
+    async with daemon(url, **remote), Database(url) as through:
+        connection = await asyncpg.connect(url)
+        await connection.execute(MEMORIES, [text(12) for _ in range(memories)])
+        await wait_for(connection, IDLE, pause=0.05)
+        await connection.execute("analyze")
+        await connection.close()
+        memory = Memory(through, agent="alice")
+        for number in range(samples + WARM):
+            began = time.perf_counter()
+            found = await memory.recall(text(8))
+            took = time.perf_counter() - began
+            assert found.by == "meaning"
+            if number >= WARM:
+                beyond.append(took - taken[-1])
+    return {
+        "memories": memories,
+        "samples": samples,
+        **{f"beyond_{k}": v for k, v in percentiles(beyond).items()},
+    }
+
+
 def install(python: str) -> dict[str, object]:
     """Building the wheel and installing it: seconds, and sizes."""
     with tempfile.TemporaryDirectory(prefix="memoryd-bench-") as name:
@@ -151,11 +186,23 @@ def main() -> None:
     parser = arguments(__doc__ or "")
     parser.add_argument("--memories", type=int, default=2000, help="memories of the agent")
     parser.add_argument("--samples", type=int, default=300)
+    parser.add_argument(
+        "--model-ms", type=float, help="measure recalls with a model that takes this long instead"
+    )
     parser.add_argument("--install", action="store_true", help="measure the installation instead")
     parser.add_argument("--python", default=sys.executable, help="the Python that --install installs into")
     options = parser.parse_args()
     if options.install:
         report("client_install", install(options.python), options.json)
+        return
+    if options.model_ms is not None:
+        taken: list[float] = []
+        with (
+            database(options.database_url, REMOTE) as url,
+            embedding_server(pause=options.model_ms / 1000, taken=taken) as base_url,
+        ):
+            figures = asyncio.run(questions(url, base_url, options.memories, options.samples, taken))
+        report("client_questions", figures, options.json)
         return
     with database(options.database_url) as url:
         figures = asyncio.run(measure(url, options.memories, options.samples))

@@ -9,6 +9,7 @@ import asyncio
 import base64
 import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -36,8 +37,8 @@ def answer(vectors: Vectors, request: dict[str, Any]) -> dict[str, object]:
 
 
 @contextmanager
-def embedding_server() -> Iterator[str]:
-    """Its base URL, with the /v1."""
+def embedding_server(*, pause: float = 0.0, taken: list[float] | None = None) -> Iterator[str]:
+    """Its base URL, with the /v1. It waits for `pause` before each answer; `taken` gets the seconds of each."""
     embedder = LocalEmbedder()
 
     class Handler(BaseHTTPRequestHandler):
@@ -46,6 +47,8 @@ def embedding_server() -> Iterator[str]:
         wbufsize = -1  # head and body in one packet
 
         def do_POST(self) -> None:
+            began = time.perf_counter()
+            time.sleep(pause)
             request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             texts = [request["input"]] if isinstance(request["input"], str) else request["input"]
             body = json.dumps(answer(asyncio.run(embedder.embed(texts)), request)).encode()
@@ -54,6 +57,8 @@ def embedding_server() -> Iterator[str]:
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
+            if taken is not None:
+                taken.append(time.perf_counter() - began)
 
         def log_message(self, *_: object) -> None:
             """Says nothing."""

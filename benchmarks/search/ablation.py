@@ -106,14 +106,21 @@ PARTS = (
         [
             Edit(
                 "rank_passages",
-                "case when p.speaker = any(speakers) or p.role = asked_role then weights.named else 0 end",
+                "case when p.speaker = any((p_question).speakers) or p.role = (p_question).role\n"
+                "                   then weights.named else 0 end",
                 "0",
             )
         ],
     ),
     Part(
         "roles alone",
-        [Edit("rank_passages", "or p.role = asked_role then weights.named", "then weights.named")],
+        [
+            Edit(
+                "rank_passages",
+                "or p.role = (p_question).role\n                   then weights.named",
+                "then weights.named",
+            )
+        ],
     ),
     Part(
         "says little (prior)",
@@ -124,7 +131,7 @@ PARTS = (
         [
             Edit(
                 "rank_passages",
-                "weights.session * (max(b.total) over w - b.total) as more_of",
+                "weights.session * (max(b.total - b.too_much) over w - b.total + b.too_much) as more_of",
                 "0::float8 as more_of",
             )
         ],
@@ -168,7 +175,7 @@ class Sets:
         statement = await connection.prepare(RECALL)
         means = {}
         for name, bodies in self._bodies.items():
-            asked = [(body.user, question) for body in bodies for question in body.questions]
+            asked = [(body.user, q) for body in bodies for q in body.questions if q.evidence]
             parts = []
             for user, question in asked[:: -(-len(asked) // self._most)]:
                 found = {r["id"] for r in await statement.fetch(question.text, user, count)}

@@ -2,7 +2,8 @@
 
 A FILE is a list of bodies: {"id", "turns": [{"id", "session", "speaker", "time", "text"}], "questions": [{"question",
 "evidence": [turn ids], "category"}]}. The turns of a body become conversation_messages of one new user, or memories where
-they have no session.
+they have no session. A question may have `sessions` (those that answer it), `asked` (when it is asked) and `own` (the session
+that it is asked in, which is left out with all that is later).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import time
 import uuid
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,12 @@ class Asked:
     text: str
     evidence: frozenset[uuid.UUID]
     kind: str
+    sessions: frozenset[Any] = frozenset()
+    """The sessions that answer it, by their names."""
+    options: dict[str, str] = field(default_factory=dict)
+    """Options of recall()."""
+    later: frozenset[uuid.UUID] = frozenset()
+    """The rows that do not count: of its own session, and those after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,37 +68,55 @@ def make_body(found: dict[str, Any]) -> tuple[Body, list[list[object]]]:
     """A body of a file, for a new user, and its rows as columns."""
     user = uuid.uuid4()
     ids = {turn["id"]: uuid.uuid4() for turn in found["turns"]}
-    asked = []
-    for question in found["questions"]:
-        evidence = frozenset(ids[e] for e in question["evidence"] if e in ids)
-        if evidence:
-            asked.append(Asked(question["question"], evidence, str(question["category"])))
+    asked = [_asked(question, found["turns"], ids, user) for question in found["questions"]]
     body = Body(
         user,
         {ids[turn["id"]]: turn["text"] for turn in found["turns"]},
         {ids[turn["id"]]: turn["session"] for turn in found["turns"]},
-        asked,
+        [question for question in asked if question.evidence or question.sessions],
     )
     if found["turns"][0]["session"] is None:
-        times = {ids[turn["id"]]: _time(turn) for turn in found["turns"]}
+        times = {ids[turn["id"]]: _time(turn["time"]) for turn in found["turns"]}
         rows: list[tuple[object, ...]] = [(i, user, text, times[i]) for i, text in body.texts.items()]
     else:
         rows = _messages(found["turns"], ids, user)
     return body, [list(column) for column in zip(*rows, strict=True)]
 
 
-def _time(turn: dict[str, Any]) -> datetime | None:
-    """When it was written; UTC where the file does not say."""
-    if not turn["time"]:
+def _asked(
+    found: dict[str, Any], turns: Sequence[dict[str, Any]], ids: dict[Any, uuid.UUID], user: uuid.UUID
+) -> Asked:
+    options, later = {}, set()
+    asked, own = _time(found.get("asked")), found.get("own")
+    if asked is not None:
+        options["asked_at"] = asked.isoformat()
+    if asked is not None and own is not None:
+        options |= {"until": asked.isoformat(), "exclude_session": str(_session_id(user, own))}
+        later = {
+            ids[turn["id"]]
+            for turn in turns
+            if turn["session"] == own or (_time(turn["time"]) or asked) > asked
+        }
+    evidence = frozenset(ids[e] for e in found["evidence"] if e in ids)
+    sessions = frozenset(found.get("sessions", ()))
+    return Asked(found["question"], evidence, str(found["category"]), sessions, options, frozenset(later))
+
+
+def _session_id(user: uuid.UUID, name: object) -> uuid.UUID:
+    return uuid.uuid5(user, str(name))
+
+
+def _time(said: str | None) -> datetime | None:
+    """A time of a file; UTC where it does not say."""
+    if not said:
         return None
-    time = datetime.fromisoformat(turn["time"])
+    time = datetime.fromisoformat(said)
     return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def _messages(
     turns: Sequence[dict[str, Any]], ids: dict[Any, uuid.UUID], user: uuid.UUID
 ) -> list[tuple[object, ...]]:
-    sessions: dict[Any, uuid.UUID] = defaultdict(uuid.uuid4)
     places: dict[Any, int] = defaultdict(int)
     roles: dict[str, str] = {}
     rows: list[tuple[object, ...]] = []
@@ -100,10 +125,10 @@ def _messages(
         places[turn["session"]] += 1
         speaker = turn["speaker"]
         role = speaker if speaker in ROLES else roles.setdefault(speaker, "assistant" if roles else "user")
-        said = _time(turn) or datetime.now(UTC)
+        said = _time(turn["time"]) or datetime.now(UTC)
         rows.append(
             (
-                *(ids[turn["id"]], sessions[turn["session"]], user, place, role),
+                *(ids[turn["id"]], _session_id(user, turn["session"]), user, place, role),
                 *(None if speaker in ROLES else speaker, turn["text"], said + timedelta(milliseconds=place)),
             )
         )
@@ -140,4 +165,11 @@ def parser(description: str) -> argparse.ArgumentParser:
 
 def read(files: Sequence[Path]) -> dict[str, list[dict[str, Any]]]:
     """What is in the files, by their names."""
-    return {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in files}
+    sets: dict[str, list[dict[str, Any]]] = {}
+    for file in files:
+        bodies = json.loads(file.read_text(encoding="utf-8"))
+        # A blank turn can be no row.
+        sets[file.stem] = [
+            body | {"turns": [turn for turn in body["turns"] if turn["text"].strip()]} for body in bodies
+        ]
+    return sets

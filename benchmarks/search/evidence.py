@@ -5,7 +5,9 @@
 Each FILE is a set of bodies of text (benchmarks.search.bodies). When the daemon has indexed a set, each question goes through
 recall() with its text alone, as any client asks it; the database embeds it. A question's recall@k is the part of its evidence
 among the first k results; any@10 whether there is some among the first ten; session@10 the part of the evidence's sessions
-that the first ten results are of. Figures are means over questions. BM25, the similarity of embeddings and their sum
+that the first ten results are of; share@10 the part of the first ten results, or of as many as there is evidence, that is
+evidence; nDCG@10 counts a result by its place. Where a question says which sessions answer it, sessions@10 is the part of them
+among the first ten that sixty results name. Figures are means over questions. BM25, the similarity of embeddings and their sum
 (benchmarks.search.naive) are measured beside it on the same rows, and the last table compares all over all sets.
 """
 
@@ -13,10 +15,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
@@ -33,12 +36,14 @@ from providers.local_embedder import LocalEmbedder
 from providers.ports import Embedder
 
 CUTS = (5, 10, 20)
+FIRST, RESULTS_FOR_SESSIONS = 10, 60
+COMPARED = ("@10", "share@10", "nDCG@10", "sessions@10")
 RECALL = "select id from recall($1, user_id => $2, match_count => $3)"
 SAY = "insert into conversation_messages (session_id, user_id, role, content) values ($1, $2, 'user', $3)"
 CONTEXT = "select unnest((memoryd.compose('reader', $1, $2, true, memoryd.embed($1), null)).row_ids) as id"
-RECALL_IN_CHAT = "select id from recall($1, user_id => $2, match_count => $3, options => $4::jsonb)"
+RECALL_WITH_OPTIONS = "select id from recall($1, user_id => $2, match_count => $3, options => $4::jsonb)"
 
-Ask = Callable[[str, uuid.UUID], Awaitable[Sequence[Any]]]
+Ask = Callable[[Asked, uuid.UUID], Awaitable[Sequence[Any]]]
 Figures = dict[str, float]
 Way = Callable[[str, Sequence[Body]], Awaitable[tuple[list[float], "Tally"]]]
 
@@ -52,19 +57,38 @@ class Tally:
     def add(self, found: Sequence[uuid.UUID], question: Asked, body: Body) -> None:
         """Counts one question."""
         evidence = question.evidence
+        if evidence:
+            self._add_rows(found, evidence, question.kind)
+            wanted = {body.sessions[e] for e in evidence}
+            if None not in wanted:
+                got = {body.sessions.get(i) for i in found[:FIRST]}
+                self.figures["session@10"].append(len(wanted & got) / len(wanted))
+        if question.sessions:
+            named = list(dict.fromkeys(body.sessions.get(i) for i in found))[:FIRST]
+            self.figures["sessions@10"].append(len(question.sessions & set(named)) / len(question.sessions))
+
+    def _add_rows(self, found: Sequence[uuid.UUID], evidence: frozenset[uuid.UUID], kind: str) -> None:
         for k in CUTS:
             self.figures[f"@{k}"].append(len(evidence.intersection(found[:k])) / len(evidence))
-        self.figures["any@10"].append(float(not evidence.isdisjoint(found[:10])))
-        wanted = {body.sessions[e] for e in evidence}
-        if None not in wanted:
-            self.figures["session@10"].append(
-                len(wanted & {body.sessions.get(i) for i in found[:10]}) / len(wanted)
-            )
-        self.figures[f"@10, {question.kind}"].append(self.figures["@10"][-1])
+        at = [place for place, i in enumerate(found[:FIRST]) if i in evidence]
+        best = min(FIRST, len(evidence))
+        self.figures["any@10"].append(float(bool(at)))
+        self.figures["share@10"].append(len(at) / best)
+        self.figures["nDCG@10"].append(_gain(at) / _gain(range(best)))
+        self.figures[f"@10, {kind}"].append(self.figures["@10"][-1])
 
     def means(self) -> Figures:
         """The means."""
         return {name: round(fmean(values), 4) for name, values in self.figures.items()}
+
+
+def _gain(places: Iterable[int]) -> float:
+    return sum(1 / math.log2(place + 2) for place in places)
+
+
+def count_of(question: Asked) -> int:
+    """How many results its figures ask for."""
+    return RESULTS_FOR_SESSIONS if question.sessions else max(CUTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +110,7 @@ async def measure(url: str, texts: Sequence[dict[str, Any]], *, way: Way) -> Res
     connection = await asyncpg.connect(url)
     tallies = {name: Tally() for name in RANKINGS}
     for body in bodies:
-        rankings = await rank_all(connection, body, count=max(CUTS))
+        rankings = await rank_all(connection, body, count=RESULTS_FOR_SESSIONS)
         for question, by_ranking in zip(body.questions, rankings, strict=True):
             for name, found in zip(RANKINGS, by_ranking, strict=True):
                 tallies[name].add(found, question, body)
@@ -103,8 +127,13 @@ async def measure(url: str, texts: Sequence[dict[str, Any]], *, way: Way) -> Res
 async def ask_in_sql(url: str, bodies: Sequence[Body]) -> tuple[list[float], Tally]:
     """Asks every question as any client does: with its text alone."""
     connection = await asyncpg.connect(url)
-    statement = await connection.prepare(RECALL)
-    asked = await ask(bodies, lambda text, user: statement.fetch(text, user, max(CUTS)))
+    statement = await connection.prepare(RECALL_WITH_OPTIONS)
+
+    async def one(question: Asked, user: uuid.UUID) -> Sequence[Any]:
+        options = json.dumps(question.options)
+        return list(await statement.fetch(question.text, user, count_of(question), options))
+
+    asked = await ask(bodies, one)
     await connection.close()
     return asked
 
@@ -112,13 +141,13 @@ async def ask_in_sql(url: str, bodies: Sequence[Body]) -> tuple[list[float], Tal
 async def ask_in_chat(url: str, bodies: Sequence[Body]) -> tuple[list[float], Tally]:
     """Asks every question as a chatbot does: in a new conversation of its user, where it is a message before it is asked."""
     connection = await asyncpg.connect(url)
-    statement = await connection.prepare(RECALL_IN_CHAT)
+    statement = await connection.prepare(RECALL_WITH_OPTIONS)
     sessions = {body.user: uuid.uuid4() for body in bodies}
 
-    async def one(text: str, user: uuid.UUID) -> Sequence[Any]:
-        await connection.execute(SAY, sessions[user], user, text)
-        options = json.dumps({"exclude_session": str(sessions[user])})
-        return list(await statement.fetch(text, user, max(CUTS), options))
+    async def one(question: Asked, user: uuid.UUID) -> Sequence[Any]:
+        await connection.execute(SAY, sessions[user], user, question.text)
+        options = json.dumps(question.options | {"exclude_session": str(sessions[user])})
+        return list(await statement.fetch(question.text, user, count_of(question), options))
 
     asked = await ask(bodies, one)
     await connection.close()
@@ -129,7 +158,7 @@ async def ask_for_contexts(url: str, bodies: Sequence[Body]) -> tuple[list[float
     """Gives every question as a task: what the lines of its context hold."""
     connection = await asyncpg.connect(url)
     statement = await connection.prepare(CONTEXT)
-    asked = await ask(bodies, statement.fetch)
+    asked = await ask(bodies, lambda question, user: statement.fetch(question.text, user))
     await connection.close()
     return asked
 
@@ -145,9 +174,9 @@ async def ask_through_daemon(
     words = LocalEmbedder()
     questions = Questions(reader=database, embedding=Embedding(embedder or words, database), words=words)
 
-    async def one(text: str, user: uuid.UUID) -> Sequence[Any]:
-        question = await questions.read(text, user=user)
-        return await search(database, question, user=user, count=max(CUTS))
+    async def one(asked: Asked, user: uuid.UUID) -> Sequence[Any]:
+        question = await questions.read(asked.text, user=user)
+        return await search(database, question, user=user, count=count_of(asked), options=asked.options)
 
     asked = await ask(bodies, one)
     await words.close()
@@ -162,7 +191,7 @@ async def ask(bodies: Sequence[Body], one: Ask) -> tuple[list[float], Tally]:
     for body in bodies:
         for question in body.questions:
             began = time.perf_counter()
-            rows = await one(question.text, body.user)
+            rows = await one(question, body.user)
             seconds.append(time.perf_counter() - began)
             tally.add([r["id"] for r in rows], question, body)
     return seconds, tally
@@ -203,14 +232,18 @@ def _in_order(figures: Figures) -> list[str]:
     return [f for f in figures if f not in kinds] + kinds
 
 
-def print_all(results: Mapping[str, Result], figure: str = "@10") -> None:
-    """One figure of each way to search on each set, and the mean over the sets."""
-    print(f"\nall sets, {figure}\n")
-    rows = []
-    for ranking in ("recall()", *RANKINGS):
-        values = [result.by_ranking[ranking][figure] for result in results.values()]
-        rows.append((ranking, [shown(v) for v in (*values, fmean(values))]))
-    print_table(["", *results, "mean"], rows)
+def print_all(results: Mapping[str, Result]) -> None:
+    """Each figure of each way to search on each set that has it, and the mean over these sets."""
+    for figure in COMPARED:
+        sets = {name: r.by_ranking for name, r in results.items() if figure in r.by_ranking["recall()"]}
+        if not sets:
+            continue
+        print(f"\nall sets, {figure}\n")
+        rows = []
+        for ranking in ("recall()", *RANKINGS):
+            values = [by_ranking[ranking][figure] for by_ranking in sets.values()]
+            rows.append((ranking, [shown(v) for v in (*values, fmean(values))]))
+        print_table(["", *sets, "mean"], rows)
 
 
 def main() -> None:

@@ -22,7 +22,7 @@ from daemon.db.settings import model_of
 from daemon.settings import Settings, load_settings
 from providers.ports import Embedder, UnavailableError, Vectors
 
-SHOWN = ("@5", "@10", "@20")
+SHOWN = ("@5", "@10", "@20", "share@10", "nDCG@10", "sessions@10")
 PASSED_ON = (
     "embedder",
     "embedding_dimensions",
@@ -79,7 +79,8 @@ def main() -> None:
         with database(options.database_url, model_of(embedder_of(settings))) as url:
             figures = asyncio.run(measure(url, texts, settings))
         print(f"\n{name}\n")
-        print_table(["", *SHOWN], [(way, [shown(f[s]) for s in SHOWN]) for way, f in figures.items()])
+        columns = [s for s in SHOWN if s in figures[settings.embedder]]
+        print_table(["", *columns], [(way, [shown(f[s]) for s in columns]) for way, f in figures.items()])
         lines.append(json.dumps({"benchmark": f"embedding model: {name}", **figures}))
     if options.json is not None:
         options.json.write_text("\n".join(lines) + "\n")

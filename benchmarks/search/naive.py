@@ -11,6 +11,7 @@ import math
 import uuid
 from collections import Counter
 from collections.abc import Sequence
+from itertools import islice
 
 import asyncpg
 import numpy as np
@@ -48,12 +49,14 @@ class Naive:
             for word, count in counter.items():
                 self._rows.setdefault(word, []).append((place, count))
 
-    def rank(self, words: Sequence[str], vector: Scores, count: int) -> list[list[uuid.UUID]]:
-        """The first `count` rows by each of RANKINGS."""
+    def rank(
+        self, words: Sequence[str], vector: Scores, count: int, without: frozenset[uuid.UUID]
+    ) -> list[list[uuid.UUID]]:
+        """The first `count` rows by each of RANKINGS, of all but `without`."""
         by_words = self._by_words(words)
         by_meaning = self._vectors @ vector
         both = _relative(by_words) + DENSE * _relative(np.maximum(0, by_meaning))
-        return [self._first(s, count) for s in (by_words, by_meaning, both)]
+        return [self._first(s, count, without) for s in (by_words, by_meaning, both)]
 
     def _by_words(self, words: Sequence[str]) -> Scores:
         scores = np.zeros(len(self._ids))
@@ -64,8 +67,9 @@ class Naive:
                 scores[place] += weight * count * (K1 + 1) / (count + self._norms[place])
         return scores
 
-    def _first(self, scores: Scores, count: int) -> list[uuid.UUID]:
-        return [self._ids[place] for place in np.argsort(-scores, kind="stable")[:count]]
+    def _first(self, scores: Scores, count: int, without: frozenset[uuid.UUID]) -> list[uuid.UUID]:
+        ids = (self._ids[place] for place in np.argsort(-scores, kind="stable"))
+        return list(islice((i for i in ids if i not in without), count))
 
 
 def _relative(scores: Scores) -> Scores:
@@ -87,8 +91,10 @@ async def rank_all(connection: asyncpg.Connection, body: Body, *, count: int) ->
     vectors = np.array(await embedder.embed(texts), dtype=float)
     naive = Naive(list(body.texts), words, vectors)
     rankings = [
-        naive.rank(lexemes, np.array(vector, dtype=float), count)
-        for lexemes, vector in zip(asked, await embedder.embed(questions), strict=True)
+        naive.rank(lexemes, np.array(vector, dtype=float), count, question.later)
+        for lexemes, vector, question in zip(
+            asked, await embedder.embed(questions), body.questions, strict=True
+        )
     ]
     await embedder.close()
     return rankings

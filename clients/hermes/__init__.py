@@ -241,7 +241,7 @@ class MemorydProvider(MemoryProvider):  # type: ignore[misc]  # Hermes is not in
                 {"id": f.id, "source": f.source, "content": f.content[:LONGEST_SHOWN], "at": f.created_at}
                 for f in found
             ]
-            return {"results": results}
+            return {"by": found.by, "results": results}
         if tool == "memoryd_remember":
             stored = self._memory.remember(given["text"])
             return {"id": stored.id, "known": stored.known}

@@ -8,9 +8,7 @@ const MILLISECONDS = 3000;
 const NAMESPACE = Buffer.from("9b1f2c865a1e4c1b8f0e2d7c5e43a6b0", "hex");
 export const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
-const CONTEXT = "select build_context($1, $2, options => $3::jsonb) as context";
-const RECALL = `select source, id, content, created_at
-from recall($2, agent_id => $1, match_count => $3, options => $4::jsonb)`;
+const ASK = "select ask_memory($1, $2, agent_id => $3, options => $4::jsonb, request => $5)::text as answer";
 const REMEMBER = "select id, what from remember($2, agent_id => $1, user_id => $3)";
 const FORGET = `select forget(array(select m.id from agent_memory m
                     where m.id = any($2::uuid[]) and m.user_id is not distinct from $3
@@ -57,12 +55,12 @@ export class Database {
   }
 
   async context(who, message, options) {
-    const [row] = await this.#run(who, CONTEXT, [who.agent, message, JSON.stringify(options)]);
-    return row.context ?? "";
+    return (await this.#ask(who, "context", message, options)).result ?? "";
   }
 
+  /** { by, result }: how the question was compared, and the rows. */
   recall(who, query, count, options) {
-    return this.#run(who, RECALL, [who.agent, query, count, JSON.stringify(options)]);
+    return this.#ask(who, "recall", query, { ...options, match_count: count });
   }
 
   async remember(who, text) {
@@ -85,6 +83,16 @@ export class Database {
   async close() {
     await this.#pool?.end();
     this.#pool = undefined;
+  }
+
+  /** Where a daemon has to embed the question, the first transaction makes that known to it, the second has the answer. */
+  async #ask(who, kind, question, options) {
+    const ask = async (request) => {
+      const [{ answer }] = await this.#run(who, ASK, [kind, question, who.agent, JSON.stringify(options), request]);
+      return JSON.parse(answer);
+    };
+    const answer = await ask(null);
+    return answer.request ? ask(answer.request) : answer;
   }
 
   async #run({ user, service }, statement, values) {

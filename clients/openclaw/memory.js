@@ -150,8 +150,9 @@ const TOOLS = [
       required: ["query"],
     },
     async run(database, who, given) {
-      const found = await database.recall(who, text(given, "query"), 5, {});
-      return { results: found.map((one) => ({ ...one, content: one.content.slice(0, LONGEST_SHOWN) })) };
+      const { by, result } = await database.recall(who, text(given, "query"), 5, {});
+      const shown = ({ source, id, content, created_at }) => ({ source, id, content: content.slice(0, LONGEST_SHOWN), created_at });
+      return { by, results: result.map(shown) };
     },
   },
   {

@@ -175,11 +175,11 @@ def recall(
     elif explain:
         heads = [f"{name}>" for name in ("score", *SCORE_PARTS, *RELEVANCE_PARTS)]
         table(
-            [*heads, "left out", "kind", "content"],
+            [*heads, "reason", "kind", "content"],
             [
                 [
                     *(f"{row[name]:.2f}" for name in ("score", *SCORE_PARTS, *RELEVANCE_PARTS)),
-                    row["left_out"] or "-",
+                    row["left_out"] or ("of that time" if row["shares"] == 3 else "-"),
                     _kind(row),
                     row["content"],
                 ]

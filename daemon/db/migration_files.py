@@ -1,7 +1,8 @@
 """The SQL files of package `migrations`, and what they declare: the sources of recall, the options of recall and of contexts.
 
 schema/NNNN_name.sql     tables, columns, indexes, roles: each applied once
-functions/**/*.sql       functions, views, triggers, policies: in the order of functions/order.txt, applied again when changed
+functions/**/*.sql       functions, views, triggers, policies: in the order of functions/order.txt, applied again when changed;
+                         the line `\\include FILE` stands for the file, as in psql
 
 The commands, the tools of MCP, the page of recall and both clients take the options from here, so that a new one is written
 once (tests/integration/recall/test_options.py).
@@ -21,6 +22,7 @@ from typing import Literal
 
 _NUMBERED = re.compile(r"^(\d{4})_([a-z0-9_]+)\.sql$")
 _TABLE = re.compile(r"^create table public\.(\w+)", re.MULTILINE)
+_INCLUDED = re.compile(r"^\\include (\S+)\n", re.MULTILINE)
 _SOURCE = re.compile(r"^        \('(\w+)', '(\w+)', (?:true|false),", re.MULTILINE)
 
 
@@ -110,6 +112,7 @@ def _function_files(folder: Traversable) -> list[FunctionFile]:
     files = []
     for line in _lines(folder / "order.txt"):
         text = folder.joinpath(line).read_text(encoding="utf-8")
+        text = _INCLUDED.sub(lambda m: folder.joinpath(m[1]).read_text(encoding="utf-8"), text)
         files.append(FunctionFile(line.removesuffix(".sql"), text, checksum_of(text)))
     return files
 

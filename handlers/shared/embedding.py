@@ -154,13 +154,18 @@ class Questions:
         """The question with its embedding, where the embedder answers in time, and its new words' neighbours."""
         (row,) = await self._reader.fetch(READ, text, agent, user)
         asked = {0: row["text"]} if row["text"] else {}
-        found = await self._embedding.if_possible(asked, asked=True)
-        near = None
-        if row["words"]:
-            vectors = await self._words.embed(row["words"])
-            (answer,) = await self._reader.fetch(NEAR, row["lexemes"], [Vector(v) for v in vectors])
-            near = answer[0]
+        found, near = await asyncio.gather(
+            self._embedding.if_possible(asked, asked=True), self._near(row["words"], row["lexemes"])
+        )
         return Question(text, found.get(0), near, by_words=asked != {} and not found)
+
+    async def _near(self, words: Sequence[str] | None, lexemes: Sequence[str] | None) -> str | None:
+        if not words:
+            return None
+        vectors = await self._words.embed(words)
+        (answer,) = await self._reader.fetch(NEAR, lexemes, [Vector(v) for v in vectors])
+        found: str | None = answer[0]
+        return found
 
 
 async def search(

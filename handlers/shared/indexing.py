@@ -23,10 +23,14 @@ MAX_CHARACTERS = 131_072
 """Of a row's text that is searched: about a hundred passages."""
 
 READ = f"""
-select s.id, left(s.searched_text, {MAX_CHARACTERS}) as text, s.text_hash as hash
+select s.id, left(s.searched_text, {MAX_CHARACTERS}) as text, s.text_hash as hash,
+       (select array_agg(e.embedding::vector order by e.passage) from memoryd.entries e
+        where s.id = any($3) and e.scope = s.scope and e.id = s.id and e.source = s.source
+          and e.text_hash = s.text_hash) as vectors
 from memoryd.searchable s
 where s.source = $1 and s.id = any($2)
-  and (not exists (select from memoryd.entries e
+  and (s.id = any($3)
+       or not exists (select from memoryd.entries e
                    where e.scope = s.scope and e.id = s.id and e.source = s.source and e.passage = 0
                      and e.text_hash = s.text_hash)
        or exists (select from memoryd.entries e
@@ -52,11 +56,15 @@ LEARN = "select memoryd.learn_words($1, $2, $3)"
 
 @dataclass(frozen=True, slots=True)
 class RowToIndex:
-    """A row that lacks its entries: `hash` says which text was read."""
+    """A row that lacks its entries, or whose words are indexed again.
+
+    `hash` says which text was read. `vectors`: the embeddings of the passages, where these stay; else none.
+    """
 
     id: UUID
     passages: Sequence[str]
     hash: int | None = None
+    vectors: Sequence[Vector] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +77,25 @@ class WriteResult:
 
 
 async def read_rows(reader: Reader, source: str, jobs: Sequence[Job]) -> list[RowToIndex]:
-    """Of the rows that the jobs refer to those that are still there and lack their entries."""
-    found = await reader.fetch(READ, source, list({j.ref for j in jobs}))
-    return [RowToIndex(r["id"], () if is_blank(r["text"]) else passages(r["text"]), r["hash"]) for r in found]
+    """Of the rows that the jobs refer to those that are still there and lack their entries, and those to index `again`."""
+    again = [j.ref for j in jobs if is_again(j)]
+    rows = []
+    for r in await reader.fetch(READ, source, list({j.ref for j in jobs}), again):
+        texts = () if is_blank(r["text"]) else passages(r["text"])
+        vectors = r["vectors"] or ()
+        known = vectors if len(vectors) == len(texts) and all(v is not None for v in vectors) else ()
+        rows.append(RowToIndex(r["id"], texts, r["hash"], known))
+    return rows
+
+
+def is_again(job: Job) -> bool:
+    """Whether the row has entries that an earlier version of memoryd wrote: an upgrade queues it."""
+    return bool((job.payload or {}).get("again"))
 
 
 def texts_of(rows: Sequence[RowToIndex]) -> Iterator[str]:
     """What is to be embedded."""
-    return (passage for row in rows for passage in row.passages)
+    return (passage for row in rows if not row.vectors for passage in row.passages)
 
 
 async def write_rows(
@@ -99,7 +118,11 @@ async def write_rows(
     mine = [r for r in rows if only is None or r.id in only]
     if not mine:
         return WriteResult([], [])
-    parts: list[Any] = [(r.id, passage, vectors.get(passage)) for r in mine for passage in r.passages]
+    parts: list[Any] = [
+        (r.id, passage, vector)
+        for r in mine
+        for passage, vector in zip(r.passages, r.vectors or map(vectors.get, r.passages), strict=True)
+    ]
     written = await connection.fetch(
         WRITE,
         source,

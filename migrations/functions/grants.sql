@@ -34,7 +34,7 @@ begin
         from (values
             -- End users: functions that answer from the caller's own rows, or change only these.
             ('memoryd_user',
-            'public."agent-memory-read", public."agent-memory-write", public.build_context,
+            'public."agent-memory-read", public."agent-memory-write", public.ask_memory, public.build_context,
              public.classify_message, public.explain_context, public.recall, public.explain_recall,
              public.extract_keywords, public.load_context, public.reset_session, public.match_memory,
              public.export_user_memory, public.erase_user_memory, public.forget, public.index_state,
@@ -70,7 +70,9 @@ begin
              memoryd.show_rows, memoryd.keyword_parts, memoryd.linked_rows, memoryd.best_rows,
              memoryd.search, memoryd.profile_of, memoryd.embed, memoryd.embeds_here,
              memoryd.tell_by_words, memoryd.asks_nothing, memoryd.vector_of_question, memoryd.recall_request,
-             memoryd.log_recall, memoryd.recall_and_log, memoryd.shows_group,
+             memoryd.log_recall, memoryd.recall_and_log, memoryd.shows_group, memoryd.calibration,
+             memoryd.calibrated, memoryd.telling_words, memoryd.frequent_words, memoryd.language_of,
+             memoryd.language_of_script,
              memoryd.document_of_chunk,
              memoryd.meets, memoryd.stood, memoryd.options, memoryd.fault_of_options,
              memoryd.conditions_of, memoryd.pieces_of, memoryd.show_pieces,
@@ -79,7 +81,7 @@ begin
             'memoryd.nearest_in_scope, memoryd.embedding_to_match, memoryd.log_retrieval,
              memoryd.caller_or_401, memoryd.check_memory_type, memoryd.app_agent_id, memoryd.words_shared,
              memoryd.matched_by_words, memoryd.matches, memoryd.is_comparison, memoryd.compares,
-             memoryd.meets_filter, memoryd.rank_keys'),
+             memoryd.meets_filter, memoryd.rank_keys, memoryd.embed_by_daemon, memoryd.answer'),
             -- The functions of contexts that run with the caller's rights, and anchor_line(), which answers
             -- who works for the agents.
             ('memoryd_service, memoryd_user',
@@ -119,10 +121,7 @@ begin
             ('memoryd_service, memoryd_user',
             'memoryd.says_the_same, memoryd.depends_on_day, memoryd.day_to_come, memoryd.says_nothing,
              memoryd.may_state, memoryd.statement_in, memoryd.retrieved_memories, memoryd.facts_said_in,
-             memoryd.commands_shown'),
-            -- What the daemon calls with a user's identity.
-            ('memoryd_user',
-            'memoryd.answer')
+             memoryd.commands_shown')
         ) as g(roles, names)
         cross join regexp_split_to_table(g.names, ',\s*') as n(name)
     loop

@@ -66,7 +66,8 @@ begin
 end
 $$;
 
--- The answer to a request, with the caller's rights; of a context a memoryd.composed. p_near: see
+-- The answer to a request, with the caller's rights; of a context a memoryd.composed, of an embedding null
+-- where the model gave none. p_near: see
 -- memoryd.question().
 create or replace function memoryd.answer(
     p_kind text, p_agent text, p_user uuid, p_query text, p_options jsonb, p_embedding vector, p_near jsonb
@@ -89,7 +90,8 @@ begin
                 jsonb_agg(
                     jsonb_build_object(
                         'source', f.source, 'id', f.id, 'content', f.content, 'score', f.score,
-                        'similarity', f.similarity, 'metadata', f.metadata, 'created_at', f.created_at)
+                        'similarity', memoryd.calibrated(f.similarity, 0, 1),
+                        'metadata', f.metadata, 'created_at', f.created_at)
                     order by f.ordinality),
                 '[]')
             from memoryd.recall_and_log(memoryd.recall_request(
@@ -99,6 +101,9 @@ begin
                      then array(select jsonb_array_elements_text(p_options -> 'sources')) end,
                 coalesce(nullif(p_options -> 'filter', 'null'), '{}'), p_options, p_near))
                 with ordinality f)
+        when 'embed' then
+            case when p_embedding is not null
+                 then jsonb_build_object('embedding', p_embedding::text, 'near', p_near) end
         when 'export' then public.export_user_memory(p_user)
         -- Without the paths: they are for the program that deletes the files, not for the user.
         when 'erase' then public.erase_user_memory(p_user) - 'replica_paths'
@@ -133,6 +138,105 @@ begin
     return answer;
 end
 $$;
+
+-- Has a daemon embed a question. Without a request it makes one, unless no daemon runs, nothing can be
+-- written, or the local embedder's tokens are still to come. With one it waits until a second after that,
+-- returns what came, and deletes the request. It runs with the owner's rights: clients see no daemons, and
+-- may delete no requests. Of these it touches only the caller's own.
+create or replace function memoryd.embed_by_daemon(
+    p_agent text, p_user uuid, p_query text, inout request uuid, out embedding vector, out near jsonb)
+language plpgsql volatile security definer
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+#variable_conflict use_variable
+declare
+    caller constant memoryd.caller := memoryd.current_caller();
+    whose constant uuid := case when caller.privileged then p_user else caller.user_id end;
+    patience constant interval := interval '1 second';
+    until timestamptz := clock_timestamp() + patience;
+    asked public.memory_requests;
+begin
+    if request is null then
+        if current_setting('transaction_read_only') = 'off' and exists (
+            select from memoryd.settings s
+            where s.key = 'embedder' and s.value <> '"local/wordllama-256"') and exists (
+            select from memoryd.daemons d
+            where (d.seen_at > now() - interval '90 seconds' or d.wake_up = 'rest' and d.backend is not null)
+              and (d.backend is null or exists (select from pg_stat_get_activity(d.backend)))) then
+            insert into public.memory_requests (kind, agent_id, user_id, query)
+            values ('embed', p_agent, whose, left(p_query, 32768))
+            returning id into request;
+        end if;
+        return;
+    end if;
+    loop
+        select r.* into asked from public.memory_requests r
+        where r.id = request and r.kind = 'embed' and r.user_id is not distinct from whose;
+        until := least(until, asked.created_at + patience);
+        exit when asked.status is distinct from 'pending' or clock_timestamp() > until;
+        perform pg_sleep(0.002);
+    end loop;
+    -- One that a daemon is just answering, or another call deletes, is not waited for: it is deleted later.
+    delete from public.memory_requests r
+    where r.id in (select l.id from public.memory_requests l where l.id = asked.id for update skip locked);
+    request := null;
+    embedding := memoryd.comparable((asked.result ->> 'embedding')::vector);
+    near := nullif(asked.result -> 'near', 'null');
+exception when configuration_limit_exceeded then
+    request := null;
+end
+$$;
+
+-- recall(), build_context() or "agent-memory-read"() by meaning, also where a daemon has to embed the
+-- question: then the first call returns a request, and the second one, with this request, what was found. A
+-- database function cannot commit half-way, and no daemon sees what is not committed.
+create or replace function public.ask_memory(
+    kind text, query text, agent_id text default null, user_id uuid default null,
+    options jsonb default '{}', request uuid default null) returns jsonb
+language plpgsql volatile
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+#variable_conflict use_variable
+declare
+    given constant jsonb := coalesce(options, '{}');
+    by_meaning boolean := memoryd.embeds_here();
+    embedding vector;
+    near jsonb;
+    result jsonb;
+begin
+    if kind is null or kind not in ('recall', 'context', 'read') then
+        raise exception 'unknown kind %', coalesce(quote_literal(left(kind, 100)), 'null')
+            using errcode = 'invalid_parameter_value', hint = 'Kinds: recall, context, read.';
+    end if;
+    if not by_meaning and not memoryd.asks_nothing(coalesce(query, '')) then
+        select d.request, d.embedding, d.near into request, embedding, near
+        from memoryd.embed_by_daemon(agent_id, user_id, query, request) d;
+        if request is not null then
+            return jsonb_build_object('request', request);
+        end if;
+        by_meaning := embedding is not null;
+    end if;
+    if kind = 'recall' then
+        perform set_config('memoryd.last_recall', '', true);
+        result := memoryd.answer('recall', agent_id, user_id, query, given, embedding, near);
+    else
+        perform set_config('memoryd.question_embedding', coalesce(embedding::text, ''), true);
+        result := case kind
+            when 'context' then to_jsonb(public.build_context(agent_id, query, user_id, given))
+            else public."agent-memory-read"(
+                query => query, memory_type => given ->> 'memory_type',
+                match_threshold => coalesce(given ->> 'match_threshold', '-infinity')::double precision,
+                match_count => coalesce(given ->> 'match_count', '5')::integer) -> 'results' end;
+        perform set_config('memoryd.question_embedding', '', true);
+    end if;
+    return jsonb_build_object('by', case when by_meaning then 'meaning' else 'words' end, 'result', result)
+        || case when kind = 'recall' then jsonb_build_object(
+               'recall_id', nullif(current_setting('memoryd.last_recall', true), '')) else '{}' end;
+end
+$$;
+comment on function public.ask_memory(text, text, text, uuid, jsonb, uuid) is
+    'recall, context or read (agent-memory-read) as {"by": "meaning" or "words", "result": ...}. {"request": '
+    'id}: a daemon embeds the question; call again with this request, in a new transaction.';
 
 -- If the job of a request becomes a dead letter, the request fails with the job's error, so that the client
 -- does not wait for ever.

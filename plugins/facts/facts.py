@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -40,6 +40,7 @@ MAX_QUERY = 4_000
 
 # Of a short backlog the oldest messages, of a long one (an import) the newest: from the first or the last unread one. In a
 # conversation of several users, user_id says who speaks. In a conversation of one user, a name may be somebody else's.
+_FIRST = datetime(1, 1, 2, tzinfo=UTC)
 READ = """
 with asked as (
     select m.session_id, m.user_id from public.conversation_messages m
@@ -246,7 +247,9 @@ class FactsHandler:
                     row["content"],
                     row["created_at"].date(),
                     # What ends at midnight has held until the day before.
-                    None if row["until"] is None else (row["until"] - timedelta(seconds=1)).date(),
+                    None
+                    if row["until"] is None
+                    else (max(row["until"], _FIRST) - timedelta(seconds=1)).date(),
                 )
                 for nth, row in enumerate(memories, 1)
             ),

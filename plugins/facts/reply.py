@@ -20,7 +20,7 @@ MAX_OPERATIONS = 40
 MAX_CHARACTERS_OF_FACT = 300
 MAX_CHARACTERS_OF_NAME = 60
 MAX_CHARACTERS_OF_MESSAGE = 2_000
-YEARS = (1900, 2200)
+YEARS = (1, 2200)
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 _Evidence = Annotated[list[str], Field(description="ids of new messages by the user")]

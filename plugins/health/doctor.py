@@ -268,7 +268,7 @@ async def _clock_difference(connection: asyncpg.Connection) -> float:
 LANGUAGE_MODEL = "language model"
 BY_WORDS = (
     "recall(), build_context() and match_memory(query => ...) go by words: the database cannot ask this model. By meaning: "
-    "memory_requests, memoryd recall, or query_embedding."
+    "the clients, ask_memory(), memory_requests, memoryd recall, or query_embedding."
 )
 
 

@@ -184,6 +184,52 @@ def status(json: bool = typer.Option(False, "--json", help="Print JSON.")) -> No
 
 
 @hooks.command()
+def rules(
+    forget: str | None = typer.Option(None, metavar="ID", help="Forget this rule."),
+    edit: str | None = typer.Option(None, metavar="ID", help="Replace this rule by TEXT."),
+    text: str | None = typer.Argument(None, help="With --edit: the new rule."),
+    json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """List the rules of the project in this folder that people stated in prompts; edit or forget one."""
+    from plugins.hooks import memory
+    from plugins.hooks.connecting import connect
+    from plugins.hooks.files import config_file, read_config
+    from plugins.hooks.libpq import Refusal, Unreachable
+    from plugins.hooks.projects import project_of, root_of
+    from plugins.hooks.standing import LONGEST_RULE
+
+    with sentences():
+        if (edit is None) != (text is None) or (edit and forget) or (text is not None and is_blank(text)):
+            raise Misuse("Give --edit ID TEXT, or --forget ID, or neither.")
+        config = read_config()
+        if not config.get("url") or not config.get("agent"):
+            raise Failure(f"{config_file()} does not say which database: memoryd hooks install")
+        agent, project = str(config["agent"]), project_of(root_of(str(Path.cwd())))
+        try:
+            connection = connect(str(config["url"]), config.get("libpq"))
+            known = memory.rules(connection, agent, project)
+            if (given := edit or forget) is not None:
+                which = [one for one, _, _ in known if one.startswith(given)]
+                if len(which) != 1:
+                    raise Failure(
+                        f"{len(which)} rules of {project} have the id {one_line(given, 60)}: memoryd hooks rules"
+                    )
+                if text is not None:
+                    memory.replace_rule(connection, agent, project, which[0], one_line(text, LONGEST_RULE))
+                else:
+                    connection.rows(memory.FORGET, which[0])
+                known = memory.rules(connection, agent, project)
+        except (Refusal, Unreachable) as error:
+            raise Failure(f"The database cannot be used: {error}") from None
+    if json:
+        as_json([{"id": one, "since": day, "rule": rule} for one, day, rule in known])
+    elif known:
+        table(["id", "since", "rule"], [[one[:8], day, rule] for one, day, rule in known])
+    else:
+        say(f"There are no rules of {project}. Say one in a prompt: always run tests with make test")
+
+
+@hooks.command()
 def mcp() -> None:
     """Serve MCP to the coding agent in this folder, with the hooks' database and agent and the folder's project.
 
@@ -192,6 +238,7 @@ def mcp() -> None:
     from daemon.settings import DATABASES, NAMED_BY
     from plugins.hooks.files import config_file, read_config
     from plugins.hooks.projects import project_of, root_of
+    from plugins.mcp.cli import Tools
     from plugins.mcp.cli import mcp as serve
 
     with sentences():
@@ -210,6 +257,7 @@ def mcp() -> None:
         user=None,
         org=None,
         project=which,
+        tools=Tools.ALL,
         http=False,
         port=0,
         time_limit=30.0,

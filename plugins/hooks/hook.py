@@ -17,7 +17,7 @@ from plugins.hooks import turns
 from plugins.hooks.connecting import connect
 from plugins.hooks.events import CURSOR, Event, read_event
 from plugins.hooks.files import State, read_config, state_folder
-from plugins.hooks.privacy import Rules, cleaned
+from plugins.hooks.privacy import HIDDEN, Rules, cleaned
 from plugins.hooks.projects import project_of, root_of
 
 TYPE_CHECKING = False  # importing typing takes too long
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 LIMIT_SECONDS = 1.8
 LONGEST_INPUT = 20_000_000
+LONGEST_RULES = 20_000
+"""Characters of a prompt in which rules are looked for."""
 ENDS = ("Stop", "PreCompact", "SessionEnd")
 QUIET = ("PostToolUse", "PostToolUseFailure", "AgentResponse")
 """Events that need no database."""
@@ -109,12 +111,17 @@ class _Work:
         self._agent = str(config.get("agent", ""))
         self._library = config.get("libpq")
         self._text = ""
+        self._rules: list[str] = []
+        self._said: list[str] = []
+        """What the agent is told of the rules that the prompt states."""
 
     def record(self, rules: Rules) -> None:
         """Notes the event in the journal, and spools the memories that it completes."""
         event, state = self._event, self._state
         if (entry := turns.entry_of(event, rules, _now())) is not None:
             state.add(self._session, entry)
+        if event.name == "UserPromptSubmit":
+            self._keep_rules()
         # An interrupted turn has no end of its own: it ends with the next prompt, or with the session.
         if event.name in (*ENDS, "UserPromptSubmit"):
             self._spool(self._session, self._head, over=event.name == "SessionEnd")
@@ -126,13 +133,25 @@ class _Work:
                 else:
                     state.forget(session)
 
+    def _keep_rules(self) -> None:
+        from plugins.hooks.standing import rules_in
+
+        prompt = cleaned(self._event.text, LONGEST_RULES)
+        if turns.OF_HOST.match(prompt):
+            return
+        for rule in rules_in(prompt):
+            if HIDDEN in rule:
+                self._said.append("A rule of this prompt is not remembered: it contains a secret.")
+            elif self._state.put(turns.rule_of(rule, self._agent, self._head, _now())):
+                self._rules.append(rule)
+
     def with_database(self) -> str:
         """Stores the spooled memories, and returns the context for the host."""
         asks = self._event.name == "UserPromptSubmit" or (
             self._event.name == "SessionStart" and self._event.source != "resume"
         )
         if not (asks or self._state.waiting()) or self._state.is_away():
-            return ""
+            return "\n".join(self._said)
         _ASKING.append(self._state)
         try:
             self._call(asks)
@@ -141,12 +160,13 @@ class _Work:
             self._state.set_away(True)
             _log(error)
         _ASKING.clear()
-        return self._text
+        return "\n".join([*self._said, *([self._text] if self._text else [])])
 
     def _call(self, asks: bool) -> None:
         from plugins.hooks import memory
 
         connection = connect(self._url, self._library)
+        # First the context: what this prompt states is not given back to it.
         if asks and self._event.name == "UserPromptSubmit":
             prompt = cleaned(self._event.text, memory.LONGEST_QUERY)
             self._text = (
@@ -154,7 +174,10 @@ class _Work:
             )
         elif asks:
             self._text = memory.newest(connection, self._agent, self._head["project"])
-        memory.store(connection, self._state, self._agent)
+        ended = memory.store(connection, self._state, self._agent)
+        if self._rules:
+            self._said += [f"Remembered as a rule of this project: {rule}" for rule in self._rules]
+            self._said += [f"It replaces the earlier rule: {rule}" for rule in ended]
 
     def _spool(self, session: str, head: dict[str, Any], *, over: bool) -> None:
         state = self._state

@@ -9,6 +9,8 @@ from fnmatch import translate
 from plugins.hooks.regular import read_text
 
 RULES = ".memorydignore"
+HIDDEN = "[secret]"
+"""What stands in the place of a credential."""
 MOST_RULES = 300
 LONGEST_COMMAND, LONGEST_PATH = 2000, 500
 ALWAYS = (
@@ -40,7 +42,7 @@ TOKENS = re.compile(
     r"|SG\.[A-Za-z0-9_-]{16,100}\.[A-Za-z0-9_-]{16,100}|gsk_[A-Za-z0-9]{30,100}|shpat_[A-Za-z0-9]{20,60}"
     r"|(?:npm_[A-Za-z0-9]{36}|pypi-[A-Za-z0-9_-]{50}|hf_[A-Za-z0-9]{30})[A-Za-z0-9_-]{0,300}"
     r"|dop_v1_[a-f0-9]{40,80}|hvs\.[A-Za-z0-9_-]{20,200}|dckr_pat_[A-Za-z0-9_-]{20,60}|lin_api_[A-Za-z0-9]{20,60}"
-    r"|AGE-SECRET-KEY-[A-Z0-9]{40,80}|(?:bot)?\d{8,10}:[A-Za-z0-9_-]{35}|glptt-[a-f0-9]{40}|sq0[a-z]{3}-[A-Za-z0-9_-]{20,60}"
+    r"|AGE-HIDDEN-KEY-[A-Z0-9]{40,80}|(?:bot)?\d{8,10}:[A-Za-z0-9_-]{35}|glptt-[a-f0-9]{40}|sq0[a-z]{3}-[A-Za-z0-9_-]{20,60}"
     r"|(?:NRAK|PMAK|CFPAT|tskey-[a-z]{2,10}|pplx|xai|tvly|figd|nfp|sbp|ntn|rubygems|r8)[-_][A-Za-z0-9_-]{22,200}"
     r"|key-[a-f0-9]{32}|dapi[a-f0-9]{32}|AT[AC]TT3[A-Za-z0-9_=-]{20,300}|EAACEdEose0cBA[A-Za-z0-9]{10,300}|LTAI[A-Za-z0-9]{16,30}"
     r"|secret_[A-Za-z0-9]{40,60}"
@@ -137,7 +139,7 @@ FORMS = (
     rf"(\s[\w.@-]{{1,60}}\s?/\s?){_MIXED}{_ONE}{{5,99}}(?=\sto\s(?:log|sign)\s?in\b)",
     rf"()\b{_MIXED}{_ONE}{{5,99}}(?=\sas\s(?:the\s|a\s|my\s)?password\b)",
     (
-        r"((?-i:\b[A-Z0-9_]{0,60}(?:PASSWORD|PASSWD|PASS|PWD|SECRET|TOKEN|KEY)(?:[_0-9][A-Z0-9_]{0,40})?)=[\"']?)"
+        r"((?-i:\b[A-Z0-9_]{0,60}(?:PASSWORD|PASSWD|PASS|PWD|HIDDEN|TOKEN|KEY)(?:[_0-9][A-Z0-9_]{0,40})?)=[\"']?)"
         r"(?![/~$\"'<*]|x{3})[^\s;&|\"']{4,500}"
     ),
 )
@@ -153,8 +155,8 @@ def cleaned(text: object, most: int) -> str:
     # A credential across the end of the kept text is examined whole; one that is cut even there is left out.
     text = _without_private(UNSTORABLE.sub("\ufffd", UNSEEN.sub("", text[: 2 * most + 10_000])))
     for pattern in (KEY_BLOCK, TOKENS):
-        text = pattern.sub("[secret]", text)
-    text = LOGIN_IN_URL.sub(r"\1[secret]@", text)
+        text = pattern.sub(HIDDEN, text)
+    text = LOGIN_IN_URL.sub(rf"\1{HIDDEN}@", text)
     for form in FORMS:
         text = re.sub(form, _hidden, text, flags=re.IGNORECASE)
     return text[:most].strip()
@@ -162,7 +164,7 @@ def cleaned(text: object, most: int) -> str:
 
 def _hidden(found: re.Match[str]) -> str:
     plain = found.lastindex == 2 and PLAIN.match(found.string, found.start(2))
-    return found[0] if plain else f"{found[1]}[secret]"
+    return found[0] if plain else f"{found[1]}{HIDDEN}"
 
 
 def _without_private(text: str) -> str:

@@ -88,6 +88,18 @@ def _memory(agent: str, head: Entry, what: str, began: str, kind: str, text: str
     }
 
 
+def rule_of(text: str, agent: str, head: Entry, at: str) -> Entry:
+    """The memory of a rule that a prompt stated: the same rule of the same project is the same memory."""
+    from uuid import UUID, uuid5
+
+    from plugins.hooks.standing import rule_key, words_of
+
+    one = str(uuid5(UUID(NAMESPACE), f"{agent}:{head['project']}:rule:{text.casefold()}"))
+    made = _memory(agent, head, "rule", at, "fact", text, at)
+    made["metadata"]["rule"] = words_of(text)
+    return made | {"id": one, "key": f"{rule_key(head['project'])}/{one}"}
+
+
 def _turns(journal: list[Entry]) -> list[list[Entry]]:
     """The entries from each prompt to the next."""
     turns: list[list[Entry]] = []

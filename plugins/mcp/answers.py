@@ -9,7 +9,9 @@ from typing import Any
 from uuid import UUID
 
 LONGEST_CONTENT = 2_000
-"""Characters of one result; its resource has the whole text."""
+"""Characters of one result; the tool get has the whole text."""
+LONGEST_LINE = 100
+"""Characters of one short result."""
 
 SHOWN_METADATA = ("kind", "title", "speaker", "role", "category", "project")
 
@@ -24,16 +26,16 @@ def as_plain(answer: object) -> Any:
     return json.loads(as_text(answer))
 
 
-def shortened(content: str) -> dict[str, object]:
-    """A content; if it is too long, cut and with its length."""
-    if len(content) <= LONGEST_CONTENT:
+def shortened(content: str, longest: int) -> dict[str, object]:
+    """A content; if it is too long, cut and with its length. A short one is its first line."""
+    shown = content.strip().partition("\n")[0] if longest == LONGEST_LINE else content
+    if len(shown[:longest]) == len(content):
         return {"content": content}
-    return {"content": content[:LONGEST_CONTENT], "cut_from_characters": len(content)}
+    return {"content": shown[:longest], "cut_from_characters": len(content)}
 
 
-def of_metadata(text: str) -> dict[str, object]:
+def of_metadata(metadata: Mapping[str, object]) -> dict[str, object]:
     """The metadata of a result that a model needs."""
-    metadata: Mapping[str, object] = json.loads(text)
     return {name: metadata[name] for name in SHOWN_METADATA if metadata.get(name) is not None}
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 from uuid import UUID
 
 from pydantic import (
@@ -68,7 +68,7 @@ Text = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_TEXT), 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(_plain)]
 Within = Annotated[
     Name | None,
-    Field(description="The project, channel or group of this. Leave it out if there is none."),
+    Field(description="Its project, channel or group."),
 ]
 Moment = Annotated[datetime, AfterValidator(lambda t: t if t.tzinfo is not None else t.replace(tzinfo=UTC))]
 Source = Annotated[str, _among(list(load_sources())), Field(json_schema_extra={"enum": list(load_sources())})]
@@ -81,6 +81,8 @@ class Arguments(BaseModel):
     """The base of all arguments."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+    for_programs: ClassVar[Sequence[str]] = ()
+    """Arguments that models are not told of: they cost tokens in every conversation, and a model has no use for them."""
 
 
 class Remember(Arguments):
@@ -89,22 +91,19 @@ class Remember(Arguments):
     text: Annotated[
         Text,
         Field(
-            description="What to remember: one statement that is understood without this conversation. Name people, "
-            "things and dates."
+            description="One statement that is understood without this conversation: with names and dates."
         ),
     ]
     kind: Annotated[
         Literal["fact", "note", "goal", "observation", "outcome", "error"],
-        Field(
-            description="fact, note and goal stay; observation, outcome and error are forgotten after some days."
-        ),
+        Field(description="fact, note and goal stay; the others are forgotten after some days."),
     ] = "fact"
     ttl_hours: Annotated[
         int | None,
         Field(
             ge=1,
             le=876_000,
-            description="Forget it after this number of hours. Leave it out for the kind's default.",
+            description="Forget it after this number of hours.",
         ),
     ] = None
     project: Within = None
@@ -142,8 +141,13 @@ def _with_options(what: Of) -> Callable[[type[Model]], type[Model]]:
 class Recall(Arguments):
     """The arguments of recall."""
 
-    query: Annotated[Text, Field(description="What to look for, in any words: a question or keywords.")]
-    count: Annotated[int, Field(ge=1, le=50, description="How many results at most, the best first.")] = 10
+    for_programs = ("min_score", "exclude_session", "exclude_last", "asked_at", "roles", "profile")
+
+    query: Annotated[Text, Field(description="A question or keywords.")]
+    count: Annotated[int, Field(ge=1, le=50, description="How many results at most.")] = 10
+    short: Annotated[
+        bool, Field(description="Only ids and first lines; the tool get brings the whole texts.")
+    ] = False
     sources: Annotated[list[Source] | None, Field(min_length=1, description="Search only these.")] = None
 
 
@@ -151,19 +155,23 @@ class Recall(Arguments):
 class Context(Arguments):
     """The arguments of context."""
 
-    message: Annotated[Text, Field(description="The task or message you are about to work on, in its words.")]
+    for_programs = ("exclude_session", "exclude_last", "asked_at", "profile")
+
+    message: Annotated[Text, Field(description="The task or message, in its words.")]
 
 
 class Know(Arguments):
     """The arguments of know."""
 
-    text: Annotated[Text, Field(description="What the team should know, in a sentence or a few.")]
+    for_programs = ("confidence", "tags", "source")
+
+    text: Annotated[Text, Field(description="A sentence or a few.")]
     category: Annotated[
         Literal[
             "principle", "procedure", "team", "client", "project", "thread", "commitment", "decision", "correction",
             "insight", "outcome",
         ],
-        Field(description="What it is. An outcome names its decision in related_ids and says success."),
+        Field(description="An outcome names its decision in related_ids and says success."),
     ] = "insight"  # fmt: skip
     title: Annotated[Name | None, Field(description="A short title.")] = None
     confidence: Annotated[Literal["high", "medium", "low"], Field(description="How sure this is.")] = "high"
@@ -172,12 +180,12 @@ class Know(Arguments):
         list[UUID],
         Field(
             max_length=50,
-            description="Ids of knowledge: for an outcome its decision, for a correction the entries that it corrects.",
+            description="For an outcome its decision, for a correction what it corrects.",
         ),
     ] = []
     source: Annotated[Name | None, Field(description="The person or thing that it was learned from.")] = None
     reasoning: Annotated[Text | None, Field(description="Only for a decision: its reasons.")] = None
-    success: Annotated[bool | None, Field(description="Only for an outcome: whether it is good.")] = None
+    success: Annotated[bool | None, Field(description="Only for an outcome.")] = None
 
 
 class Feedback(Arguments):
@@ -195,9 +203,22 @@ class Forget(Arguments):
         Field(
             min_length=1,
             max_length=100,
-            description="Ids of memories: results of recall whose source is memory. Deleted memories cannot be restored.",
+            description="Ids of results of recall whose source is memory.",
         ),
     ]
+
+
+class Get(Arguments):
+    """The arguments of get."""
+
+    ids: Annotated[list[UUID], Field(min_length=1, max_length=50, description="Ids of results of recall.")]
+
+
+class Supersede(Arguments):
+    """The arguments of supersede."""
+
+    id: Annotated[UUID, Field(description="The memory's id: of a result of recall whose source is memory.")]
+    text: Annotated[Text, Field(description="What is true instead, whole, in a statement.")]
 
 
 class Explain(Arguments):
@@ -224,13 +245,31 @@ def read(kind: type[Model], given: dict[str, Any] | None) -> Model:
         raise CallRefusedError(f"Nothing was done. {said}{more}. The arguments are: {known}.") from None
 
 
-def schema(kind: type[Arguments]) -> dict[str, Any]:
-    """The JSON schema of a tool's arguments for clients, without titles, which only repeat the names."""
+def schema(kind: type[Arguments], *, without: Sequence[str] = ()) -> dict[str, Any]:
+    """The JSON schema of a tool's arguments for clients.
+
+    It costs a model tokens in every conversation. So it has no titles, which repeat the names, and no lengths of strings, which
+    a call that is refused says. An argument that may be null is one that may be left out.
+    """
     made = kind.model_json_schema()
     del made["title"], made["description"]
-    for each in made["properties"].values():
-        del each["title"]
+    made["properties"] = {
+        name: _without_null(each)
+        for name, each in made["properties"].items()
+        if name not in (*kind.for_programs, *without)
+    }
     return made
+
+
+def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
+    kept = {k: v for k, v in schema.items() if k not in ("title", "anyOf")}
+    kept |= next((one for one in schema.get("anyOf", ()) if one.get("type") != "null"), {})
+    if kept.get("default", "") is None:
+        del kept["default"]
+    for each in (kept, kept.get("items", {})):
+        each.pop("minLength", None)
+        each.pop("maxLength", None)
+    return kept
 
 
 def _fault(error: dict[str, Any]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, TypeVar
 
 from structlog.typing import FilteringBoundLogger
@@ -21,7 +22,7 @@ from plugins.mcp.arguments import read
 from plugins.mcp.faults import CallRefusedError, fault_of
 from plugins.mcp.identity import Identity, acting
 from plugins.mcp.resources import read_resource
-from plugins.mcp.tools import ToolOf
+from plugins.mcp.tools import Again, ToolOf
 
 Result = TypeVar("Result")
 DEAD_CONNECTIONS = 5
@@ -53,7 +54,11 @@ class Calls:
             arguments = read(tool.arguments, given)
             if "project" in tool.arguments.model_fields and not arguments.project:  # type: ignore[attr-defined]
                 arguments = arguments.model_copy(update={"project": self.identity.project})
-            return await self._acting(lambda c: tool.run(c, self.identity, arguments))
+            answer = await self._acting(lambda c: tool.run(c, self.identity, arguments))
+            if isinstance(answer, partial):
+                again: Again = answer
+                answer = await self._acting(lambda c: again(c, self.identity, arguments))
+            return answer
 
         return await self._told(work, tool=tool.name)
 

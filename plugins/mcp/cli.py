@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from enum import StrEnum
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -22,6 +23,13 @@ if TYPE_CHECKING:
     from plugins.mcp.identity import Identity
 
 
+class Tools(StrEnum):
+    """Which tools are offered."""
+
+    ALL = "all"
+    BASIC = "basic"
+
+
 def mcp(
     agent: str = typer.Option(..., help="The agent whose memory it is."),
     user: UUID | None = id_option(
@@ -31,6 +39,9 @@ def mcp(
         says="The organisation whose knowledge it is. Left out: knowledge without an organisation."
     ),
     project: str | None = typer.Option(None, help="The project or channel of calls that name none."),
+    tools: Tools = typer.Option(
+        Tools.ALL, help="basic: only remember, recall and supersede, a third of the tokens."
+    ),
     http: bool = typer.Option(
         False,
         "--http",
@@ -43,8 +54,9 @@ def mcp(
 ) -> None:
     """Serve the memory of an agent to a client of the Model Context Protocol (MCP), such as Claude Code or Cursor.
 
-    Tools: remember, recall, context, know, feedback, forget, explain. It reads nothing from the folder that it is started in,
-    also no .env: the environment names the database, or a file (MEMORYD_ENV_FILE). It needs the extra mcp: see docs/mcp.md
+    Tools: remember, recall, get, supersede, context, know, feedback, forget, explain. It reads nothing from the folder that it
+    is started in, also no .env: the environment names the database, or a file (MEMORYD_ENV_FILE). It needs the extra mcp: see
+    docs/mcp.md
     """
     with sentences():
         try:
@@ -66,7 +78,7 @@ def mcp(
     with sentences():
         door = _door(settings, port) if http else None
     with sentences(), postgres(settings, existing=True) as (url, _server):
-        asyncio.run(_serve(settings, url, who, door, time_limit))
+        asyncio.run(_serve(settings, url, who, door, time_limit, basic=tools is Tools.BASIC))
 
 
 def _door(settings: Settings, port: int) -> tuple[str, socket.socket]:
@@ -81,7 +93,13 @@ def _door(settings: Settings, port: int) -> tuple[str, socket.socket]:
 
 
 async def _serve(
-    settings: Settings, url: str, who: Identity, door: tuple[str, socket.socket] | None, seconds: float
+    settings: Settings,
+    url: str,
+    who: Identity,
+    door: tuple[str, socket.socket] | None,
+    seconds: float,
+    *,
+    basic: bool,
 ) -> None:
     from daemon.logs import get_logger
     from daemon.settings.databases import address_of
@@ -93,7 +111,7 @@ async def _serve(
     async with open_database(settings, url, application="memoryd mcp") as database:
         await check_identity(database, who, seconds=seconds)
         calls = Calls(database, who, seconds=seconds, logger=log)
-        server = build_server(calls)
+        server = build_server(calls, basic=basic)
         log.info(
             "mcp_started",
             transport="stdio" if door is None else "http",

@@ -6,9 +6,9 @@ login cannot be that identity, the start is refused.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from daemon.db.pool import Database
@@ -16,6 +16,8 @@ from handlers.shared.ports import AnyConnection
 from plugins.operate.callers import act
 
 WHO = "select memoryd.caller_id() as user_id, memoryd.caller_is_service() as service"
+
+MOST_FOUND = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,16 @@ class Identity:
     org: UUID | None = None
     project: str | None = None
     """The project of calls that name none."""
+    found: dict[UUID, str] = field(default_factory=dict, compare=False)
+    """The newest results of recall, by id, with their sources: what the tool get may read."""
+
+    def add_found(self, results: Mapping[UUID, str]) -> None:
+        """Keeps what was found, and of all that was found the newest."""
+        for one, source in results.items():
+            self.found.pop(one, None)
+            self.found[one] = source
+        for one in list(self.found)[:-MOST_FOUND]:
+            del self.found[one]
 
     @property
     def role(self) -> str:

@@ -8,7 +8,7 @@ from uuid import UUID
 import mcp_types as types
 
 from handlers.shared.ports import AnyConnection
-from plugins.mcp.answers import shortened
+from plugins.mcp.answers import LONGEST_CONTENT, shortened
 from plugins.mcp.identity import Identity
 
 MEMORIES = """
@@ -60,7 +60,7 @@ async def read_resource(connection: AnyConnection, who: Identity, uri: str) -> A
     """The content of a resource; None if no resource has this address."""
     if uri in LISTS:
         rows = await connection.fetch(LISTS[uri], who.agent, who.user, who.project)
-        return [{**dict(row), **shortened(row["content"])} for row in rows]
+        return [{**dict(row), **shortened(row["content"], LONGEST_CONTENT)} for row in rows]
     try:
         which = UUID(uri.removeprefix(ONE_OF))
     except ValueError:

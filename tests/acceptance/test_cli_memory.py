@@ -187,7 +187,7 @@ async def test_recall_explains_what_each_part_contributed(reader: Commands) -> N
     shown = (await reader("recall", "Bertha", "--explain", "-n", "1")).out.splitlines()
     assert shown[0].split() == [
         *("score", "relevance", "weight", "recency", "association"),
-        *("lexical", "dense", "prior", "named", "timed", "session", "left", "out", "kind", "content"),
+        *("lexical", "dense", "prior", "named", "timed", "session", "reason", "kind", "content"),
     ]
     assert "memory/fact" in shown[1]
 

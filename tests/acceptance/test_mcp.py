@@ -7,29 +7,37 @@ import json
 import os
 import signal
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
+from importlib import metadata
+from importlib.resources import files
 from pathlib import Path
+from typing import cast
 
 import asyncpg
 import pytest
 import pytest_asyncio
 from mcp import Client, MCPError
+from mcp_types import Tool
 from memoryd_client import id_of
+from tokenizers import Tokenizer
 
 from daemon.db.pool import Database
 from daemon.logs import get_logger
 from plugins.mcp.calls import CallFailedError, Calls
 from plugins.mcp.identity import Identity, WrongLoginError, check_identity
+from plugins.mcp.server import described
 from plugins.mcp.tools import tools_of
 from tests.support.database.schemas import connected
 from tests.support.processes.commands import Commands
+from tests.support.repository import ROOT
 from tests.support.rows import remember
 from tests.support.services.mcp_clients import done, failed, over_stdio, resource
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-TOOLS = ["remember", "recall", "context", "know", "feedback", "forget", "explain"]
+TOOLS = ["remember", "recall", "get", "supersede", "context", "know", "feedback", "forget", "explain"]
+MOST_TOKENS, MOST_TOKENS_OF_BASIC = 1_800, 900
 USER = uuid.UUID("00000000-0000-0000-0000-00000000a11c")
 OF_SERVER = "from pg_stat_activity where datname = current_database() and application_name = 'memoryd mcp'"
 WAITS = f"select exists (select {OF_SERVER} and wait_event_type = 'Lock')"
@@ -57,9 +65,80 @@ async def test_a_model_is_told_what_each_tool_does(alice: Client) -> None:
         assert tool.input_schema["additionalProperties"] is False
         assert all(each.get("description") for each in tool.input_schema["properties"].values())
     marks = {name: tool.annotations for name, tool in tools.items()}
-    assert [n for n, m in marks.items() if m and m.read_only_hint] == ["recall", "context", "explain"]
+    assert [n for n, m in marks.items() if m and m.read_only_hint] == ["recall", "get", "context", "explain"]
     assert [n for n, m in marks.items() if m and m.destructive_hint] == ["forget"]
     assert "context" in (alice.instructions or "")
+
+
+def tokens_of(tools: Iterable[Tool]) -> int:
+    """What a model reads of these tools, in tokens of Llama's tokenizer."""
+    [file] = (Path(str(files("wordllama"))) / "tokenizers").glob("*.json")
+    said = [[tool.name, tool.description, tool.input_schema] for tool in tools]
+    return len(Tokenizer.from_file(str(file)).encode(json.dumps(said), add_special_tokens=False).ids)
+
+
+async def test_tools_cost_a_model_few_tokens(alice: Client, db: asyncpg.Connection, url: str) -> None:
+    assert tokens_of((await alice.list_tools()).tools) <= MOST_TOKENS
+    calls = Calls(cast("Database", None), Identity("alice"), seconds=1, logger=get_logger())
+    basic = tools_of(calls.identity, basic=True)
+    listed = [described(tool, among=basic) for tool in basic.values()]
+    assert [tool.name for tool in listed] == ["remember", "recall", "supersede"]
+    assert "short" not in listed[1].input_schema["properties"]
+    assert tokens_of(listed) <= MOST_TOKENS_OF_BASIC
+
+
+async def test_basic_tools_are_all_that_a_client_is_offered(url: str, tmp_path: Path) -> None:
+    async with over_stdio(url, tmp_path, "--agent", "alice", "--tools", "basic") as client:
+        assert [t.name for t in (await client.list_tools()).tools] == ["remember", "recall", "supersede"]
+        assert "context" not in (client.instructions or "")
+        with pytest.raises(MCPError, match="The tools are: remember, recall, supersede"):
+            await client.call_tool("forget", {"ids": [str(USER)]})
+
+
+async def test_the_registry_is_told_of_options_that_exist(memoryd: Commands) -> None:
+    server = json.loads((ROOT / "clients/mcp/server.json").read_text(encoding="utf-8"))
+    [package] = server["packages"]
+    assert server["version"] == package["version"] == metadata.version("memoryd")
+    said = (await memoryd("mcp", "--help")).out
+    assert all(each["name"] in said for each in package["packageArguments"] if each["type"] == "named")
+
+
+async def test_short_results_are_read_whole_by_their_ids(alice: Client, db: asyncpg.Connection) -> None:
+    text = "The quagga paddock\n" + "is north of the river. " * 200
+    made = await done(alice, "remember", text=text)
+    note = await done(alice, "know", text="Quagga keepers " + "walk slowly " * 50, category="principle")
+    unseen = await remember(db, "nobody recalled this", agent_id="alice")
+    short = (await done(alice, "recall", query="quagga", short=True))["results"]
+    assert {each["id"] for each in short} == {made["id"], note["id"]}
+    assert max(len(each["content"]) for each in short) <= 100
+    assert "The quagga paddock" in {each["content"] for each in short}
+    whole = await done(alice, "get", ids=[note["id"], made["id"], str(unseen), made["id"]])
+    assert [each["id"] for each in whole["results"]] == [note["id"], made["id"]]
+    assert whole["results"][1]["content"] == text
+    assert whole["not_there"] == 1
+    # What has become another's since is not read.
+    await db.execute("update agent_memory set agent_id = 'bob' where id = $1", uuid.UUID(made["id"]))
+    assert (await done(alice, "get", ids=[made["id"]]))["not_there"] == 1
+
+
+async def test_what_is_wrong_is_corrected_and_stays_as_history(alice: Client, db: asyncpg.Connection) -> None:
+    old = await done(alice, "remember", text="The okapi house opens at nine")
+    new = await done(alice, "supersede", id=old["id"], text="The okapi house opens at ten")
+    assert new["supersedes"] == old["id"]
+    found = (await done(alice, "recall", query="okapi house"))["results"]
+    assert [each["content"] for each in found] == ["The okapi house opens at ten"]
+    assert (
+        await db.fetchval("select superseded_by::text from agent_memory where id = $1::uuid", old["id"])
+        == new["id"]
+    )
+    assert "superseded already" in await failed(alice, "supersede", id=old["id"], text="at eleven")
+    for other in (
+        await remember(db, "the users own", user_id=USER),
+        await remember(db, "what bob noted too", agent_id="bob"),
+        uuid.uuid4(),
+    ):
+        assert "no memory of yours" in await failed(alice, "supersede", id=str(other), text="mine now")
+    assert not await db.fetchval("select exists (select from agent_memory where content = 'mine now')")
 
 
 async def test_what_is_remembered_is_found_judged_and_forgotten(

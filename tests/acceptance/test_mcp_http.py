@@ -136,9 +136,24 @@ async def test_calls_that_name_no_project_are_made_in_that_of_the_server(
 
 async def test_a_user_has_a_users_tools(ann: Client) -> None:
     names = [tool.name for tool in (await ann.list_tools()).tools]
-    assert names == ["remember", "recall", "context", "feedback", "forget", "explain"]
+    assert names == ["remember", "recall", "get", "supersede", "context", "feedback", "forget", "explain"]
     with pytest.raises(MCPError, match="no such tool"):
         await ann.call_tool("know", {"text": "x"})
+
+
+async def test_a_user_reads_and_corrects_only_what_is_theirs(ann: Client, db: asyncpg.Connection) -> None:
+    made = await done(ann, "remember", text="the heron nests in May")
+    new = await done(ann, "supersede", id=made["id"], text="the heron nests in April")
+    [short] = (await done(ann, "recall", query="heron", short=True))["results"]
+    [whole] = (await done(ann, "get", ids=[short["id"]]))["results"]
+    assert (whole["id"], whole["content"]) == (new["id"], "the heron nests in April")
+    # Not even what was found before, once it is another's.
+    await db.execute(
+        "update agent_memory set user_id = gen_random_uuid() where id = $1", uuid.UUID(new["id"])
+    )
+    assert (await done(ann, "get", ids=[new["id"]]))["not_there"] == 1
+    assert "no memory of yours" in await failed(ann, "supersede", id=new["id"], text="mine")
+    await db.execute("delete from agent_memory")  # other tests count theirs
 
 
 async def test_a_user_finds_and_changes_only_what_is_theirs(ann: Client, db: asyncpg.Connection) -> None:

@@ -1,7 +1,7 @@
 // The conversations of a chatbot, and the memories for its next answer.
 
 import { idOf, Refused } from "./ids.js";
-import { answer, userOf, type Supabase } from "./supabase.js";
+import { answer, rowsOf, userOf, type Supabase } from "./supabase.js";
 import { inSql, type Cancellable } from "./options.js";
 import { PROMPT, type RecallConditions } from "./recallOptions.js";
 import type { Message, NewMessage, PromptMessage, Recalled, Role, Fact } from "./types.js";
@@ -126,9 +126,9 @@ export function chatMemory(supabase: Supabase, { user, agent }: ChatMemoryOption
     async prompt(session, text, { signal, speaker, count = 5, maxMessages = LATEST, ...conditions } = {}) {
       const key = await idOf(session);
       const cancellable = signal ? { signal } : {};
-      const options = inSql({ ...PROMPT, ...conditions, excludeSession: key });
-      const given = { query: text, agent_id: agent, user_id: user && (await me()), match_count: count, options };
-      const found = (await answer(supabase.rpc("recall", given), signal)) as Recalled[];
+      const options = { ...inSql({ ...PROMPT, ...conditions, excludeSession: key }), match_count: count };
+      const given = { kind: "recall", query: text, agent_id: agent, user_id: user && (await me()), options };
+      const found = await rowsOf<Recalled>(supabase, given, signal);
       const added = await addOne(key, "user", text, { ...cancellable, ...(speaker === undefined ? {} : { speaker }) });
       const latest = added === null ? [] : await chat.loadContext(key, maxMessages, cancellable);
       const said: PromptMessage[] = latest

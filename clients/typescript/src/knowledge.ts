@@ -2,7 +2,7 @@
 
 import { inSql } from "./options.js";
 import type { Cancellable, RecallOptions } from "./options.js";
-import { answer, type Supabase } from "./supabase.js";
+import { answer, rowsOf, type Found, type Supabase } from "./supabase.js";
 import type { Recalled } from "./types.js";
 
 export interface KnowledgeOptions {
@@ -88,7 +88,7 @@ export interface Knowledge {
   recall(
     query: string,
     options?: Omit<RecallOptions, "sources" | "excludeSession" | "excludeLast">,
-  ): Promise<Recalled[]>;
+  ): Promise<Found<Recalled>>;
   /** The team's decisions; those that need a review come first. */
   decisions(options?: DecisionOptions): Promise<Decision[]>;
   /** How often decisions came out well. */
@@ -114,8 +114,10 @@ export function knowledge(supabase: Supabase, { agent }: KnowledgeOptions): Know
       const [noted] = await call<Noted[]>("note_knowledge", given, signal);
       return noted!;
     },
-    recall: (query, { signal, count, filter, ...options } = {}) =>
-      call("recall", { query, agent_id: agent, match_count: count, sources: ["knowledge"], filter, options: inSql(options) }, signal),
+    recall(query, { signal, count, filter, ...options } = {}) {
+      const conditions = { ...inSql(options), match_count: count, sources: ["knowledge"], filter };
+      return rowsOf(supabase, { kind: "recall", query, agent_id: agent, options: conditions }, signal);
+    },
     decisions: ({ signal, agent, tag, openOnly, count } = {}) =>
       call("decisions", { agent_id: agent, tag, open_only: openOnly, match_count: count }, signal),
     decisionRates: ({ signal } = {}) => call("decision_rates", {}, signal),

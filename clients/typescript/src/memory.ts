@@ -3,7 +3,7 @@
 import { idOf, Refused } from "./ids.js";
 import { inSql } from "./options.js";
 import type { Cancellable, ContextOptions, ReadOptions, RecallOptions, RememberOptions, WriteOptions } from "./options.js";
-import { answer, userOf, type Supabase } from "./supabase.js";
+import { answer, ask, rowsOf, userOf, type Found, type Supabase } from "./supabase.js";
 import type {
   ForgetSource, IndexState, Memory, MemoryExport, MemoryResult, MemorySettings, MemoryType, MemoryUpdate, MemoryVersion,
   MetadataByType, Recalled, Remembered,
@@ -25,13 +25,13 @@ export interface AgentMemory {
   /** Memories near to the question in meaning, nearest first. */
   readMemory<T extends MemoryType = MemoryType>(
     query: string, memoryType?: T, options?: ReadOptions,
-  ): Promise<MemoryResult<T>[]>;
+  ): Promise<Found<MemoryResult<T>>>;
   /** Stores a memory. Returns null while the user's memory is switched off. */
   writeMemory<T extends MemoryType>(
     content: string, memoryType: T, metadata?: MetadataByType[T], options?: WriteOptions,
   ): Promise<Memory<T> | null>;
   /** Searches all that the user may see: memories, conversations, documents. Best first. */
-  recall(query: string, options?: RecallOptions): Promise<Recalled[]>;
+  recall(query: string, options?: RecallOptions): Promise<Found<Recalled>>;
   /** Stores a memory of an agent, or strengthens the one with the same text. Returns null while the user's memory is switched off. */
   remember(text: string, options?: RememberOptions): Promise<Remembered | null>;
   /** What an agent should know before a task, as one block of text; empty for small talk, and if nothing is found. */
@@ -104,8 +104,7 @@ export function agentMemory(supabase: Supabase, { user, agent }: AgentMemoryOpti
 
   const memory: AgentMemory = {
     async readMemory(query, memoryType, { signal, ...options } = {}) {
-      const given = { query, memory_type: memoryType, ...inSql(options) };
-      return (await call<{ results: MemoryResult<any>[] }>("agent-memory-read", given, signal)).results;
+      return rowsOf(supabase, { kind: "read", query, options: { memory_type: memoryType, ...inSql(options) } }, signal);
     },
     async writeMemory(content, memoryType, metadata, { signal, ...options } = {}) {
       const given = { content, memory_type: memoryType, metadata, ...inSql(options) };
@@ -114,7 +113,8 @@ export function agentMemory(supabase: Supabase, { user, agent }: AgentMemoryOpti
     async recall(query, { signal, count, sources, filter, ...given } = {}) {
       const [user_id, options] = await Promise.all([named(), conditions(given)]);
       const agent_id = agent ?? (user_id !== undefined || (await isSignedIn()) ? undefined : AGENT);
-      return call("recall", { query, agent_id, user_id, match_count: count, sources, filter, options }, signal);
+      const asked = { kind: "recall", query, agent_id, user_id, options: { ...options, match_count: count, sources, filter } };
+      return rowsOf(supabase, asked, signal);
     },
     async remember(text, { signal, kind = "fact", ttlHours, project, key, metadata } = {}) {
       const given = {
@@ -126,7 +126,8 @@ export function agentMemory(supabase: Supabase, { user, agent }: AgentMemoryOpti
     },
     async context(message, { signal, ...given } = {}) {
       const [user_id, options] = await Promise.all([named(), conditions(given)]);
-      return (await call<string | null>("build_context", { agent_id: agent ?? AGENT, message, user_id, options }, signal)) ?? "";
+      const asked = { kind: "context", query: message, agent_id: agent ?? AGENT, user_id, options };
+      return (await ask(supabase, asked, signal)).result ?? "";
     },
     indexState: (ids, { signal } = {}) => call("index_state", { ids }, signal),
     async waitIndexed(ids, { signal, seconds = 10 } = {}) {

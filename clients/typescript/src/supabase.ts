@@ -42,3 +42,21 @@ export async function answer(request: Request, signal?: AbortSignal): Promise<un
   if (error) throw error;
   return data;
 }
+
+/** How a question was compared: by its meaning, or, where nothing embedded it within a second, by its words alone. */
+export type By = "meaning" | "words";
+
+/** Rows that were found; `by` says how the question was compared. */
+export type Found<Row> = Row[] & { readonly by: By };
+
+/** The answer to a question. Where a daemon has to embed it, the first request makes that known to it, the second one waits. */
+export async function ask(supabase: Supabase, given: object, signal?: AbortSignal): Promise<{ by: By; result: any }> {
+  const said = (await answer(supabase.rpc("ask_memory", given), signal)) as { by: By; result: any; request?: string };
+  return said.request === undefined ? said : ask(supabase, { ...given, request: said.request }, signal);
+}
+
+/** The rows of such an answer. `by` is no element of theirs: they are compared and written as an array is. */
+export async function rowsOf<Row>(supabase: Supabase, given: object, signal?: AbortSignal): Promise<Found<Row>> {
+  const { by, result } = await ask(supabase, given, signal);
+  return Object.defineProperty(result, "by", { value: by });
+}

@@ -6,7 +6,7 @@ import { z } from "zod";
 import { Refused } from "./ids.js";
 import { knowledge, type KnowledgeOptions, type Noted } from "./knowledge.js";
 import { agentMemory, type AgentMemoryOptions } from "./memory.js";
-import type { Supabase } from "./supabase.js";
+import type { By, Supabase } from "./supabase.js";
 import type { Recalled, Remembered } from "./types.js";
 
 export interface MemoryToolsOptions extends AgentMemoryOptions {
@@ -22,7 +22,7 @@ export type ToolResult = Pick<Recalled, "source" | "id" | "content" | "score" | 
 // Explicit types: inferred ones would name packages that are not our dependencies. Not interfaces: these do not fit ToolSet.
 export type MemoryTools = {
   remember: Tool<any, Remembered>;
-  recall: Tool<any, { results: ToolResult[] }>;
+  recall: Tool<any, { by: By; results: ToolResult[] }>;
   context: Tool<any, string>;
   forget: Tool<any, { forgotten: number; not_there: number }>;
 };
@@ -85,7 +85,7 @@ export function memoryTools(supabase: Supabase, { session, project, ...who }: Me
           ...asked(abortSignal), ...(count && { count }), ...(sources && { sources }), ...(since && { since }),
           ...(until && { until }),
         });
-        return { results: found.map(shown) };
+        return { by: found.by, results: found.map(shown) };
       },
     }),
     context: tool({

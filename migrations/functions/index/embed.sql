@@ -86,8 +86,8 @@ begin
     if coalesce(current_setting('memoryd.told_by_words', true), '') = '' then
         perform set_config('memoryd.told_by_words', 'on', false);
         raise notice 'the question is compared by its words only: the database cannot embed it'
-            using hint = 'By meaning: insert it into memory_requests, which a daemon answers, run memoryd '
-                         'recall, or give its embedding. memoryd doctor says which model embeds.';
+            using hint = 'By meaning: ask_memory(), as the clients ask, memory_requests, memoryd '
+                         'recall, or its embedding. memoryd doctor says which model embeds.';
     end if;
 end
 $$;
@@ -149,14 +149,17 @@ $$;
 comment on function memoryd.embed(text) is
     'The vector that the local embedder gives for a text; null if the database has another embedder.';
 
--- The vector of a question; where the database cannot make it, the client is told.
+-- The vector of a question; where the database cannot make it, that which a daemon has made for this call
+-- (ask_memory), or null: then the client is told.
 create or replace function memoryd.vector_of_question(p_text text) returns vector
 language plpgsql volatile
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 declare
-    found constant vector := memoryd.embed(case when memoryd.asks_nothing(p_text) then '' else p_text end);
+    found vector := memoryd.embed(case when memoryd.asks_nothing(p_text) then '' else p_text end);
 begin
+    found := coalesce(
+        found, memoryd.comparable(nullif(current_setting('memoryd.question_embedding', true), '')::vector));
     if found is null and p_text is not null and not memoryd.embeds_here() then
         perform memoryd.tell_by_words();
     end if;

@@ -26,18 +26,22 @@ as $$
         from (select memoryd.allowed_languages() as allowed offset 0) a
         cross join unnest(p_texts) with ordinality as t(text, nth)
     ), texts as materialized (
-        select k.nth, k.language, memoryd.lexemes_in(k.text, k.language) as lexemes
+        select k.nth, k.language, memoryd.lexemes_in(k.text, k.language, true) as lexemes
         from known k
     ), counts as (
-        select t.nth, memoryd.sparse_index(l.lexeme) as index, sum(cardinality(l.positions)) as count
+        select t.nth, memoryd.sparse_index(l.lexeme) as index, sum(cardinality(l.positions)) as count,
+               -- A word with its marks is there a second time, and has one length.
+               bool_or(l.lexeme !~ '^[\u00df-\u024f]$' and l.lexeme ~
+                   '[\u00df-\u00f6\u00f8-\u0233\u0300-\u036f'
+                   '\u0386-\u0390\u03aa-\u03b0\u03ca-\u03ce\u0451\u1e00-\u1fff]') as again
         from texts t cross join lateral unnest(t.lexemes) l
         group by 1, 2
     ), weighed as (
-        select c.nth, c.index, (c.count * 2.2 / (c.count + 1.2))::real as weight, c.count,
+        select c.nth, c.index, (c.count * 2.2 / (c.count + 1.2))::real as weight, c.count, c.again,
                row_number() over (partition by c.nth order by c.count desc, c.index) as rank
         from counts c
     ), vectors as (
-        select w.nth, sum(w.count)::integer as length,
+        select w.nth, coalesce(sum(w.count) filter (where not w.again), 0)::integer as length,
                ('{' || string_agg(w.index || ':' || w.weight, ',') || '}/1000000000')::sparsevec as weights
         from weighed w
         -- The largest weights: a sparsevec has at most 16,000.

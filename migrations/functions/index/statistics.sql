@@ -149,7 +149,7 @@ begin
            where c.id = any(taken)
            group by c.scope, l.lexeme
            having sum(c.sign) <> 0
-           order by c.scope, l.lexeme) t
+           order by l.lexeme, c.scope) t
     on s.scope = t.scope and s.lexeme = t.lexeme
     when matched and s.rows + t.rows <= 0 then delete
     when matched then update set rows = s.rows + t.rows

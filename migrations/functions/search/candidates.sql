@@ -337,6 +337,73 @@ begin
 end
 $$;
 
+-- The first passage of each row that was written at the times that the question names, where these have few
+-- rows; else of the first rows of each of forty slices of them. They are read by time from the index of the
+-- codes, and at most a thousand that have no code yet.
+create or replace function memoryd.passages_of_time(
+    p_request memoryd.search_request, p_question memoryd.question)
+returns tid[]
+language plpgsql stable
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+declare
+    scopes constant bigint[] := p_request.scopes;
+    sources constant text[] := p_request.sources;
+    conditions constant memoryd.conditions := p_request.conditions;
+begin
+    return array(
+        with windows as materialized (
+            select w.since, w.until, count(*) over () as windows
+            from (select min(e.since) as since, max(e.until) as until
+                  from unnest((p_question).times) as t(days)
+                  cross join unnest(scopes) as s(scope)
+                  cross join lateral (
+                      select coalesce(lower(t.days)::timestamp at time zone 'utc', '-infinity') as since,
+                             coalesce(upper(t.days)::timestamp at time zone 'utc', 'infinity') as until) d
+                  cross join lateral (
+                      select min(m.created_at) as since, max(m.created_at) as until
+                      from memoryd.entries m
+                      where m.scope = s.scope and m.code is not null
+                        and m.created_at >= d.since and m.created_at < d.until) e
+                  group by t.days) w
+            where w.since is not null
+        ), slices as materialized (
+            select w.since + n * s.step as since,
+                   case when n = s.slices - 1 then w.until + interval '1 microsecond'
+                        else w.since + (n + 1) * s.step end as until,
+                   ceil(40 * p_request.shown / (s.slices * w.windows::numeric)) as most
+            from windows w
+            cross join lateral (
+                select k.slices, (w.until - w.since) / k.slices as step
+                from (select greatest(1, 40 / w.windows) as slices) k) s
+            cross join generate_series(0, s.slices - 1) as n
+        )
+        select e.tid
+        from slices w
+        cross join unnest(scopes) as s(scope)
+        cross join lateral (
+            select t.ctid as tid from memoryd.entries t
+            where t.scope = s.scope and t.code is not null and t.passage = 0
+              and t.created_at >= w.since and t.created_at < w.until
+              and t.source = any(sources) and (t.is_current or conditions.as_of is not null)
+              and (p_request.agent is null or t.agent_id is null or t.agent_id = p_request.agent)
+              and memoryd.is_found_here(t.scope, t.group_scope, scopes)
+              and memoryd.meets(conditions, t.created_at, t.session_id, t.position, t.role, t.speaker)
+              and memoryd.may_find(p_request, t.scope, t.owner_id, t.access_level, t.visibility_tags,
+                                   t.grants_metadata)
+            order by t.created_at limit w.most) e
+        union all
+        (select e.ctid from unnest(scopes) as s(scope)
+         cross join lateral (
+             select t.ctid, t.* from memoryd.entries t
+             where t.scope = s.scope and t.code is null limit 1000) e
+         where e.source = any(sources) and (p_question).times @> memoryd.day_of(e.created_at)
+           and memoryd.is_found_here(e.scope, e.group_scope, scopes)
+           and memoryd.may_find(p_request, e.scope, e.owner_id, e.access_level, e.visibility_tags,
+                                e.grants_metadata)));
+end
+$$;
+
 -- All passages that may answer the question, each once or more; where rows are asked for by their ids, all
 -- passages of these. Of a row that was changed a moment ago none: its new text is weighed by
 -- memoryd.fresh_passages().

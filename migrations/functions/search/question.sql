@@ -176,7 +176,8 @@ $$;
 -- of scopes, Postgres 16 looks up only the word and filters the scopes afterwards. This reads a page more if
 -- other users have the word, and the time would show it.
 create or replace function memoryd.weigh_lexemes(
-    p_caller memoryd.caller, p_asked text[], p_counted bigint[], p_near jsonb, p_all_rows double precision)
+    p_caller memoryd.caller, p_asked text[], p_languages text[], p_counted bigint[], p_near jsonb,
+    p_all_rows double precision)
 returns table (lexeme text, asked text, similarity real, weight double precision, scope bigint, rows integer,
                upto bigint)
 language plpgsql stable
@@ -188,11 +189,16 @@ declare
     mine constant bigint[] := case when not privileged then p_counted else '{}' end;
 begin
     return query
-    with near as materialized (
+    with given as materialized (
+        select n.* from jsonb_to_recordset(p_near) as n(lexeme text, neighbour text, similarity real)
+        where n.lexeme = any(p_asked) and n.similarity >= 0.3
+    ), near as materialized (
         select a.lexeme as asked, a.lexeme, 1::real as similarity from unnest(p_asked) as a(lexeme)
         union all
         select a.lexeme, n.neighbour, n.similarity
-        from unnest(p_asked) as a(lexeme)
+        -- The lexicon is English.
+        from (select unnest(p_asked) as lexeme where 'english' = any(p_languages)
+              except select g.lexeme from given g where g.similarity = 1) a
         cross join lateral (
             select n.neighbour, n.similarity
             from (select n.neighbour, n.similarity from memoryd.lexeme_neighbours n
@@ -213,22 +219,26 @@ begin
                                         select from memoryd.lexeme_statistics s
                                         where s.scope = c.scope and s.lexeme = a.lexeme offset 0) s)
         union all
-        select n.lexeme, n.neighbour, n.similarity
-        from jsonb_to_recordset(p_near) as n(lexeme text, neighbour text, similarity real)
-        where n.lexeme = any(p_asked) and n.similarity >= 0.3
+        select g.lexeme, g.neighbour, g.similarity from given g
     ), counts as materialized (
         select c.* from memoryd.count_lexeme_rows(p_caller, array(select n.lexeme from near n), p_counted) c
     ), ranked as (
-        select n.lexeme, n.asked, n.similarity, coalesce(c.rows, 0) as rows,
-               row_number() over (partition by n.asked order by n.similarity desc, n.lexeme) as nth
+        select n.lexeme, n.asked, n.similarity,
+               -- As it is written, with marks: in how many rows it is without them, where none has it so.
+               coalesce(c.rows, case when n.similarity = 1 then max(c.rows) over w end, 0) as rows,
+               row_number() over (w order by n.similarity desc, n.lexeme) as nth,
+               -- Who writes marks means them: without them the word counts less.
+               case when n.lexeme = n.asked and bool_or(n.similarity = 1 and n.lexeme <> n.asked) over w
+                    then 0.64 else n.similarity ^ 2 end as worth
         from near n
         left join (select c.lexeme, sum(c.rows) as rows from counts c group by c.lexeme) c
             on c.lexeme = n.lexeme
         where n.similarity = 1 or c.rows > 0
+        window w as (partition by n.asked)
     ), weighed as materialized (
         select r.lexeme, (array_agg(r.asked order by r.similarity desc, r.asked))[1] as asked,
                max(r.similarity) as similarity,
-               max(r.similarity ^ 2
+               max(r.worth * memoryd.telling_part(p_languages[1], r.rows, p_all_rows)
                    * ln(1 + (greatest(p_all_rows - r.rows, 0) + 0.5) / (r.rows + 0.5))
                )::double precision as weight
         from ranked r
@@ -335,8 +345,8 @@ $$;
 -- are of the question's own language (p_plain), and those that the statistics may lack (p_uncounted, each
 -- with its scope).
 create or replace function memoryd.weigh_question(
-    p_caller memoryd.caller, p_asked text[], p_plain text[], p_scopes bigint[], p_counted bigint[],
-    p_near jsonb, p_uncounted text[], p_uncounted_scopes bigint[])
+    p_caller memoryd.caller, p_asked text[], p_languages text[], p_plain text[], p_scopes bigint[],
+    p_counted bigint[], p_near jsonb, p_uncounted text[], p_uncounted_scopes bigint[])
 returns memoryd.question
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
@@ -354,7 +364,7 @@ begin
         select s.passages, s.words from memoryd.scope_statistics s where s.scope = c.scope offset 0) t;
     budget := 500 + least(all_rows / 1000, 2000)::integer;
     with keys as materialized (
-        select * from memoryd.weigh_lexemes(p_caller, p_asked, p_counted, p_near, all_rows)
+        select * from memoryd.weigh_lexemes(p_caller, p_asked, p_languages, p_counted, p_near, all_rows)
     ), biggest as materialized (
         select b.scope from keys b where b.similarity = 1 order by b.rows desc nulls last, b.scope limit 1
     ), common as materialized (
@@ -395,8 +405,8 @@ begin
            coalesce(o.lexemes, '{}'), coalesce(o.scopes, '{}'),
            coalesce(t.lexemes, '{}'), coalesce(t.scopes, '{}'),
            (select sum(d.weight)
-            from (select distinct k.lexeme, k.weight from keys k
-                  where k.similarity = 1 and k.lexeme = any(p_plain)) d),
+            from (select max(k.weight) as weight from keys k
+                  where k.similarity = 1 and k.asked = any(p_plain) group by k.asked) d),
            p.parts, p.nears, p.tops, p.rare
     into made.weights, made.words, made.word_scopes, made.combinations,
          made.combination_scopes, made.ideal,
@@ -425,7 +435,10 @@ language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    words constant text[] := (memoryd.question_lexemes(p_query, p_languages))[1:200];
+    -- A single letter of what is written without spaces says nothing beside pairs. Chinese ones are words.
+    words constant text[] := (array(
+        select w from unnest(memoryd.question_lexemes(p_query, p_languages)) w
+        where w !~ '^[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff]$' or length(p_query) = 1))[1:200];
     names constant text[] := memoryd.question_lexemes(array_to_string(p_speakers, ' '), p_languages);
     own_names text[];
     asked constant text[] := array(
@@ -463,6 +476,7 @@ $$;
 --   role      The role that the question speaks of: user (I, my), assistant (you); null: none, or it names a
 --             speaker.
 --   times      The days that the question names, as of p_asked_at (null: now); null: it names none.
+--   only_times  Whether nothing else is asked.
 --   near_times  The same, and days near them.
 --   rows       How many rows the counted scopes have.
 -- p_near: the neighbours of words that are not in the lexicon: [{"lexeme", "neighbour", "similarity"}].
@@ -486,39 +500,61 @@ declare
     speakers constant text[] := memoryd.speakers_named(names, counted);
     languages constant text[] := memoryd.languages_asked(text, counted);
     in_scopes constant bigint[] := case when p_scopes is not null then counted end;
-    asked constant text[] := memoryd.asked_in_scopes(text, languages, speakers, names, in_scopes);
+    language constant text := memoryd.language_of(text, memoryd.allowed_languages());
+    telling constant text := memoryd.telling_words(text, language);
+    asked constant text[] := memoryd.asked_in_scopes(
+        coalesce(telling, text), languages, speakers, names, in_scopes);
+    today constant date := coalesce(memoryd.day_of(p_asked_at), memoryd.day_of(now()));
+    written text[];
     uncounted text[];
     uncounted_scopes bigint[];
     made memoryd.question;
 begin
+    if octet_length(telling) > length(telling) then
+        written := array(
+            select w from unnest(languages) l
+            cross join lateral unnest(tsvector_to_array(memoryd.lexemes_in(telling, l, true))) w
+            except select unnest(memoryd.question_lexemes(telling, languages)));
+    end if;
     -- The words that the statistics may lack: they do not count rows that were indexed a moment ago.
     if p_scopes is null then
         select array_agg(u.a), array_agg(u.scope) into uncounted, uncounted_scopes
         from (select distinct a, c.scope
               from (select l.scope, l.lexemes from memoryd.lexeme_changes l order by l.id desc limit 5000) c
-              cross join lateral unnest(tsvector_to_array(c.lexemes)) a
-              where a = any(asked)) u;
+              cross join lateral unnest(tsvector_to_array(c.lexemes)) a where a = any(asked)) u;
     else
-        -- Because of the offset each is looked up by itself: what a join reads would depend on the words of
-        -- other users.
+        -- The offset: each is looked up by itself, or what is read would depend on the words of other users.
         select array_agg(a), array_agg(s) into uncounted, uncounted_scopes
         from unnest(asked) a, unnest(counted) s
-        where not exists (select from memoryd.lexeme_statistics c
-                          where c.scope = s and c.lexeme = a offset 0);
+        where not exists (
+            select from memoryd.lexeme_statistics c where c.scope = s and c.lexeme = a offset 0);
     end if;
     made := memoryd.weigh_question(
-        p_caller, asked, memoryd.asked_in_scopes(text, languages[1:1], speakers, names, in_scopes), scopes,
-        counted, p_near, uncounted, uncounted_scopes);
-    made.asked := asked;
+        p_caller, asked, languages, case when telling is null then '{}'
+            else memoryd.asked_in_scopes(telling, languages[1:1], speakers, names, in_scopes) end, scopes,
+        counted, coalesce(p_near, '[]') || coalesce((select jsonb_agg(jsonb_build_object(
+            'lexeme', (memoryd.question_lexemes(w, '{simple}'))[1], 'neighbour', w, 'similarity', 1))
+            from unnest(written) w), '[]'), uncounted, uncounted_scopes);
+    made.asked := asked || written;
+    made.rare := case when telling is not null then made.rare end;
+    if telling ~ '[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]{2}' then
+        -- Pairs of letters meet by chance as often as words do in ten times as many rows.
+        made.rows := 10 * made.rows;
+    end if;
     made.speakers := speakers;
-    made.times := memoryd.times_in(text, coalesce(memoryd.day_of(p_asked_at), memoryd.day_of(now())), false);
+    select t.days, t.alone into made.times, made.only_times from memoryd.times_in(text, today, false) t;
+    if made.times is not null and speakers is not null then
+        made.only_times := (memoryd.times_in(memoryd.without_names(text, speakers), today, false)).alone;
+    end if;
     made.near_times := (
-        -- As much before and after each time as a third of it, two days or more.
-        select range_agg(daterange(lower(t.days) - w.days, upper(t.days) + w.days))
+        -- As much before and after each time as a third of it, two days or more, and of what was lately also
+        -- what was written since. Of what is to come nothing is written yet.
+        select range_agg(daterange(lower(t.days) - w.days, greatest(
+            upper(t.days) + w.days, case when today - upper(t.days) between 0 and 62 then today + 1 end)))
         from unnest(made.times) as t(days)
-        cross join lateral (select greatest(2, coalesce(upper(t.days) - lower(t.days), 0) / 3)) as w(days));
-    made.role := case when speakers is not null then null
-                      when lower(p_query) like any ('{%you%,%你%,%您%}')
+        cross join lateral (select greatest(2, coalesce(upper(t.days) - lower(t.days), 0) / 3)) as w(days)
+        where coalesce(lower(t.days), today) <= today);
+    made.role := case when speakers is not null then null when lower(p_query) like any ('{%you%,%你%,%您%}')
                            and p_query ~* '\m(you|your|yours)\M|你|您' then 'assistant'
                       when p_query ~* '\m(i|my|me|mine|myself)\M|我' then 'user' end;
     return made;

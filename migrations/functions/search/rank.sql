@@ -2,8 +2,10 @@
 --
 -- The parts of relevance, each found by measuring on five kinds of text (docs/retrieval.md):
 --   lexical  BM25, each word asked for apart: where a message lacks one, the two messages before and the two
---            after it count for it, the less the longer the message is. Relative to the best candidate's. For
---            rows that stand alone, as memories do, 0.3 more for the words of the best three of them.
+--            after it count for it, the less the longer the message is. It stays below the one of these that
+--            says most by itself, unless that asks. Relative to the best candidate's. For rows that
+--            stand alone, as memories do, 0.3 more for the words of the best three of them. A short text
+--            that shares only a name with the question stays below each that has another word of it.
 --   dense    The cosine similarity of the embeddings, relative to the best candidate's, half.
 --   prior    A text that says little, as "Sounds good!" does, loses up to a half; a text of one word, and a
 --            question, twice that; a question that is nearly the one asked, four times: it was asked before.
@@ -26,7 +28,7 @@
 --            belongs where the best fit and a twentieth of the best sum are no more. (The sum is high where
 --            one row is the best by words, by its embedding and by who said it.) Else what counts
 --            is where a row's sum lies between the lowest and the best, and how much better than by chance
---            the row itself fits: together 0.4. The time that the question names counts as part of the fit.
+--            the row itself fits: together 0.4. The time that the question names counts for neither.
 -- Without an embedding the relevance of a memory or an insight is the part of the question's keywords that
 -- it has, and recency and association are added as they are.
 
@@ -145,7 +147,7 @@ begin
     end if;
     return query
     select row_number() over (), r.tid, r.source, r.id, r.weights, h.rare,
-           memoryd.calibrated(h.cosine, scale.background, scale.unit), r.length, r.row_length,
+           nullif((h.cosine - scale.background) / scale.unit, 'NaN'), r.length, r.row_length,
            r.asks, r.times, r.session_id, r.position, r.speaker, r.role, r.created_at,
            r.weight / case when h.rare and r.source = 'memory' then least(
                1, max(r.weight) filter (where h.rare and r.source = 'memory') over ()) else 1 end,
@@ -187,7 +189,7 @@ $$;
 create or replace function memoryd.lexical_scores(
     p_question memoryd.question, p_numbers bigint[], p_weights sparsevec[], p_lengths integer[],
     p_row_lengths integer[], p_sessions uuid[], p_positions integer[])
-returns table (number bigint, lexical double precision)
+returns table (number bigint, lexical double precision, lent double precision, said integer)
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 -- The planner does not know how many candidates there are, and would compare each with each.
@@ -209,7 +211,8 @@ begin
     ), hits as materialized (
         select h.*
         from (select r.number, r.session_id, r.position, w.word, w.top,
-                     greatest(-(r.weights <#> w.own), -(r.weights <#> w.near)) / r.norm as has
+                     greatest(-(r.weights <#> w.own), -(r.weights <#> w.near)) / r.norm as has,
+                     case when r.weights <#> w.own < 0 then 1 << w.word::integer else 0 end as own
               from read r
               cross join unnest(parts, nears, tops) with ordinality as w(own, near, top, word)
               where r.weights is not null) h
@@ -225,14 +228,15 @@ begin
         cross join (values (-2, 0.5), (-1, 0.75), (1, 0.75), (2, 0.5)) as b(step, weight)
         group by s.session_id, s.position + b.step, s.word, s.top
     ), pieces as (
-        select h.number, h.word, h.top, h.has, 0 as beside from hits h
+        select h.number, h.word, h.top, h.has, 0 as beside, h.own from hits h
         union all
-        select r.number, b.word, b.top, 0, least(b.top, b.has * r.share)
+        select r.number, b.word, b.top, 0, least(b.top, b.has * r.share), 0
         from beside b
         join read r on r.session_id = b.session_id and r.position = b.position
     )
-    select w.number, sum(w.has + greatest(0, 1 - w.has / w.top) * w.beside)
-    from (select p.number, p.word, p.top, max(p.has) as has, max(p.beside) as beside
+    select w.number, sum(w.has + w.lent), sum(w.lent), bit_or(w.own)
+    from (select p.number, p.word, max(p.has) as has, max(p.own) as own,
+                 greatest(0, 1 - max(p.has) / p.top) * max(p.beside) as lent
           from pieces p group by p.number, p.word, p.top) w
     group by w.number;
 end
@@ -253,6 +257,7 @@ declare
     average constant double precision := (p_question).average_length;
     asked constant text[] := (p_question).asked;
     all_rows constant double precision := (p_question).rows;
+    language constant text := memoryd.language_of(p_request.query);
 begin
     if p_request.scopes is null or p_tids = '{}' then
         return null;
@@ -275,7 +280,8 @@ begin
             from said s
             join counts c on c.lexeme = s.lexeme
             cross join lateral (
-                select ln(1 + (greatest(all_rows - c.rows, 0) + 0.5) / (c.rows + 0.5)) as idf offset 0) i
+                select memoryd.telling_part(language, c.rows, all_rows)
+                       * ln(1 + (greatest(all_rows - c.rows, 0) + 0.5) / (c.rows + 0.5)) as idf offset 0) i
             where c.rows > 1
             order by weight desc, s.lexeme
             limit 20
@@ -291,17 +297,20 @@ end
 $$;
 
 -- The candidates that meet the conditions, with how well each fits the question: 0 to 1, the mean of the part
--- of the question that it has and of its similarity. timed_fit: the same, where the time that the question
--- names is a part of it. tid, weights: of rows that stand alone, whose words are asked for once more. The
--- less a candidate brings along, the quicker it is sorted. kin: for a context, which rows set the measure for
--- each other (memoryd.kin_of).
+-- of the question that it has and of its similarity. tid, weights: of rows that stand alone, whose words are
+-- asked for once more. The less a candidate brings along, the quicker it is sorted. lent: the part of lexical
+-- that messages beside it give. said: the words asked for that it has, a bit each. only_name: a short text
+-- whose only words of the question are names, as its capitals show. weight: half of it for a message whose
+-- facts others replaced, which stands below what is true now. kin: for a context, which rows set the measure
+-- for each other (memoryd.kin_of).
 create or replace function memoryd.fit_passages(
     p_request memoryd.search_request, p_question memoryd.question, p_tids tid[])
 returns table (number bigint, tid tid, source text, id uuid, weights sparsevec, rare boolean,
                similarity double precision, near double precision, length integer, row_length integer,
-               asks boolean, session_id uuid, speaker text, role text, created_at timestamptz,
-               weight double precision, lexical double precision, fit double precision,
-               time_fit double precision, timed_fit double precision, kin text)
+               asks boolean, session_id uuid, "position" integer, speaker text, role text,
+               created_at timestamptz, weight double precision, lexical double precision,
+               lent double precision, said integer, only_name boolean, fit double precision,
+               time_fit double precision, kin text)
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
@@ -311,14 +320,14 @@ declare
     ideal constant double precision := nullif((p_question).ideal, 0);
     times_asked constant datemultirange := (p_question).times;
     near_times_asked constant datemultirange := (p_question).near_times;
-    -- The fewer words a question has, the more of it is the time that it names.
-    time_part constant double precision := least(0.3, 0.9 / greatest(1, cardinality((p_question).tops)));
+    -- What was written since is not of a time that was still to come.
+    asked_at constant timestamptz := coalesce((p_request.conditions).asked_at, 'infinity');
 begin
     return query
     with read as materialized (
-        select r.*, coalesce(greatest(0, nullif(r.similarity, 'NaN')), 0) as near
+        select r.*, least(1, greatest(0, r.similarity)) as near
         from memoryd.read_passages(p_request, p_question, p_tids) r
-    ), lexical as (
+    ), lexical as materialized (
         select l.*
         from (select array_agg(r.number) as numbers,
                      array_agg(case when r.weights <#> sought < 0 then r.weights end) as weights,
@@ -327,13 +336,28 @@ begin
               from read r) c
         cross join lateral memoryd.lexical_scores(
             p_question, c.numbers, c.weights, c.lengths, c.row_lengths, c.sessions, c.positions) l
+    ), names as materialized (
+        select b.number
+        from (select r.number, r.source, r.id from read r join lexical l using (number)
+              where r.row_length <= 4 and l.said > 0 order by l.lexical - l.lent desc limit 8) b
+        join memoryd.searchable t on t.source = b.source and t.id = b.id
+        cross join lateral (
+            select regexp_replace(normalize(t.searched_text, NFD), '[\u0300-\u036f]', '', 'g') as text) n
+        where n.text ~ '[[:upper:]]' and not exists (
+            select from unnest((p_question).asked) a
+            cross join lateral (select initcap(regexp_replace(a, '(\W)', '\\\1', 'g')) as word) w
+            where n.text ~* ('\m' || w.word)
+              and n.text !~ ('\S\s+\m' || w.word || '|^\W*' || w.word || '\w*\W*($|\s[[:upper:]])'))
     )
     select r.number, case when r.session_id is null then r.tid end, r.source, r.id,
            case when r.session_id is null then r.weights end, r.rare, r.similarity, r.near, r.length,
-           r.row_length, r.asks, r.session_id, r.speaker, r.role, r.created_at, r.weight, w.lexical, f.fit,
-           t.fit, f.fit + time_part * t.fit, k.kin
+           r.row_length, r.asks, r.session_id, r.position, r.speaker, r.role, r.created_at,
+           r.weight * (1 - 0.5 * coalesce(o.part, 0)),
+           w.lexical, coalesce(l.lent, 0), coalesce(l.said, 0), n.number is not null,
+           f.fit, t.fit, k.kin
     from read r
     left join lexical l using (number)
+    left join names n using (number)
     cross join lateral (select coalesce(l.lexical, 0) as lexical) w
     cross join lateral (
         -- A question without words that count is compared by its embedding alone.
@@ -344,19 +368,25 @@ begin
         select case when times_asked is null then 0
                     when times_asked @> d.day or times_asked && r.times then 1
                     when near_times_asked @> d.day then 0.5 else 0 end::double precision as fit
-        from (select memoryd.day_of(r.created_at) as day) d) t
+        from (select case when r.created_at <= asked_at then memoryd.day_of(r.created_at) end as day) d) t
     left join lateral (
         select memoryd.kin_of(r.source, (
             select m.kind from public.agent_memory m where m.id = r.id and r.source = 'memory')) as kin
         where p_request.by_kind) k on true
+    left join (
+        select f.message_id as id, avg((m.superseded_by is not null)::integer)::double precision as part
+        from memoryd.fact_sources f join public.agent_memory m on m.id = f.memory_id
+        where f.message_id = any(array(select t.id from read t where t.session_id is not null))
+        group by f.message_id) o on o.id = r.id and (p_request.conditions).as_of is null
     where r.meets;
 end
 $$;
 
 -- The candidates with the parts of the relevance of each: see the head of this file, and `weights` for their
 -- factors beside that of the words, 1. A row is as good as its best passage. more: a second pass for rows
--- that stand alone, with the words of the best three. replaced: of a message whose facts others replaced: it
--- stands below what is true now. least_near: 0 where all candidates are known, so that each may have a place.
+-- that stand alone, with the words of the best three. too_much: what a row loses so that it stays below
+-- another: a short message (at most 20 words, as its prior says) below the one beside it. least_near: 0 where
+-- all candidates are known, so that each may have a place.
 create or replace function memoryd.rank_passages(
     p_request memoryd.search_request, p_question memoryd.question, p_tids tid[])
 returns setof memoryd.search_result
@@ -364,76 +394,121 @@ language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 declare
-    average constant double precision := (p_question).average_length;
-    all_rows constant double precision := (p_question).rows;
-    speakers constant text[] := (p_question).speakers;
-    asked_role constant text := (p_question).role;
-    asks_for_time constant boolean := coalesce(cardinality((p_question).tops), 0) <= 3;
     weights record;
     least_near constant double precision := case when p_request.ids is null then 0.2 else 0 end;
 begin
-    select 0.5::float8 as dense, 0.3::float8 as more, -2.5::float8 as prior, 0.5::float8 as named,
-           0.8::float8 as timed, 0.23::float8 as session, 0.5::float8 as replaced, 0.7::float8 as asked,
-           0.05::float8 as margin, 0.4::float8 as fits into weights;
+    select 0.5::float8 dense, 0.3::float8 more, -2.5::float8 prior, 0.5::float8 named, 0.8::float8 timed,
+           0.23::float8 session, 0.7::float8 asked, 0.05::float8 margin, 0.4::float8 fits into weights;
     return query
-    with scored as materialized (
-        select f.* from memoryd.fit_passages(p_request, p_question, p_tids) f
-    ), parts as materialized (
-        select h.*
-        from (select s.*, coalesce(s.lexical / nullif(max(s.lexical) over w, 0), 0) as part,
+    with parts as materialized (
+        select h.* from (select s.*, coalesce(s.lexical / nullif(max(s.lexical) over w, 0), 0) as part,
                      coalesce(weights.dense * s.near / nullif(max(s.near) over w, 0), 0) as dense_part,
-                     max(s.fit) over w as best_fit, max(s.timed_fit) over w as best_timed_fit,
-                     least(0.36::double precision, 0.03 + 0.06 * ln(greatest(
-                         1, all_rows * count(*) over w / count(*) over ()))) as by_chance
-              from scored s window w as (partition by s.kin)) h
-        where h.lexical > 0 or h.near > least_near or (h.time_fit = 1 and asks_for_time)
+                     max(s.fit) over w as best_fit, least(0.36::double precision, 0.03 + 0.06 * ln(greatest(
+                         1, (p_question).rows * count(*) over w / count(*) over ()))) as by_chance
+              from memoryd.fit_passages(p_request, p_question, p_tids) s window w as (partition by s.kin)) h
+        where h.lexical > 0 or h.near > least_near
+           or (h.time_fit = 1 and coalesce(cardinality((p_question).tops), 0) <= 3)
     ), words as materialized (
         select memoryd.more_words(p_request, p_question, array(
             select p.tid from parts p where p.session_id is null and p.lexical > 0
             order by p.part + p.dense_part desc limit 3)) as words
     ), passages as (
-        select p.id, p.source, p.session_id, p.created_at, p.similarity, p.weight, p.rare, p.lexical,
-               p.kin, p.by_chance, p.timed_fit, p.best_fit, p.best_timed_fit, p.dense_part,
+        select p.id, p.source, p.session_id, p.position, p.created_at, p.similarity, p.weight, p.rare,
+               p.lexical, p.lent, p.part * p.lent / nullif(p.lexical, 0) as lent_part, p.asks, p.said,
+               p.only_name, p.kin, p.by_chance, p.fit, p.best_fit, p.dense_part,
                p.part + coalesce(weights.more * m.more / nullif(max(m.more) over w, 0), 0) as lexical_part,
                weights.prior / (5 + p.row_length) * case when p.asks and p.near > weights.asked then 4
                    when p.asks or p.row_length <= 1 then 2 else 1 end as prior_part,
-               case when p.speaker = any(speakers) or p.role = asked_role then weights.named else 0 end
-                   as named_part, weights.timed * p.time_fit as timed_part
+               case when p.speaker = any((p_question).speakers) or p.role = (p_question).role
+                   then weights.named else 0 end as named_part, weights.timed * p.time_fit as timed_part
         from parts p cross join words a
         cross join lateral (
-            select case when p.session_id is null then -(p.weights <#> a.words) end
-                   / (0.5 + 0.5 * greatest(1, p.length) / average) as more) m window w as (partition by p.kin)
+            select case when p.session_id is null then -(p.weights <#> a.words) end / (0.5 + 0.5 * greatest(
+                1, p.length) / (p_question).average_length) as more) m window w as (partition by p.kin)
     ), best as (
         select distinct on (p.id, p.source) p.*, bool_or(p.rare) over w as has_rare,
                lexical_part + dense_part + prior_part + named_part + timed_part as total
         from passages p window w as (partition by p.id, p.source)
-        order by p.id, p.source, p.lexical_part + p.dense_part desc
+        order by p.id, p.source, lexical_part + dense_part desc
+    ), bounded as (
+        select b.*, greatest(0, case when b.beside[1] > b.total - b.lent_part and b.beside[3] = 0
+                                      and b.prior_part <= -0.1
+                                    then least(b.lent_part, b.total + 0.01 - b.beside[2]) end,
+                             b.total + 0.01 - (
+                                 select max(o.total) from best o
+                                 where b.only_name and not o.only_name and o.said & ~b.said <> 0
+                                   and 4 * (o.lexical - o.lent) > b.lexical)) as too_much
+        from (select *, max(array[total - lent_part, total, asks::integer]) filter (
+                  where lexical > lent) over (
+                  partition by coalesce(session_id, id) order by position
+                  range between 2 preceding and 2 following exclude current row) as beside
+              from best) b
     ), sessions as (
-        select b.*, weights.session * (max(b.total) over w - b.total) as more_of
-        from best b window w as (partition by coalesce(b.session_id, b.id))
-    ), spans as ( -- least: sums may be below zero
-        select s.*, s.total + s.more_of as sum, max(s.total + s.more_of) over w as highest,
-               least(0, min(s.total + s.more_of) over w) as lowest
-        from sessions s window w as (partition by s.kin)
-    )
-    select r.source, r.id, null, null::float8, r.similarity, null::jsonb, r.created_at, r.lexical_part,
-           r.dense_part, r.prior_part, r.named_part, r.timed_part, r.more_of,
-           least(1, r.best_fit * (0.5 + 0.5 * r.standing)),
-           r.weight * (1 - weights.replaced * coalesce(t.part, 0)), 0::float8, 0::float8,
+        select b.*, weights.session * (max(b.total - b.too_much) over w - b.total + b.too_much) as more_of
+        from bounded b window w as (partition by coalesce(b.session_id, b.id))
+    ), spans as (
+        select s.*, max(s.sum) over w as highest, least(0, min(s.sum) over w) as lowest
+        from (select *, total - too_much + more_of as sum from sessions) s window w as (partition by kin))
+    select r.source, r.id, null, null::float8, r.similarity, null::jsonb, r.created_at,
+           r.lexical_part - r.too_much, r.dense_part, r.prior_part, r.named_part, r.timed_part, r.more_of,
+           least(1, r.best_fit * (0.5 + 0.5 * r.standing))
+               * case when p_question.only_times then 0.5 else 1 end, r.weight, 0::float8, 0::float8,
            case when r.has_rare then 2 when r.lexical > 0 then 1 else 0 end,
-           case when r.best_timed_fit + r.better < 0
+           case when p_question.only_times then case when r.timed_part < weights.timed
+                    then 'not of that time' end
+                when r.best_fit + r.better < 0
                     then concat_ws(' ', 'nothing', 'that ' || r.kin, 'fits the question')
-                when r.standing + r.timed_fit + r.better < weights.fits then 'others fit much better'
-                when r.nth > 60 then 'others are more relevant' end
+                when r.untimed + r.fit + r.better < weights.fits then 'others fit much better'
+                when r.kin <> '' and r.nth > 60 then 'others are more relevant' end
     from (select *, coalesce((sum - lowest) / nullif(highest - lowest, 0), 1) as standing,
+                 coalesce((sum - timed_part - lowest) / nullif(highest - lowest, 0), 1) as untimed,
                  weights.margin * highest - by_chance as better,
-                 case when kin is not null then row_number() over (partition by kin order by sum desc, id) end
-                     as nth
-          from spans) r
-    left join (
-        select f.message_id as id, avg((m.superseded_by is not null)::integer)::double precision as part
-        from memoryd.fact_sources f join public.agent_memory m on m.id = f.memory_id
-        where f.message_id = any(array(select p.id from parts p where p.session_id is not null))
-        group by f.message_id) t on t.id = r.id and (p_request.conditions).as_of is null;
+                 row_number() over (partition by kin order by sum desc, id) as nth
+          from spans) r;
+end
+$$;
+
+-- The rows of the time that a question names, where it asks for nothing else: in order of time, and spread
+-- over it, of each part the one that says most; first those of the speakers that it names. No row fits better
+-- than another, so the relevance only falls with the order.
+create or replace function memoryd.rows_of_time(p_request memoryd.search_request, p_question memoryd.question)
+returns setof memoryd.search_result
+language plpgsql stable
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+declare
+    asked constant datemultirange := (p_question).times;
+    speakers constant text[] := (p_question).speakers;
+    shown constant integer := least(p_request.shown, 1000);
+begin
+    return query
+    with read as (
+        select distinct on (r.source, r.id) r.*, coalesce(r.speaker = any(speakers), false) as named
+        from memoryd.read_passages(
+            p_request, p_question, memoryd.passages_of_time(p_request, p_question)) r
+        where r.meets and asked @> memoryd.day_of(r.created_at)
+        order by r.source, r.id
+    ), windows as (
+        select r.*, w.nth as "window", dense_rank() over (order by w.nth)
+                   + dense_rank() over (order by w.nth desc) - 1 as windows
+        from read r cross join lateral (
+            select count(*) as nth from unnest(asked) as t(days)
+            where lower(t.days) <= memoryd.day_of(r.created_at)) w
+    ), parts as (
+        select w.*, ntile(greatest(1, ceil(shown::numeric / w.windows))::integer) over (
+                   partition by w.named, w."window"
+                   order by w.created_at, w.session_id, w.position, w.id) as part
+        from windows w
+    ), best as (
+        select * from (select p.*, row_number() over (partition by p.named, p."window", p.part
+                                                      order by p.asks, p.row_length desc, p.id) as nth
+                       from parts p) b
+        order by b.named desc, b.nth, b.part, b."window" limit shown
+    )
+    select b.source, b.id, null, null::float8, b.similarity, null::jsonb, b.created_at, 0::float8, 0::float8,
+           0::float8, 0::float8, 1::float8, 0::float8,
+           1 - 0.4 * (row_number() over w - 1)::float8 / count(*) over (), 1::float8, 0::float8, 0::float8, 3,
+           null
+    from best b window w as (order by b.created_at, b.session_id, b.position, b.id);
 end
 $$;

@@ -133,7 +133,11 @@ declare
     found constant memoryd.search_result[] := array(select s from memoryd.search(request) s);
 begin
     return query
-    select r.source, r.id, r.content, r.score, r.similarity, r.metadata, r.created_at from unnest(found) r;
+    select r.source, r.id, r.content, r.score,
+           case when recall.query_embedding is null then memoryd.calibrated(r.similarity, 0, 1)
+                else k.background + r.similarity * k.unit end,
+           r.metadata, r.created_at
+    from unnest(found) r cross join memoryd.calibration() k;
     perform memoryd.log_recall(request, found, began);
 end
 $$;
@@ -151,7 +155,7 @@ create or replace function public.explain_recall(
                  dense double precision, prior double precision, named double precision,
                  timed double precision, session double precision, relevance double precision,
                  weight double precision, recency double precision, association double precision,
-                 left_out text)
+                 left_out text, reason text)
 language plpgsql volatile
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
@@ -161,7 +165,8 @@ declare
 begin
     return query
     select s.source, s.id, s.content, s.score, s.lexical, s.dense, s.prior, s.named, s.timed, s.session,
-           s.relevance, s.weight, s.recency, s.association, s.left_out
+           s.relevance, s.weight, s.recency, s.association, s.left_out,
+           case when s.shares = 3 then 'of that time' end
     from memoryd.search(memoryd.recall_request(
         'explain_recall', explain_recall.query, explain_recall.agent_id, explain_recall.user_id,
         explain_recall.query_embedding, explain_recall.match_count, explain_recall.sources,

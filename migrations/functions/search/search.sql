@@ -73,6 +73,7 @@ as $$
 declare
     request memoryd.search_request := memoryd.open_request(p_request);
     question memoryd.question;
+    of_time memoryd.search_result[] := '{}';
 begin
     -- Where nothing is asked, or nothing is in these scopes, the question is not read. The scopes are not
     -- looked at for what is shared with an end user, which would tell whether others share anything.
@@ -87,6 +88,7 @@ begin
               cross join lateral (select from memoryd.unindexed u where u.scope = s.scope limit 1) u) then
         return;
     end if;
+    request.shown := coalesce(request.shown, request.count);
     question := memoryd.question(
         request.reader, request.query, request.scopes, request.near,
         (request.conditions).asked_at);
@@ -94,9 +96,17 @@ begin
         request.embedding := memoryd.comparable(
             memoryd.embed(memoryd.without_names(request.query, question.speakers)));
     end if;
+    if question.only_times and request.ids is null then
+        of_time := array(select t from memoryd.rows_of_time(request, question) t);
+        return query select t.* from unnest(of_time) t;
+        if cardinality(of_time) >= request.shown then
+            return;
+        end if;
+    end if;
     return query
     select h.*
     from memoryd.rank_passages(request, question, memoryd.candidates(request, question)) h
+    where not exists (select from unnest(of_time) t where t.id = h.id and t.source = h.source)
     order by greatest(h.relevance * h.weight, case when h.shares = 2 then
                  max(h.relevance * h.weight) filter (where h.shares = 0) over () end) desc,
              h.created_at desc, h.id
@@ -204,7 +214,9 @@ $$;
 -- The best rows for a request, without their contents: what memoryd.find() has found, and what is linked to
 -- the best memories of it. A link adds its strength times link_weight where keywords alone decide; else what
 -- is missing to that: so it brings a memory in, and changes nothing among those that answer the question.
--- by_kind: a link to what happened brings what is known, however little it fits.
+-- by_kind: a link to what happened brings what is known, however little it fits. long: 0 for a question of 20
+-- words, 1 for a message of 40, which goes on with something recent; two characters of a script without
+-- spaces are a word. Then up to 0.15 more for what is near now, or the time at which it is asked.
 create or replace function memoryd.best_rows(
     p_request memoryd.search_request, p_found memoryd.search_result[])
 returns setof memoryd.search_result
@@ -212,33 +224,39 @@ language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 declare
-    by_words_alone constant boolean := p_request.embedding is null and not memoryd.embeds_here();
+    -- Of a time that alone is asked about: their order is that of time.
+    of_time constant boolean := exists (select from unnest(p_found) f where f.shares = 3);
+    by_words_alone constant boolean :=
+        p_request.embedding is null and not of_time and not memoryd.embeds_here();
     link_weight constant double precision := 0.2;
-    asked_keywords constant text[] :=
-        case when by_words_alone then public.extract_keywords(p_request.query) end;
+    asked_keywords constant text[] := case when by_words_alone then public.extract_keywords(
+        memoryd.telling_words(p_request.query, memoryd.language_of(p_request.query))) end;
     only_fitting constant boolean := coalesce(p_request.relevant_only or p_request.by_kind, false);
     unowned constant boolean := memoryd.caller_is_privileged()
         and p_request.about is null and p_request.agent is not null;
+    asked_at constant double precision := extract(
+        epoch from coalesce((p_request.conditions).asked_at, (p_request.conditions).until, now()));
+    long constant double precision := greatest(0, least(1, regexp_count(
+        coalesce(p_request.query, ''),
+        '[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]{1,2}|\w+') / 20.0 - 1));
 begin
     perform memoryd.tell_by_words() where by_words_alone;
     return query
     with found as materialized (select * from unnest(p_found)), ranked as materialized (
         select h.source, h.id, h.similarity, h.created_at, h.lexical, h.dense, h.prior, h.named, h.timed,
                h.session, coalesce(k.part, h.relevance) as relevance, h.weight, h.shares,
-               case when k.part >= 0.25 then null else h.left_out end as left_out
-        from found h left join memoryd.keyword_parts(
-            array(select f.source from found f), array(select f.id from found f), asked_keywords) k
-            using (source, id)
+               case when k.part >= case when h.left_out like 'nothing%' then 1 else 0.25 end then null
+                    else h.left_out end as left_out
+        from found h left join memoryd.keyword_parts(array(select f.source from found f), array(
+            select f.id from found f), asked_keywords) k using (source, id)
     ), best_memories as (
         select array_agg(t.id) as ids
-        from (select r.id from ranked r where r.source = 'memory' and r.relevance > 0.3
-                  and (r.left_out is null or not only_fitting)
-              order by r.relevance desc limit 20) t
+        from (select r.id from ranked r where r.source = 'memory' and r.relevance > 0.3 and (
+                  r.left_out is null or not only_fitting) order by r.relevance desc limit 20) t
     ), links as materialized (
         select l.id, l.strength from best_memories b cross join lateral memoryd.linked_to(b.ids) l
     ), brought as materialized (
-        select m.id
-        from best_memories b cross join lateral memoryd.linked_to(array(
+        select m.id from best_memories b cross join lateral memoryd.linked_to(array(
             select h.id from public.agent_memory h where p_request.by_kind and h.id = any(b.ids)
                 and memoryd.kin_of('memory', h.kind) = 'happened')) l
         join public.agent_memory m on m.id = l.id and memoryd.kin_of('memory', m.kind) = 'is known'
@@ -254,14 +272,15 @@ begin
         select m.source, m.id, m.similarity, m.created_at, 0, 0, 0, 0, 0, 0, m.relevance, m.weight, 0,
                case when l.strength < 0.5 then 'linked too loosely' end, link_weight * l.strength
         from linked g cross join lateral memoryd.linked_rows(p_request, g.ids, asked_keywords, unowned) m
-        join links l on l.id = m.id
-        where g.ids is not null
+        join links l on l.id = m.id where g.ids is not null
     ), summed as (
         select s.*, r.recency, s.relevance * s.weight + r.recency + s.association as total,
                case when s.id not in (select o.id from brought o) then s.left_out end as why
         from scored s cross join lateral (
-            select case when s.created_at > now() - interval '24 hours' then 0.15
-                        when s.created_at > now() - interval '72 hours' then 0.05 else 0 end
+            select case when of_time then 0 else greatest(
+                       case when s.created_at > now() - interval '24 hours' then 0.15
+                            when s.created_at > now() - interval '72 hours' then 0.05 else 0 end,
+                       0.15 * long / (1 + abs(asked_at - extract(epoch from s.created_at)) / 3456000)) end
                    * case when by_words_alone then 1 else s.relevance * s.weight end as recency offset 0) r
         where s.relevance > 0 or s.association > 0
     ), best as materialized (
@@ -273,9 +292,8 @@ begin
     select b.source, b.id, null, least(1, b.rank), b.similarity, null::jsonb, b.created_at, b.lexical,
            b.dense, b.prior, b.named, b.timed, b.session, b.relevance, b.weight + coalesce(
                (b.rank - b.total) / nullif(b.relevance, 0), 0), b.recency, b.association, b.shares, b.why
-    from best b
-    where b.rank >= coalesce(p_request.min_score, 0)
-      and (b.why is null or not only_fitting or p_request.explained)
+    from best b where b.rank >= coalesce(p_request.min_score, 0) and (
+        b.why is null or not only_fitting or p_request.explained)
     order by b.rank desc, b.shares desc, b.created_at desc, b.id;
 end
 $$;
@@ -359,6 +377,7 @@ begin
         asked.count := least(3 * asked.count, 1000);
     end if;
     sought.count := greatest(100, 2 * asked.count);
+    sought.shown := p_request.count;
     found := array(select f from memoryd.find(sought) f);
     return query
     with best as materialized (

@@ -53,12 +53,15 @@ begin
         query_embedding => null::vector, query => query, match_threshold => match_threshold,
         match_count => match_count,
         memory_type => memory_type, filter_user_id => whose) r;
-    return jsonb_build_object('results', coalesce(found, '[]'));
+    return jsonb_build_object(
+        'results', coalesce(found, '[]'),
+        'by', case when memoryd.embeds_here() or current_setting('memoryd.question_embedding', true) <> ''
+                   then 'meaning' else 'words' end);
 end
 $$;
 comment on function public."agent-memory-read"(text, text, double precision, integer) is
     'The caller''s memories that are near to a question, as {"results": [{id, content, similarity, metadata, '
-    'created_at}]}.';
+    'created_at}], "by": "meaning" or "words"}.';
 
 create or replace function public."agent-memory-write"(
     content text,

@@ -260,7 +260,7 @@ begin
         group by c.relname, n.texts
     loop
         select string_agg(format('new.%I', t), ', ') into own from unnest(each.times) t;
-        seen := format('least(%s) < ''1900-01-01 00:00+00''', own)
+        seen := format('least(%s) < ''0001-01-01 00:00+00''', own)
             || format(' or greatest(%s) > ''9999-12-30 00:00+00''', own)
             || coalesce((
                 select string_agg(

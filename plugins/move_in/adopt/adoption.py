@@ -49,7 +49,7 @@ _SESSIONS = """
 insert into public.conversation_sessions (id, user_id, created_at)
 select {session}, case when count(distinct {user}) = 1 and bool_and({chat} is null) then (array_agg({user})
        filter (where {user} is not null))[1] end,
-       greatest(least(min({created}), now()), '1900-01-02')
+       greatest(least(min({created}), now()), '0001-01-02')
 from {table} r
 where {session} is not null
 group by {session}

@@ -1,6 +1,6 @@
 """The items that records become: memories, conversations and their messages, commands, or a reason to leave a record out.
 
-Promise: the fields of an item fit into the database: texts without NUL, times from 1900 to 9999, metadata that JSON can hold.
+Promise: the fields of an item fit into the database: texts without NUL, times from year 1 to 9999, metadata that JSON can hold.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def _parsed(value: object) -> object:
 
 
 def time_of(value: object) -> datetime | None:
-    """A time: ISO 8601, seconds or milliseconds since 1970; UTC if it names no offset. None: not from 1900 to 9999."""
+    """A time: ISO 8601, seconds or milliseconds since 1970; UTC if it names no offset. None: unreadable, or after 9998."""
     try:
         if isinstance(value, datetime):
             time = value
@@ -175,7 +175,7 @@ def time_of(value: object) -> datetime | None:
         time = (time if time.tzinfo is not None else time.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError, OSError):
         return None
-    return time if 1900 <= time.year < 9999 else None
+    return time if time.year < 9999 else None
 
 
 def storable(value: object, depth: int = 0) -> Any:

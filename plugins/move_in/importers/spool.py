@@ -234,7 +234,7 @@ class Spool:
     def _time(self, what: str, given: object) -> datetime | None:
         time = time_of(given)
         if time is None and given not in (None, ""):
-            self.changed[what, "a time that is none of 1900 to 9999 is left out"] += 1
+            self.changed[what, "a time that cannot be read is left out"] += 1
         return time
 
     def _metadata(self, given: str, extra: object, project: object) -> dict[str, Any]:

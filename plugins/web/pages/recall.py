@@ -26,7 +26,8 @@ from plugins.web.web import viewer_of, web_of
 # explain_recall(), and for each row its metadata and time, which it does not return.
 EXPLAIN = """
 select s.source, s.id, left(s.content, 600) as content, s.metadata, s.created_at, s.score, s.lexical, s.dense, s.prior,
-       s.named, s.timed, s.session, s.relevance, s.weight, s.recency, s.association, s.left_out
+       s.named, s.timed, s.session, s.relevance, s.weight, s.recency, s.association, s.left_out,
+       s.shares
 from memoryd.search(memoryd.recall_request('explain_recall', $1, $2, $3, $7, $4, $5, '{}', $6::jsonb)) s
 """
 # The policies record each row that a search of support reads.

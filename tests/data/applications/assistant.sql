@@ -151,7 +151,7 @@ select md5('message ' || n)::uuid, md5('chat ' || n % 40)::uuid, case when n % 2
        case when n = 13 then '' else 'Message ' || n end, '{"tokens": 2}', timestamptz '2026-01-02 00:00+00' - n * interval '1 minute'
 from generate_series(1, 1000) n;
 insert into conversation_messages (id, session_id, role, content, created_at)
-values (md5('too old')::uuid, md5('chat 1')::uuid, 'user', 'Before all times', '0800-01-01');
+values (md5('too old')::uuid, md5('chat 1')::uuid, 'user', 'Before all times', '0044-03-15 BC');
 
 -- Team knowledge.
 create table shared_knowledge (

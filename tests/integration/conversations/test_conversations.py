@@ -86,10 +86,10 @@ async def test_a_call_with_invalid_arguments_is_refused_with_advice(
         ({"access_level": -1}, "23514", "access_level is -1", "null keeps it private"),
         ({"chat_id": UUID(int=5)}, "23503", "chat_id_fkey", ""),
         (
-            {"created_at": datetime(1800, 1, 1, tzinfo=UTC)},
+            {"created_at": datetime(9999, 12, 31, tzinfo=UTC)},
             "23514",
-            "created_at is 1800",
-            "from 1900 to 9999",
+            "created_at is 9999",
+            "from the year 1 to 9999",
         ),
     ],
 )

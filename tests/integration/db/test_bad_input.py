@@ -297,7 +297,7 @@ async def test_infinite_times_are_refused(served: asyncpg.Connection, time: str)
         ("agent_commands", "finished_at", "message"),
     ):
         sql = f"insert into {table} (agent_id, {body}, {column}) values ('historian', 'long ago', '{time}')"
-        await _is_refused(served, Bad(sql, CHECK, f"{column} is ", "Times from 1900 to 9999"))
+        await _is_refused(served, Bad(sql, CHECK, f"{column} is ", "Times from the year 1 to 9999"))
     await _serves_the_next(served)
 
 

@@ -53,7 +53,7 @@ async def test_unexpired_memories_are_found_most_similar_first(remembered: async
 
 
 async def test_an_embedding_that_is_given_is_compared_by_the_cosine(scratch: asyncpg.Connection) -> None:
-    """Of every model, as in the designs; what recall calls similarity is calibrated."""
+    """Of every model, as in the designs, and also in recall; that of a text is calibrated."""
     await scratch.execute(
         "insert into memoryd.settings (key, value) values ('similarity', '{\"background\": 0.6, \"unit\": 0.4}')"
     )
@@ -80,7 +80,12 @@ async def test_an_embedding_that_is_given_is_compared_by_the_cosine(scratch: asy
     recalled = (
         "select similarity from recall('tone of voice', user_id => $2, query_embedding => $1::text::vector)"
     )
-    assert await column(scratch, recalled, embedding(1), ANN) == [pytest.approx(0.5, abs=2 * HALF_PRECISION)]
+    assert await column(scratch, recalled, embedding(1), ANN) == [near]
+    # Also where the calibrated similarity is at its limits.
+    for cosine, other in ((1, 0), (-0.8, 0.6)):
+        limit = [pytest.approx(cosine, abs=HALF_PRECISION)]
+        turned = embedding(0.8 * cosine - 0.6 * other, 0.6 * cosine + 0.8 * other)
+        assert await column(scratch, recalled, turned, ANN) == limit
 
 
 async def test_a_user_finds_only_their_own_whichever_user_is_named(remembered: asyncpg.Connection) -> None:

@@ -21,7 +21,7 @@ from tests.support.rows import column
 
 OF_RECALL = "select name from memoryd.options() where recall and not argument"
 OF_CONTEXT = "select name from memoryd.options() where context"
-NOT_OPTIONS = {"query", "message", "count", "sources"}
+NOT_OPTIONS = {"short", "query", "message", "count", "sources"}
 ROOT = Path(__file__).parents[3]
 
 

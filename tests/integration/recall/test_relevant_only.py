@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.access.acting import ANN, BOB, acting_as
 from tests.support.content.context_block import BLOCK
+from tests.support.content.index import index_all as index
 from tests.support.content.index import index_rows
 from tests.support.rows import associate, column, remember, say
 
@@ -34,20 +35,6 @@ NEVER_SAID = "Which quantum chromodynamics textbook explains gluons?"
 FOUND = "select content from recall($1, user_id => $2, options => $3::jsonb)"
 EXPLAINED = "select content, left_out from explain_recall($1, user_id => $2, options => $3::jsonb)"
 ONLY = json.dumps({"relevant_only": True})
-INDEX = """
-select w.id
-from (select s.source, array_agg(s.id order by s.id) as ids, array_agg(s.text_hash order by s.id) as hashes,
-             array_agg(s.searched_text order by s.id) as texts,
-             array_agg(memoryd.embed(s.searched_text) order by s.id) as embeddings
-      from memoryd.searchable s group by s.source) r
-cross join lateral memoryd.write_entries(r.source, r.ids, r.hashes, r.ids, r.texts, r.embeddings) w
-"""
-
-
-async def index(connection: asyncpg.Connection) -> None:
-    """As a daemon with the local embedder does it."""
-    await connection.execute(INDEX)
-    await connection.execute("select memoryd.fold_lexeme_changes()")
 
 
 async def keep_diary(connection: asyncpg.Connection, user: UUID = ANN) -> None:

@@ -203,7 +203,7 @@ async def test_agents_find_no_rows_of_another_project(world: asyncpg.Connection)
 async def test_a_context_block_has_no_memory_of_another_project(world: asyncpg.Connection) -> None:
     async with acting_as(world, ANN):
         await world.execute("set local memoryd.project = 'family'")
-        block = await world.fetchval("select build_context('alice', 'light the lantern')")
+        block = await world.fetchval("select build_context('alice', 'the lantern')")
     assert [name for name in ("None", "family", "office", "board") if f"ann, {name}" in block] == [
         "None",
         "family",

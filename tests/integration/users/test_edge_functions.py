@@ -251,7 +251,7 @@ async def test_what_a_write_decides_and_what_the_user_has_decided(scratch: async
         assert await days(expires_at=in_two_days) == 1
         await scratch.execute("update memory_settings set memory_enabled = false")
         assert await rpc(scratch, WRITE, {"content": "x", "memory_type": "task_memory"}) == {"memory": None}
-        assert await rpc(scratch, READ, {"query": "x"}) == {"results": []}
+        assert await rpc(scratch, READ, {"query": "x"}) == {"results": [], "by": "words"}
     assert await scratch.fetchval("select count(*) from agent_memory") == 5
 
 

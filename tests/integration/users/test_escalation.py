@@ -30,7 +30,7 @@ OPEN = {
     "audit_admin_anchor", "audit_admin_memories", "audit_admin_read", "audit_read", "repeats", "reset_session",
     "searched_dimensions", "secrets_key", "states_of", "supersede_memory", "surprise_threshold", "words_shared",
     "commands_shown", "named_knowledge", "team_names", "title_names", "facts_said_in", "retrieved_memories", "says_the_same",
-    "wait_until_idle",
+    "wait_until_idle", "embed_by_daemon", "calibration",
 }  # fmt: skip
 
 

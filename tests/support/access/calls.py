@@ -28,7 +28,7 @@ PURE = frozenset(
         "embedding_to_match", "grants_access", "is_current", "is_plain", "is_whole", "json_fits",
         "kind_weight", "kin_of", "memory_weight",
         "list_fits", "ms_since", "group_scope", "message_scope", "looks_like", "nfkc", "one_line", "styled_letters",
-        "assigned", "is_blank", "asks_nothing",
+        "assigned", "is_blank", "asks_nothing", "calibrated",
         "refuse",
         "refuse_unseen", "scope_of", "searched_text", "source_names",
         "source_names_for_users", "text_fits",
@@ -36,7 +36,8 @@ PURE = frozenset(
         "options", "fault_of_options", "shows_group",
         "quote_hash", "refuse_ownerless",
         "claimed_trust", "is_small_talk", "least_trusted", "origin_mark", "excerpt", "lexemes_in",
-        "lexemes_of_any", "character_lexemes", "passage_line", "phrases_of",
+        "lexemes_of_any", "telling_words", "frequent_words", "language_of", "language_of_script",
+        "character_lexemes", "passage_line", "phrases_of",
         "plain", "quoted", "says_same", "pattern_scopes", "trust_of_knowledge",
         "trust_of_memory", "trust_of_source", "words_of",
         "day_to_come", "depends_on_day", "may_state", "says_nothing", "statement_in",
@@ -170,6 +171,17 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             for kind in ("context", "recall", "export", "erase")
             for user in USERS
         ),
+        "public.ask_memory": tuple(
+            f"select ask_memory('{kind}', '<words>', 'alice', {user}, '{{}}', {request_id}) - 'recall_id'"
+            for kind in ("context", "recall", "read")
+            for user in USERS
+            for request_id in ("null", "(<memory_requests>)[1]", "(<memory_requests>)[2]")
+        ),
+        "memoryd.embed_by_daemon": tuple(
+            f"select d::text from unnest(<memory_requests>) r, memoryd.embed_by_daemon('alice', {user}, '<words>', r) d"
+            for user in USERS
+        ),
+        "memoryd.calibration": ("select memoryd.calibration()::text",),
         "memoryd.dimensions": ("select memoryd.dimensions()",),
         "memoryd.searched_dimensions": ("select memoryd.searched_dimensions()",),
         "memoryd.comparable": ("select memoryd.comparable(<vector>)::text",),

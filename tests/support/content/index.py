@@ -19,6 +19,15 @@ cross join lateral memoryd.write_entries($1, r.ids, r.hashes, r.ids, r.texts, r.
 where r.ids is not null and not w.locked_elsewhere
 """
 
+WRITE_ALL = """
+select w.id
+from (select s.source, array_agg(s.id order by s.id) as ids, array_agg(s.text_hash order by s.id) as hashes,
+             array_agg(s.searched_text order by s.id) as texts,
+             array_agg(memoryd.embed(s.searched_text) order by s.id) as embeddings
+      from memoryd.searchable s group by s.source) r
+cross join lateral memoryd.write_entries(r.source, r.ids, r.hashes, r.ids, r.texts, r.embeddings) w
+"""
+
 PASSAGES = "select count(*) from memoryd.entries where id = $1"
 
 INDEXED = "select bool_and(code is not null) from memoryd.entries where id = $1"
@@ -99,6 +108,12 @@ async def index_rows(
     Where the writer of a row gave an embedding, that one is kept.
     """
     return await column(connection, WRITE, source, ids, embedding)
+
+
+async def index_all(connection: asyncpg.Connection) -> None:
+    """Writes the entries of all rows, as a daemon with the local embedder does it, and counts their words."""
+    await connection.execute(WRITE_ALL)
+    await connection.execute("select memoryd.fold_lexeme_changes()")
 
 
 async def entries(connection: asyncpg.Connection) -> Sequence[tuple[object, ...]]:

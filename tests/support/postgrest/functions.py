@@ -122,6 +122,10 @@ SAMPLES: Mapping[str, Sample] = MappingProxyType(
         "secrets_key": Sample(lambda _: {}, to_others=None, tells=False, by_get=True),
         "recall": Sample(lambda _: {"query": "ferry"}, by_get=True),
         "search_keys": Sample(lambda ids: {"prefix": "notes/", "user_id": ids["user"]}, tells=False),
+        "ask_memory": Sample(
+            lambda _: {"kind": "read", "query": "ferry", "options": {"match_threshold": 0.1}},
+            to_service=UNAUTHORIZED, to_others={"by": "meaning", "result": []}, indexed=True,
+        ),
         "explain_recall": Sample(lambda _: {"query": "ferry"}, by_get=True),
         "match_memory": Sample(
             lambda ids: {"query": "ferry", "match_threshold": 0.1, "filter_user_id": ids["user"]},
@@ -140,7 +144,7 @@ SAMPLES: Mapping[str, Sample] = MappingProxyType(
         ),
         "agent-memory-read": Sample(
             lambda _: {"query": "ferry", "match_threshold": 0.1},
-            to_service=UNAUTHORIZED, to_others={"results": []}, indexed=True,
+            to_service=UNAUTHORIZED, to_others={"results": [], "by": "meaning"}, indexed=True,
         ),
         "agent-memory-write": Sample(
             lambda _: {"content": "the ferry is late", "memory_type": "task_memory"},

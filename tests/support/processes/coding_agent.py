@@ -27,6 +27,8 @@ class CodingAgent:
     home: Path
     project: Path
     host: str = "claude-code"
+    limit: float | None = None
+    """Seconds that a hook may take where a test is of its answer; None: as many as in life."""
 
     @classmethod
     def at(cls, folder: Path, url: str, *, host: str = "claude-code", agent: str = "coding") -> CodingAgent:
@@ -67,8 +69,12 @@ class CodingAgent:
         self, event: str, given: bytes, *, close: bool = True, **environment: str
     ) -> asyncio.subprocess.Process:
         """A hook that has been told; without `close` not yet all."""
+        program = ["-m", "daemon", "hook"]
+        if self.limit is not None:
+            change = f"hook.LIMIT_SECONDS = {self.limit}"
+            program = ["-c", f"import sys; from plugins.hooks import hook; {change}; hook.main(sys.argv[1:])"]
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "daemon", "hook", event, self.host,
+            sys.executable, *program, event, self.host,
             cwd=self.project, env=self.environment | environment,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip

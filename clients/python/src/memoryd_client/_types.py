@@ -12,6 +12,7 @@ Kind = Literal["observation", "outcome", "fact", "error", "goal", "note"]
 Source = Literal["memory", "conversation", "document", "knowledge", "insight"]
 Role = Literal["user", "assistant", "system", "tool"]
 State = Literal["indexed", "words", "waiting", "empty", "failed"]
+By = Literal["meaning", "words"]
 Tier = Literal["core", "working", "learning"]
 Confidence = Literal["high", "medium", "low"]
 
@@ -42,10 +43,14 @@ class Found:
 
 @dataclass(frozen=True)
 class Recall(Sequence[Found]):
-    """The results of a recall, the best first. `id` is for feedback; None where the database logged nothing."""
+    """The results of a recall, the best first. `id` is for feedback; None where the database logged nothing.
+
+    `by`: whether the question was compared by its meaning, or by its words alone, since nothing embedded it within a second.
+    """
 
     id: UUID | None
     results: tuple[Found, ...]
+    by: By = "meaning"
 
     @overload
     def __getitem__(self, index: int) -> Found: ...

@@ -20,7 +20,7 @@ from memoryd_client._identity import Rights, identity
 from memoryd_client._ids import id_of
 from memoryd_client._messages import GET, added, columns, loaded, message
 from memoryd_client._options import PROMPT, RecallOptions
-from memoryd_client._recalling import recall_call, recalled
+from memoryd_client._recalling import in_turn, recall_call, recalled
 from memoryd_client._types import Fact, Message, Recall, Role
 
 if TYPE_CHECKING:
@@ -116,8 +116,10 @@ class ChatMemory(DatabaseClient):
         rows = columns([{"role": "user", "content": text, "speaker": speaker}])
         latest = values.number("max_messages", max_messages, 0)
 
-        async def work(connection: Connection) -> Write[list[dict[str, str]]]:
-            found = await recalled(connection, call)
+        async def work(connection: Connection, request: UUID | None) -> Write[list[dict[str, str]] | UUID]:
+            found = await recalled(connection, call, request)
+            if isinstance(found, UUID):
+                return Write(found, "0", "select true", ())
             stored = await added(connection, self._who, key, rows)
             said = [
                 {"role": m.role, "content": m.content}
@@ -131,7 +133,10 @@ class ChatMemory(DatabaseClient):
                 said.insert(0, {"role": "system", "content": _remembered(found)})
             return Write(said, stored.transaction, stored.proof, stored.arguments, stored.ids)
 
-        return await self._database.write(self._who, work, payload=[*values.strings(call), speaker or ""])
+        payload = [*values.strings(call), speaker or ""]
+        return await in_turn(
+            lambda request: self._database.write(self._who, lambda c: work(c, request), payload=payload)
+        )
 
     async def add_user_message(
         self,

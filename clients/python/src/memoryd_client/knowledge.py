@@ -15,7 +15,7 @@ from memoryd_client._database import AnyDatabase, Write
 from memoryd_client._identity import identity
 from memoryd_client._ids import id_of
 from memoryd_client._options import RecallOptions
-from memoryd_client._recalling import recall_call, recalled
+from memoryd_client._recalling import asked, recall_call, recalled
 from memoryd_client._types import Confidence, Decision, DecisionRate, Noted, Recall, Tier
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class Knowledge(DatabaseClient):
         The options are those of Memory.recall. Raises MemorydError.
         """
         call = recall_call(query, self._who, options, count=count, sources=["knowledge"], filter=filter)
-        return await self._database.read(self._who, lambda c: recalled(c, call), payload=values.strings(call))
+        return await asked(self._database, self._who, call, recalled)
 
     async def decisions(
         self, *, agent: str | None = None, tag: str | None = None, open_only: bool = True, count: int = 50

@@ -19,7 +19,7 @@ from memoryd_client._errors import NotFound, NotIndexed, Refused, TimedOut, Unav
 from memoryd_client._identity import Rights, identity
 from memoryd_client._ids import id_of
 from memoryd_client._options import ContextOptions, RecallOptions
-from memoryd_client._recalling import recall_call, recalled
+from memoryd_client._recalling import asked, composed, recall_call, recalled
 from memoryd_client._types import IndexState, Kind, MemoryVersion, Recall, Remembered, Source
 from memoryd_client._versions import STORED, stood, superseded
 
@@ -45,7 +45,6 @@ select id, what, expires_at, pg_current_xact_id()::text as transaction
 from remember($4, agent_id => $1, user_id => $2, kind => $3, metadata => $5::jsonb, key => $6, ttl_hours => $7)
 """
 KEPT = "select exists (select from agent_memory where id = $1 and content = $2 and metadata = $3::jsonb)"
-CONTEXT = "select build_context($2, $3, user_id => $4, options => $1::jsonb)"
 JUDGE = "select mark_useful($1, $2)"
 JUDGE_AS_SERVICE = """
 select mark_useful(q.id, $2)
@@ -156,7 +155,7 @@ class Memory(DatabaseClient):
         metadata have `profile`. Raises MemorydError.
         """
         call = recall_call(query, self._who, options, count=count, sources=sources, filter=filter)
-        return await self._database.read(self._who, lambda c: recalled(c, call), payload=values.strings(call))
+        return await asked(self._database, self._who, call, recalled)
 
     async def context(self, /, message: str, **options: Unpack[ContextOptions]) -> str:
         """What to know before a task, as one block of text; empty where nothing fits, and for small talk.
@@ -164,12 +163,8 @@ class Memory(DatabaseClient):
         Of the agent, and of the user if there is one. The options are those of build_context().
         """
         given = values.options(options, ContextOptions.__annotations__)
-        arguments = (given, self._who.agent, values.plain("message", message), self._who.named_user)
-
-        block = await self._database.read(
-            self._who, lambda c: c.fetchval(CONTEXT, *arguments), payload=[given, message]
-        )
-        return block or ""
+        call = ("context", values.plain("message", message), self._who.agent, self._who.named_user, given)
+        return await asked(self._database, self._who, call, composed)
 
     async def feedback(self, recall: Recall | UUID | str, useful: bool = True) -> None:
         """Says whether a recall helped. Raises NotFound for one that is not this identity's."""

@@ -14,8 +14,22 @@ const CORS = {
 const answer = (body: unknown, status: number) => Response.json(body, { status, headers: CORS });
 const refusal = (error: string, status: number) => answer({ error }, status);
 
-/** Of the body the fields that are named are passed on: `required` ones also where they are missing, so that the error says so. */
-export function serve(name: string, required: string[], optional: string[]): void {
+type Fields = Record<string, unknown>;
+interface Reply {
+  ok: boolean;
+  status: number;
+  said: any;
+}
+export type Rpc = (name: string, given: Fields) => Promise<Reply>;
+
+/**
+ * Of the body the fields that are named are passed on: `required` ones also where they are missing, so that the error says so.
+ * `call` calls the database with them: unless given, the function of this name.
+ */
+export function serve(
+  name: string, required: string[], optional: string[],
+  call: (given: Fields, rpc: Rpc) => Promise<Reply> = (given, rpc) => rpc(name, given),
+): void {
   Deno.serve(async (request) => {
     if (request.method === "OPTIONS") return new Response(null, { headers: CORS });
     const authorization = request.headers.get("Authorization");
@@ -25,7 +39,7 @@ export function serve(name: string, required: string[], optional: string[]): voi
       return refusal("The body is no JSON object", 400);
     }
     const fields = [...required, ...optional.filter((field) => field in given)];
-    try {
+    const rpc: Rpc = async (name, given) => {
       const reply = await fetch(`${Deno.env.get("SUPABASE_URL")}/rest/v1/rpc/${name}`, {
         method: "POST",
         headers: {
@@ -33,12 +47,17 @@ export function serve(name: string, required: string[], optional: string[]): voi
           apikey: Deno.env.get("SUPABASE_ANON_KEY") ?? "",
           Authorization: authorization,
         },
-        body: JSON.stringify(Object.fromEntries(fields.map((field) => [field, given[field] ?? null]))),
+        body: JSON.stringify(given),
       });
-      const said = await reply.json();
-      if (reply.ok) return answer(said, 200);
-      if (reply.status === 401) return refusal("Unauthorized", 401);
-      return answer({ error: said.message, code: said.code, hint: said.hint }, reply.status);
+      return { ok: reply.ok, status: reply.status, said: await reply.json() };
+    };
+    try {
+      const { ok, status, said } = await call(
+        Object.fromEntries(fields.map((field) => [field, given[field] ?? null])), rpc,
+      );
+      if (ok) return answer(said, 200);
+      if (status === 401) return refusal("Unauthorized", 401);
+      return answer({ error: said.message, code: said.code, hint: said.hint }, status);
     } catch {
       return refusal("The database cannot be reached", 502);
     }

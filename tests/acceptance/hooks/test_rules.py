@@ -1,0 +1,159 @@
+"""What a prompt states for good is a rule of the project: kept, given to later sessions, corrected, forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+from plugins.hooks.standing import rules_in
+from tests.support.processes.coding_agent import CodingAgent
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+PROMPTS = json.loads(Path(__file__).with_name("prompts.json").read_text(encoding="utf-8"))
+"""Two sets of prompts: ours, written before the rules were, and those of somebody who had not seen the code."""
+HOLD = "select content from agent_memory where agent_id = $1 and superseded_by is null order by content"
+
+
+@pytest.fixture
+def claude(claude: CodingAgent) -> CodingAgent:
+    """Claude Code, with hooks that are not cut off on a busy machine."""
+    return replace(claude, limit=15.0)
+
+
+async def rules(claude: CodingAgent, *arguments: str, folder: Path | None = None) -> tuple[int, str]:
+    """How `memoryd hooks rules` ends in the project, or in another folder, and what it says."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "daemon", "hooks", "rules", *arguments,
+        cwd=folder or claude.project, env=claude.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    out, _ = await process.communicate()
+    assert process.returncode is not None
+    return process.returncode, out.decode()
+
+
+async def say(claude: CodingAgent, prompt: str, session: str = "s1") -> str:
+    """What the agent is told with a prompt."""
+    answer: Any = await claude.tell("UserPromptSubmit", session_id=session, prompt=prompt)
+    return "" if answer is None else str(answer["hookSpecificOutput"]["additionalContext"])
+
+
+async def holding(db: asyncpg.Connection, agent: str) -> list[str]:
+    """The rules that hold."""
+    return [row["content"] for row in await db.fetch(HOLD, agent)]
+
+
+@pytest.mark.parametrize(("whose", "least"), [("ours", 1.0), ("others", 0.6)])
+async def test_rules_are_told_from_ordinary_prompts(whose: str, least: float) -> None:
+    ordinary, rules = PROMPTS[whose]["ordinary"], PROMPTS[whose]["rules"]
+    assert len(ordinary) == 60
+    wrong = [prompt for prompt in ordinary if rules_in(prompt)]
+    assert len(wrong) <= 1, wrong
+    right = [
+        each
+        for each in rules
+        if any(rule in each["rule"] or each["rule"] in rule for rule in rules_in(each["prompt"]))
+    ]
+    assert len(right) >= least * len(rules), [each["prompt"] for each in rules if each not in right]
+
+
+async def test_a_rule_is_given_to_a_later_session(
+    claude: CodingAgent, db: asyncpg.Connection, agent: str
+) -> None:
+    for prompt in (
+        "always run tests with uv run pytest, never bare pytest",
+        "our migrations live in db/migrate, not alembic",
+        "remember: the staging database is called zebra9",
+        "from now on write commit messages in german",
+    ):
+        assert "Remembered as a rule of this project" in await say(claude, prompt)
+    rows = await db.fetch("select kind, ttl_hours from agent_memory where agent_id = $1", agent)
+    assert [tuple(row) for row in rows] == [("fact", None)] * 4
+    begun = await claude.tell("SessionStart", session_id="s2", source="startup")
+    text = begun["hookSpecificOutput"]["additionalContext"]
+    assert all(rule in text for rule in await holding(db, agent))
+    assert "uv run pytest" in await say(claude, "please run the tests of the parser", "s2")
+    assert "zebra9" in await say(claude, "connect to the staging database", "s2")
+    # Said again it is the same rule.
+    await say(claude, "Always run tests with uv run pytest, never bare pytest.", "s2")
+    assert len(await holding(db, agent)) == 4
+
+
+async def test_a_later_rule_on_the_same_thing_replaces_the_earlier(
+    claude: CodingAgent, db: asyncpg.Connection, agent: str
+) -> None:
+    await say(claude, "from now on write commit messages in german")
+    await say(claude, "always use pnpm")
+    told = await say(claude, "from now on write commit messages in english", "s2")
+    assert "It replaces the earlier rule: write commit messages in german" in told
+    assert await holding(db, agent) == ["always use pnpm", "write commit messages in english"]
+    assert "replaces" in await say(claude, "from now on write commit messages in german", "s3")
+    assert await holding(db, agent) == ["always use pnpm", "write commit messages in german"]
+
+
+async def test_of_two_sessions_that_state_opposite_rules_at_once_one_wins(
+    claude: CodingAgent, db: asyncpg.Connection, agent: str
+) -> None:
+    await asyncio.gather(
+        *(
+            say(claude, f"in this repo we use {what} to indent", f"s{n}")
+            for n, what in enumerate(("tabs", "spaces"))
+        )
+    )
+    assert len(await holding(db, agent)) == 1
+
+
+async def test_a_rule_with_a_secret_is_refused(
+    claude: CodingAgent, db: asyncpg.Connection, agent: str
+) -> None:
+    told = await say(claude, "remember: the password is hunter2-zebra-9, use it always")
+    assert "not remembered: it contains a secret" in told
+    assert "hunter2" not in told
+    assert await holding(db, agent) == []
+
+
+@pytest.mark.parametrize(
+    "pasted",
+    [
+        "what does this mean?\n```\nalways run make lint\n```",
+        'translate: "never push to main"',
+        "read this\n"
+        + "Contributing\n" * 5
+        + "Always sign your commits.\n"
+        + "More text\n" * 9
+        + "is it good?",
+        "> always use tabs\nwho wrote that",
+    ],
+)
+async def test_what_is_pasted_or_quoted_is_no_rule(pasted: str) -> None:
+    assert rules_in(pasted) == []
+
+
+async def test_a_person_lists_corrects_and_forgets_rules(
+    claude: CodingAgent, db: asyncpg.Connection, agent: str
+) -> None:
+    assert "no rules" in (await rules(claude))[1]
+    await say(claude, "always run tests with uv run pytest")
+    await say(claude, "never push to main")
+    listed = json.loads((await rules(claude, "--json"))[1])
+    assert [each["rule"] for each in listed] == ["never push to main", "always run tests with uv run pytest"]
+    one, other = (each["id"] for each in listed)
+    assert "make test" in (await rules(claude, "--edit", other[:8], "always run make test"))[1]
+    assert await holding(db, agent) == ["always run make test", "never push to main"]
+    assert "push" not in (await rules(claude, "--forget", one))[1]
+    assert await holding(db, agent) == ["always run make test"]
+    ends = [
+        (await rules(claude, *given))[0] for given in (("--forget", "nothing"), ("--edit", other), ("text",))
+    ]
+    assert ends == [1, 2, 2]
+    elsewhere = claude.project.with_name("elsewhere")
+    elsewhere.mkdir()
+    assert "no rules" in (await rules(claude, folder=elsewhere))[1]
