@@ -37,6 +37,8 @@ async def demo(agent: str) -> None:
     while not (output := await connection.fetchval(OUTPUT, command)):
         await asyncio.wait([executor], timeout=0.1)
     print(output)
+    executor.cancel()
+    await asyncio.wait([executor])
 
 
 asyncio.run(demo("raker"))

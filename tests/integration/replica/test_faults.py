@@ -100,53 +100,6 @@ async def test_links_are_neither_read_nor_written(
     await replicated.settle()
 
 
-async def test_a_file_deleted_between_the_listing_and_its_reading_stays_deleted(
-    connection: asyncpg.Connection, root: Path, database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    document = await write(connection, "One")
-    folder = LocalFolder(root)
-    replicated = Replicated(root, database, folder=folder)
-    await replicated.settle()
-    file = root / "documents/documents/One.md"
-    file.write_text(file.read_text())  # so that it is read again
-
-    def read_late(path: str) -> bytes:
-        file.unlink(missing_ok=True)
-        return LocalFolder.read(folder, path)
-
-    monkeypatch.setattr(folder, "read", read_late)
-    await replicated.settle()
-    await replicated.settle()  # the deletion itself makes another pass due
-    assert not file.exists()
-    assert await connection.fetchval("select status from documents where id = $1", document) == "deleted"
-
-
-async def test_nothing_is_written_into_a_folder_that_takes_its_place_during_a_pass(
-    connection: asyncpg.Connection,
-    root: Path,
-    database: Database,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    await write(connection, "One")
-    folder = LocalFolder(root)
-    replicated = Replicated(root, database, folder=folder)
-    await replicated.settle()
-    await write(connection, "Two")
-    write_now = folder.write
-
-    def write_late(path: str, content: bytes, *, replaces: bytes | None) -> None:
-        if not (tmp_path / "away").exists():
-            root.rename(tmp_path / "away")
-            root.mkdir()
-        write_now(path, content, replaces=replaces)
-
-    monkeypatch.setattr(folder, "write", write_late)
-    with pytest.raises(FolderUnavailable):
-        await replicated.settle()
-    assert list(root.iterdir()) == []
-
-
 async def test_many_files_gone_at_once_wait_for_a_yes(
     connection: asyncpg.Connection, replicated: Replicated
 ) -> None:
