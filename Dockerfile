@@ -16,7 +16,7 @@ COPY migrations migrations
 COPY plugins plugins
 COPY providers providers
 RUN python -m venv /opt/memoryd \
-    && /opt/memoryd/bin/python install.py constraints.txt '.[documents,web]' --no-cache-dir
+    && /opt/memoryd/bin/python install.py constraints.txt '.[documents,embedded,metrics,web]' --no-cache-dir
 
 
 FROM python:3.12-slim

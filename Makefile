@@ -69,7 +69,7 @@ clean: ## remove the virtual environment and all caches; data stay
 
 $(RUN_READY): $(VENV)/pyvenv.cfg $(DESCRIBED)
 	@echo "Installing memoryd into $(VENV) ..." >&2
-	@$(INSTALL) constraints.txt '.[documents]' --first-block --editable
+	@$(INSTALL) constraints.txt '.[documents,embedded,metrics]' --first-block --editable
 	@echo "$(CURDIR)" > $@
 
 $(CHECK_READY): $(VENV)/pyvenv.cfg $(DESCRIBED)

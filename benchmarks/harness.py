@@ -78,7 +78,11 @@ def cpu(pid: int) -> float:
 def family(pid: int) -> float:
     """The same of a process with the children that run."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
-    return cpu(pid) + sum(cpu(int(child)) for child in children)
+    seconds = 0.0
+    for child in children:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+            seconds += cpu(int(child))
+    return cpu(pid) + seconds
 
 
 async def prepare(url: str, model: Model = LOCAL) -> None:

@@ -14,10 +14,13 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module, metadata
+from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 from uuid import UUID
 
 from pydantic import BaseModel
+
+from providers.ports import missing
 
 if TYPE_CHECKING:
     import asyncpg
@@ -38,9 +41,17 @@ if TYPE_CHECKING:
 GROUP = "memoryd.plugins"
 OURS = (
     "health", "reembed", "facts", "documents", "replica", "secrets", "trail", "executor", "supabase", "operate", "mcp", "web",
-    "hooks", "move_in", "audit", "tenants", "embedded", "files",
+    "hooks", "move_in", "audit", "tenants", "embedded", "files", "eval",
 )  # fmt: skip
 """This is also the order of their settings in docs/settings.md."""
+EXTRAS = {
+    "documents": ("Reading files", "documents"),
+    "embedded": ("memoryd's own Postgres (DATABASE_URL names another)", "embedded"),
+    "files": ("Reading files", "documents"),
+    "operate": ("MEMORYD_HTTP", "metrics"),
+    "replica": ("Reading files", "documents"),
+}
+"""Plugins that import packages of an extra: what needs them, and the extra."""
 PANEL = "Plugins"
 """The default panel of the help."""
 
@@ -189,6 +200,14 @@ def required_service(name: str, *, what: str) -> Any:
     if (found := service(name)) is None:
         raise PluginError(f"{what} needs a plugin that is not installed here (it offers {name}).")
     return found
+
+
+def lacking(error: ModuleNotFoundError) -> str | None:
+    """What to install, if one of our plugins lacks a package of its extra; None for any other module."""
+    importer = [frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__)][-1]
+    folder = importer.removeprefix("plugins.").partition(".")[0]
+    ours = (error.name or "").partition(".")[0] in ("daemon", "handlers", "memory", "plugins", "providers")
+    return None if ours or folder not in EXTRAS else missing(*EXTRAS[folder])
 
 
 def imported(target: str) -> Any:

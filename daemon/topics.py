@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
+from functools import partial
 
 from structlog.typing import FilteringBoundLogger
 
@@ -68,9 +69,23 @@ def build_topics(core: Core, dreamer: Dreamer) -> list[Topic]:
             waits_for=core.embedder.retry_in,
         ),
         # Deep lanes: what a batch may be near to is read once for each. Many of them: a lane is one user's with one agent.
-        Topic("associate", AssociateHandler(reader=database), batch=512, lanes=32, counted_as="linked"),
-        Topic("statistics", StatisticsHandler(), batch=1000, lanes=1),
-        Topic("lexicon", LexiconHandler(reader=database, embedder=words), batch=1000, lanes=1),
+        # These three do the same for less where there is more of it, and give way to rows that nobody finds yet.
+        Topic(
+            "associate",
+            AssociateHandler(reader=database),
+            batch=512,
+            lanes=32,
+            counted_as="linked",
+            gives_way_to="index",
+        ),
+        Topic("statistics", StatisticsHandler(), batch=1000, lanes=1, gives_way_to="index"),
+        Topic(
+            "lexicon",
+            LexiconHandler(reader=database, embedder=words),
+            batch=1000,
+            lanes=1,
+            gives_way_to="index",
+        ),
         Topic(
             "request",
             RequestHandler(reader=database, embedding=embedding, words=words),
@@ -97,8 +112,13 @@ def build_workers(
     """The worker of each topic, by its name. `daemon`: the number of the daemon. `turn`: for what nobody waits for."""
     if twice := [name for name, times in Counter(topic.name for topic in topics).items() if times > 1]:
         raise PluginError(f"Two plugins bring the topic {twice[0]}: uninstall one of them.")
-    return {
-        topic.name: Worker(
+    workers: dict[str, Worker] = {}
+
+    def has_backlog(name: str | None) -> bool:
+        return name in workers and workers[name].has_backlog
+
+    for topic in topics:
+        workers[topic.name] = Worker(
             topic,
             database=database,
             claim_seconds=presence.CLAIM_SECONDS,
@@ -109,9 +129,9 @@ def build_workers(
             logger=logger,
             wake_others=wake_others,
             turn=nullcontext if topic.name in ANSWERS else turn,
+            gives_way=partial(has_backlog, topic.gives_way_to),
         )
-        for topic in topics
-    }
+    return workers
 
 
 def build_thinker(

@@ -16,11 +16,13 @@ SAID = "select role, content from load_context($1, 12)"
 
 
 async def reply(db: asyncpg.Connection, user: UUID, session: UUID, text: str) -> str:
-    options = json.dumps({"exclude_session": str(session), "around": 2, "relevant_only": True})
+    options = json.dumps({"exclude_session": str(session), "around": 2, "relevant_only": True, "profile": 60})
     remembered = "\n\n".join([r["content"] for r in await db.fetch(RECALL, text, user, options)])
-    await db.execute(SAY, session, user, "user", text)
     messages = [{"role": "system", "content": f"What you remember of this user:\n\n{remembered}"}]
     messages += [dict(r) for r in await db.fetch(SAID, session)]
+    # What the user says is not read back: where memory is switched off, nothing is stored.
+    messages.append({"role": "user", "content": text})
+    await db.execute(SAY, session, user, "user", text)
     answer = ask_your_model(messages)
     await db.execute(SAY, session, user, "assistant", answer)
     return answer

@@ -132,19 +132,25 @@ with ends as materialized (
       and a.automatic
       and not exists (select from links n
                       where n.memory_id = a.memory_id and n.related_memory_id = a.related_memory_id)
-), written as (
-    insert into public.memory_associations as a (memory_id, related_memory_id, association_type, strength, automatic)
-    select n.memory_id, n.related_memory_id, n.association_type, n.strength, true
-    from links n
-    order by n.memory_id, n.related_memory_id
-    on conflict (memory_id, related_memory_id) do update
+), renewed as (
+    update public.memory_associations a
     -- Where the words are the same, what was reinforced stays so.
-    set association_type = excluded.association_type, updated_at = now(),
+    set association_type = n.association_type, updated_at = now(),
         strength = case when a.updated_at > (select max(coalesce(m.text_changed_at, m.updated_at))
                                              from public.agent_memory m
                                              where m.id in (a.memory_id, a.related_memory_id))
-                        then greatest(a.strength, excluded.strength) else excluded.strength end
-    where a.automatic
+                        then greatest(a.strength, n.strength) else n.strength end
+    from links n
+    where a.memory_id = n.memory_id and a.related_memory_id = n.related_memory_id and a.automatic
+), written as (
+    -- Without `on conflict`, which writes each of them to the log twice. Where somebody else has just made one of these
+    -- links, all are made once more.
+    insert into public.memory_associations (memory_id, related_memory_id, association_type, strength, automatic)
+    select n.memory_id, n.related_memory_id, n.association_type, n.strength, true
+    from links n
+    where not exists (select from public.memory_associations a
+                      where a.memory_id = n.memory_id and a.related_memory_id = n.related_memory_id)
+    order by n.memory_id, n.related_memory_id
 )
 select memoryd.associate_again(array_agg(distinct f.memory_id))
 from found f where not f.unchanged
@@ -248,7 +254,7 @@ class AssociateHandler:
             await connection.execute(LOCK_TIMEOUT)
             try:
                 await connection.execute(WRITE, *_columns(mine, links, versions))
-            except asyncpg.LockNotAvailableError as error:
+            except (asyncpg.LockNotAvailableError, asyncpg.UniqueViolationError) as error:
                 raise RowLockError from error
             to_mine = [
                 (m.memory_id, m.related_memory_id, m.strength) for m in missed if m.related_memory_id in mine

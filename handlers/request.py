@@ -151,11 +151,13 @@ async def _answer(
         return
     ids = [r["id"] for r in rows]
     embeddings, near = zip(*(asked.get(i, (None, None)) for i in ids), strict=True)
+    if all(r["kind"] == "embed" for r in rows):
+        # An embedding quotes nobody, and nothing in it can be wrong. Somebody waits for each round trip.
+        await connection.execute(ANSWER, ids, embeddings, near)
+        return
     try:
         async with connection.transaction():
-            # An embedding quotes nobody.
-            if any(r["kind"] != "embed" for r in rows):
-                await connection.execute(BLOCK_ERASURES, any(r["kind"] == "export" for r in rows))
+            await connection.execute(BLOCK_ERASURES, any(r["kind"] == "export" for r in rows))
             await connection.execute(ANSWER, ids, embeddings, near)
     except ERRORS_OF_THE_REQUEST as error:
         # Of several requests the worker finds the one that fails. A single one is answered with the error.

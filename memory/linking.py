@@ -72,32 +72,27 @@ def link(
     the smaller set (an error's text is longer than the success's, so the larger set would hide it). Otherwise `similar` above
     an overlap of one half, else `sequential` within the hour, else `related`.
     """
-    found: list[tuple[float, float, int, Link]] = []
+    found: list[tuple[float, float, int, float, int, Linkable]] = []
     seen = {memory.id}
+    keywords, born, many = memory.keywords, memory.created_at, len(memory.keywords)
     for other in earlier:
         if other.id in seen:
             continue
         seen.add(other.id)
-        apart = abs(memory.created_at - other.created_at)
-        shared = len(memory.keywords & other.keywords)
-        overlap = shared / max(len(memory.keywords), len(other.keywords)) if shared else 0.0
+        shared = 0 if keywords.isdisjoint(other.keywords) else len(keywords & other.keywords)
+        overlap = shared / max(many, len(other.keywords)) if shared else 0.0
         if neighbours and (near := neighbours.get(other.id, 0.0)) > related:
             overlap = max(overlap, (near - related) / (1 - related))
+        apart = abs(born - other.created_at)
         bonus = SEQUENTIAL_BONUS if apart < SEQUENTIAL_WITHIN else NEAR_BONUS if apart < NEAR_WITHIN else 0.0
         strength = min(1.0, overlap + bonus)
-        if strength < MIN_STRENGTH:
-            continue
-        kind: AssociationType
-        if apart < NEAR_WITHIN and shared >= CAUSAL_KEYWORDS and _recovers(memory, other, shared):
-            kind = "causal"
-        elif overlap > SIMILAR_OVERLAP:
-            kind = "similar"
-        else:
-            kind = "sequential" if apart < SEQUENTIAL_WITHIN else "related"
-        made = Link(memory.id, other.id, kind, strength)
-        found.append((-strength, -other.created_at.timestamp(), other.id.int, made))
+        if strength >= MIN_STRENGTH:
+            found.append((-strength, -other.created_at.timestamp(), other.id.int, overlap, shared, other))
     found.sort()
-    return [strongest for *_, strongest in found[:MAX_LINKS]]
+    return [
+        Link(memory.id, other.id, _kind(memory, other, overlap, shared), -weakness)
+        for weakness, _, _, overlap, shared, other in found[:MAX_LINKS]
+    ]
 
 
 def link_batch(
@@ -132,6 +127,15 @@ def link_batch(
 
 def _order(memory: Linkable) -> tuple[datetime, int]:
     return memory.created_at, memory.id.int
+
+
+def _kind(memory: Linkable, other: Linkable, overlap: float, shared: int) -> AssociationType:
+    apart = abs(memory.created_at - other.created_at)
+    if apart < NEAR_WITHIN and shared >= CAUSAL_KEYWORDS and _recovers(memory, other, shared):
+        return "causal"
+    if overlap > SIMILAR_OVERLAP:
+        return "similar"
+    return "sequential" if apart < SEQUENTIAL_WITHIN else "related"
 
 
 def _recovers(memory: Linkable, other: Linkable, shared: int) -> bool:

@@ -1,4 +1,5 @@
-"""What a coding agent waits for at its events: `memoryd hook` as a program of its own, milliseconds of whole calls.
+"""What a coding agent waits for at its events: `memoryd hook` as a program of its own, milliseconds of whole calls and of their
+processor time, which a busy machine changes little.
 
     python -m benchmarks.clients.hooks --data commands.jsonl --calls 1000 --memories 2000
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
 import subprocess
 import sys
@@ -63,17 +65,18 @@ class Calls:
         process.stdin.close()
         return process
 
-    def timed(self, event: str, **given: str) -> float:
-        """Seconds of a whole call."""
+    def timed(self, event: str, **given: str) -> tuple[float, float]:
+        """Seconds of a whole call, and of processor time in it."""
         began = time.perf_counter()
         process = self.start(event, **given)
-        assert process.wait() == 0
-        return time.perf_counter() - began
+        _, process.returncode, used = os.wait4(process.pid, 0)
+        assert process.returncode == 0
+        return time.perf_counter() - began, used.ru_utime + used.ru_stime
 
 
-def sessions(calls: Calls, prompts: Sequence[str]) -> dict[str, list[float]]:
+def sessions(calls: Calls, prompts: Sequence[str]) -> dict[str, list[tuple[float, float]]]:
     """Seconds by event."""
-    took: dict[str, list[float]] = {}
+    took: dict[str, list[tuple[float, float]]] = {}
     for n, prompt in enumerate(prompts):
         session = f"s{n}"
         for event, given in (
@@ -123,10 +126,12 @@ async def measure(
         await connection.close()
     return {
         **{
-            f"{event}_{name}": value
+            f"{event}_{what}{name}": value
             for event, times in took.items()
-            for name, value in percentiles(times).items()
+            for what, each in zip(("", "cpu_"), zip(*times, strict=True), strict=True)
+            for name, value in percentiles(each).items()
         },
+        "load": round(os.getloadavg()[0], 1),
         "processes_left": len(left),
         "turns_lost_in_kills": kills - (after - before),
         "spool_left": spooled,

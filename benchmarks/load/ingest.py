@@ -4,8 +4,8 @@
     python -m benchmarks.load.ingest --table conversation_messages
 
 Four clients insert batches of 100 rows as fast as the database takes them, while one daemon with the local embedder indexes.
-WAL and processor time are counted until the last association is made, disk space after a vacuum, with all tables of memoryd
-and their indexes.
+WAL and processor time are counted until the last association is made ("searchable_cpu": until the last row is searchable), disk
+space after a vacuum, with all tables of memoryd and their indexes.
 Made-up texts of 8 to 30 words (benchmarks.corpus); memories of 16 agents, or sessions of 20 messages of 100 users.
 """
 
@@ -162,6 +162,7 @@ async def measure(url: str, table: str, rows: int, clients: int) -> dict[str, ob
         await watching
         await wait_for(connection, WORK, ["index", "statistics"], pause=0.02)
         searchable = time.perf_counter() - progress.began
+        searchable_cpu = cpu(running.process.pid) - daemon_cpu + family(server) - database_cpu
         await wait_for(connection, WORK, ["associate", "lexicon"], pause=0.02)
         whole = time.perf_counter() - progress.began
         daemon_cpu, database_cpu = cpu(running.process.pid) - daemon_cpu, family(server) - database_cpu
@@ -176,6 +177,7 @@ async def measure(url: str, table: str, rows: int, clients: int) -> dict[str, ob
         "insert_rows_per_second": round(rows / inserted),
         "searchable_rows_per_second": round(rows / searchable),
         "by_tenth": progress.tenths(),
+        "searchable_cpu_us_per_row": round(searchable_cpu / rows * 1e6),
         "associated_rows_per_second": round(rows / whole),
         "daemon_cpu_us_per_row": round(daemon_cpu / rows * 1e6),
         "database_cpu_us_per_row": round(database_cpu / rows * 1e6),

@@ -131,8 +131,18 @@ PARTS = (
         [
             Edit(
                 "rank_passages",
-                "weights.session * (max(b.total - b.too_much) over w - b.total + b.too_much) as more_of",
-                "0::float8 as more_of",
+                "weights.session * (max(b.net) over w - b.net)",
+                "0::float8",
+            )
+        ],
+    ),
+    Part(
+        "sum of a session, for long questions",
+        [
+            Edit(
+                "rank_passages",
+                "0.3 * p_long",
+                "0 * p_long",
             )
         ],
     ),
@@ -147,7 +157,7 @@ PARTS = (
     ),
     Part(
         "time in the question",
-        [Edit("times_in", "if not memoryd.may_name_time(p_text) then", "if not p_written then")],
+        [Edit("times_in", "if line is null then", "if line is null or not p_written then")],
     ),
     Part("times that rows name", [Edit("fit_passages", " or times_asked && r.times then 1", " then 1")]),
     Part(

@@ -110,14 +110,15 @@ class Memoryd:
 
 async def _indexed(connection: asyncpg.Connection, rows: Sequence[uuid.UUID]) -> None:
     """Waits until recall finds the rows."""
-    is_idle = False
+    is_served = True  # A daemon that has just started has no heartbeat yet.
     while waiting := await connection.fetchval(WAITING, rows):
-        if is_idle or not await connection.fetchval(DAEMON_RUNS):
+        if not is_served:
             raise SystemExit(
                 f"{waiting} of {len(rows)} documents are not indexed: does a daemon run on this database? "
                 "`memoryd doctor` and index_state() say why."
             )
         is_idle = await connection.fetchval("select wait_until_idle(10)")
+        is_served = not is_idle and await connection.fetchval(DAEMON_RUNS)
 
 
 def meta() -> Any:

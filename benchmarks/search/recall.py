@@ -57,7 +57,7 @@ select array(
     cross join lateral memoryd.rank_passages(
         r, memoryd.question(r.reader, r.query, r.scopes, null),
         array(select e.ctid from memoryd.entries e
-              where e.scope = memoryd.scope_of($1, null) and e.source = 'memory')) h
+              where e.scope = memoryd.scope_of($1, null) and e.source = 'memory'), '{}', 0, true) h
     order by h.relevance * h.weight desc limit 10)
 """
 

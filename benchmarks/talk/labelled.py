@@ -69,6 +69,10 @@ class Chat:
     outdated: Sequence[Label]
     never: Sequence[Label]
     questions: Sequence[Question]
+    needs: Sequence[Question] = ()
+    """Of the questions those that ask for nothing that was said, and need it all the same."""
+    small_talk: Sequence[str] = ()
+    """What needs nothing."""
 
     @property
     def ends(self) -> datetime:
@@ -118,8 +122,11 @@ def _timed(chat: Mapping[str, Any]) -> Chat:
         ]
         for session in chat["sessions"]
     ]  # fmt: skip
-    questions = [(one["question"], one["answers"]) for one in labels["questions"]]
-    questions += [(one["text"], one["evidence"]) for one in labels["needs_memory"]]
+
+    def asked(text: str, answers: Sequence[str]) -> Question:
+        return Question(text, None, [of(each) for each in answers], None)
+
+    needs = [asked(one["text"], one["evidence"]) for one in labels["needs_memory"]]
     return Chat(
         name,
         uuid5(SPACE, name),
@@ -127,5 +134,7 @@ def _timed(chat: Mapping[str, Any]) -> Chat:
         [Label(one["content"], one["match"]) for one in labels["facts"]],
         [Label(one["content"], one["match"], one.get("unless", ())) for one in labels["outdated"]],
         [Label(one["why"], one["match"], said_in=[of(one["message"])]) for one in labels["never"]],
-        [Question(text, None, [of(each) for each in answers], None) for text, answers in questions],
+        [asked(one["question"], one["answers"]) for one in labels["questions"]] + needs,
+        needs,
+        labels.get("small_talk", ()),
     )

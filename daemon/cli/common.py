@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from daemon.db.settings import Model
     from daemon.settings import Settings
     from daemon.settings.databases import NamedDatabase
+    from handlers.shared.embedding import Questions
     from handlers.shared.ports import AnyConnection
     from providers.ports import Embedder, LanguageModel
 
@@ -317,6 +318,22 @@ async def embedder_of_database(settings: Settings, connection: AnyConnection) ->
         with suppress(UnavailableError, RejectionError):
             await embedder.embed(["memory"])
     return embedder
+
+
+@asynccontextmanager
+async def questions_of_database(settings: Settings, database: Database) -> AsyncIterator[Questions]:
+    """Makes questions ready for recall, with the embedder that the database is embedded by."""
+    from handlers.shared.embedding import Embedding, Questions
+    from providers.build import build_word_embedder
+
+    async with database.connection() as connection:
+        embedder = await embedder_of_database(settings, connection)
+    words = build_word_embedder(embedder)
+    try:
+        yield Questions(reader=database, embedding=Embedding(embedder, database), words=words)
+    finally:
+        await embedder.close()
+        await words.close()
 
 
 def language_model_of(settings: Settings) -> LanguageModel | None:

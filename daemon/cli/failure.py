@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from daemon.plugins import lacking
+
 if TYPE_CHECKING:
     import asyncpg
 
@@ -49,7 +51,7 @@ def sentences(tell: Callable[[str], None] = show_sentence) -> Iterator[None]:
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     except Exception as error:
-        sentence = explain(error)
+        sentence = lacking(error) if isinstance(error, ModuleNotFoundError) else explain(error)
         if sentence is None:
             raise
         tell(sentence)

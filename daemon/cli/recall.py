@@ -12,7 +12,7 @@ from uuid import UUID
 
 import typer
 
-from daemon.cli.common import TIMES, embedder_of_database, id_option, with_database
+from daemon.cli.common import TIMES, embedder_of_database, id_option, questions_of_database, with_database
 from daemon.cli.failure import Failure, Misuse, sentences
 from daemon.cli.output import age, as_json, remark, say, table
 from daemon.db.migration_files import ROLES, Of, Option, options_of
@@ -141,18 +141,10 @@ def recall(
     options = given_in("recall", given)
 
     async def ask(settings: Settings, database: Database) -> list[Any]:
-        from handlers.shared.embedding import Embedding, Questions, search
-        from providers.build import build_word_embedder
+        from handlers.shared.embedding import search
 
-        async with database.connection() as connection:
-            embedder = await embedder_of_database(settings, connection)
-        words = build_word_embedder(embedder)
-        try:
-            questions = Questions(reader=database, embedding=Embedding(embedder, database), words=words)
+        async with questions_of_database(settings, database) as questions:
             question = await questions.read(query, agent=agent, user=user)
-        finally:
-            await embedder.close()
-            await words.close()
         if question.by_words:
             remark("The embedder does not answer: this was found by words only. See: memoryd doctor")
         return await search(

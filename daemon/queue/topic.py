@@ -25,3 +25,5 @@ class Topic:
     counted_as: str | None = None
     """The name of its done jobs in the log line of each minute. Other topics serve those that have one."""
     waits_for: Callable[[], float] = lambda: 0.0
+    gives_way_to: str | None = None
+    """A topic whose backlog goes first: while that one claims full batches, this one rests after each of its own."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
@@ -25,6 +26,8 @@ from daemon.queue.topic import Topic
 from handlers.shared.ports import Job
 
 LAST_CLAIM_SECONDS = 2.0
+REST, MAX_REST_SECONDS = 4, 5.0
+"""After a batch of a topic that gives way: so many times as long as the batch took, while the other one has a backlog."""
 LONGEST_WAIT_SECONDS = 60.0
 """For a provider; a circuit waits no longer of its own accord, but a provider may ask for an hour."""
 
@@ -45,13 +48,18 @@ class Worker:
         daemon: int | None = None,
         measures: Measures | None = None,
         turn: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
+        gives_way: Callable[[], bool] = lambda: False,
     ) -> None:
         """`daemon`: the number of the daemon, which is written to each claim (`claimed_by`). `measures` counts what is done.
 
-        `turn`: within it a batch is done.
+        `turn`: within it a batch is done. `gives_way`: whether what is more urgent has a backlog now.
         """
+        self.has_backlog = False
+        """Whether the last claim took as many jobs as it may."""
         self.topic = topic
         self._turn = turn
+        self._gives_way = gives_way
+        self._rests_until = 0.0
         self._database = database
         self._claim_seconds = claim_seconds
         self._max_attempts = max_attempts
@@ -85,6 +93,7 @@ class Worker:
             await self._woken.wait()
             await self._wait_for_provider()
             await self._slots.acquire()
+            await self._give_way()
             self._woken.clear()
             try:
                 async with self._claiming:
@@ -99,9 +108,10 @@ class Worker:
                 await self._database.recover(error)
                 self._woken.set()
                 continue
+            self.has_backlog = bool(jobs) and self._may_be_more(jobs)
             if not jobs:
                 self._slots.release()
-            elif self._may_be_more(jobs):
+            elif self.has_backlog:
                 self._woken.set()
 
     async def renew_claims(self) -> None:
@@ -133,7 +143,10 @@ class Worker:
     async def _do(self, jobs: list[Job]) -> None:
         # Claimed before: what is awaited now is renewed like what is done.
         async with self._turn():
+            began = time.monotonic()
             await self._runner.run(jobs)
+            ended = time.monotonic()
+            self._rests_until = ended + min(REST * (ended - began), MAX_REST_SECONDS)
 
     def _batch_done(self, task: asyncio.Task[None]) -> None:
         self._batches.pop(task, None)
@@ -162,6 +175,10 @@ class Worker:
         # For longer its jobs are begun: what needs no provider is done, and they go back to the queue until it may be asked.
         while not self._stopping and 0 < (seconds := self.topic.waits_for()) <= LONGEST_WAIT_SECONDS:
             await asyncio.sleep(min(seconds, 1.0))
+
+    async def _give_way(self) -> None:
+        while not self._stopping and self._gives_way() and (left := self._rests_until - time.monotonic()) > 0:
+            await asyncio.sleep(min(left, 0.05))
 
     async def _claim(self) -> list[Job]:
         topic = self.topic

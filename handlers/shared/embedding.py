@@ -150,6 +150,11 @@ class Questions:
         self._embedding = embedding
         self._words = words
 
+    @property
+    def embedder(self) -> str:
+        """The embedder's name: provider and model."""
+        return self._embedding.name
+
     async def read(self, text: str, *, agent: str | None = None, user: UUID | None = None) -> Question:
         """The question with its embedding, where the embedder answers in time, and its new words' neighbours."""
         (row,) = await self._reader.fetch(READ, text, agent, user)

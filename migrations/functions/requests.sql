@@ -187,9 +187,10 @@ exception when configuration_limit_exceeded then
 end
 $$;
 
--- recall(), build_context() or "agent-memory-read"() by meaning, also where a daemon has to embed the
--- question: then the first call returns a request, and the second one, with this request, what was found. A
--- database function cannot commit half-way, and no daemon sees what is not committed.
+-- recall(), build_context(), what explains them, "agent-memory-read"() or search_keys() by meaning, also
+-- where a daemon has to embed the question: then the first call returns a request, and the second one, with
+-- this request, what was found. A database function cannot commit half-way, and no daemon sees what is not
+-- committed.
 create or replace function public.ask_memory(
     kind text, query text, agent_id text default null, user_id uuid default null,
     options jsonb default '{}', request uuid default null) returns jsonb
@@ -204,9 +205,11 @@ declare
     near jsonb;
     result jsonb;
 begin
-    if kind is null or kind not in ('recall', 'context', 'read') then
+    if kind is null or kind not in (
+        'recall', 'context', 'read', 'keys', 'explain_recall', 'explain_context') then
         raise exception 'unknown kind %', coalesce(quote_literal(left(kind, 100)), 'null')
-            using errcode = 'invalid_parameter_value', hint = 'Kinds: recall, context, read.';
+            using errcode = 'invalid_parameter_value',
+                  hint = 'Kinds: recall, context, read, keys, explain_recall, explain_context.';
     end if;
     if not by_meaning and not memoryd.asks_nothing(coalesce(query, '')) then
         select d.request, d.embedding, d.near into request, embedding, near
@@ -219,10 +222,21 @@ begin
     if kind = 'recall' then
         perform set_config('memoryd.last_recall', '', true);
         result := memoryd.answer('recall', agent_id, user_id, query, given, embedding, near);
+    elsif kind = 'keys' then
+        result := to_jsonb(array(select k from public.search_keys(
+            given ->> 'prefix', query, agent_id, user_id, given -> 'filter',
+            coalesce(given ->> 'match_count', '10')::integer,
+            coalesce(given ->> 'match_offset', '0')::integer, embedding) k));
+    elsif kind = 'explain_recall' then
+        result := to_jsonb(array(select e from public.explain_recall(
+            query, agent_id => agent_id, user_id => user_id, query_embedding => embedding,
+            options => given) e));
     else
         perform set_config('memoryd.question_embedding', coalesce(embedding::text, ''), true);
         result := case kind
             when 'context' then to_jsonb(public.build_context(agent_id, query, user_id, given))
+            when 'explain_context' then to_jsonb(array(
+                select e from public.explain_context(agent_id, query, user_id, given) e))
             else public."agent-memory-read"(
                 query => query, memory_type => given ->> 'memory_type',
                 match_threshold => coalesce(given ->> 'match_threshold', '-infinity')::double precision,
@@ -235,8 +249,9 @@ begin
 end
 $$;
 comment on function public.ask_memory(text, text, text, uuid, jsonb, uuid) is
-    'recall, context or read (agent-memory-read) as {"by": "meaning" or "words", "result": ...}. {"request": '
-    'id}: a daemon embeds the question; call again with this request, in a new transaction.';
+    'recall, context, explain_recall, explain_context, read (agent-memory-read) or keys (search_keys: '
+    'options prefix, filter, match_count, match_offset) as {"by": "meaning" or "words", "result": ...}. '
+    '{"request": id}: a daemon embeds the question; call again with this request, in a new transaction.';
 
 -- If the job of a request becomes a dead letter, the request fails with the job's error, so that the client
 -- does not wait for ever.

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from daemon.part import Part
-from daemon.plugins import Command, Core, Plugin
+from daemon.plugins import Command, Core, Plugin, imported
 from daemon.queue.topic import Topic
 from daemon.settings import Settings
 from plugins.documents.settings import Documents
@@ -46,11 +46,11 @@ class DocumentFiles(Plugin):
         yield Part("drop folder", lambda: build_drop_folder(core))
 
     def prepare(self, settings: Settings) -> None:
-        """Checks that a folder in Google Drive has an account."""
-        from plugins.replica.location import open_drive
-
+        """Checks that what reads the drop folder is installed, and that a folder in Google Drive has an account."""
+        if settings.section(Documents).drop_folder is not None:
+            imported("plugins.documents.parsing.parser:ChildParser")
         if drive_id(settings) is not None:
-            open_drive(settings)
+            imported("plugins.replica.location:open_drive")(settings)
 
     def switches(self, settings: Settings) -> Mapping[str, object]:
         """Whether there is a drop folder, and a model that says where chunks stand."""
@@ -70,15 +70,15 @@ def drive_id(settings: Settings) -> str | None:
 
 def build_drop_folder(core: Core) -> DropFolder | DriveDrop | None:
     """What takes files from the drop folder; None if the settings name no folder. Raises ValueError with what to do."""
+    own, replica = core.settings.section(Documents), core.settings.section(Replica)
+    if own.drop_folder is None:
+        return None
     from plugins.documents.drive_drop import DriveDrop
     from plugins.documents.drive_files import DriveFiles
     from plugins.documents.drop import DropFolder
     from plugins.documents.parsing.parser import ChildParser
     from plugins.replica.location import drive_id_of, open_drive
 
-    own, replica = core.settings.section(Documents), core.settings.section(Replica)
-    if own.drop_folder is None:
-        return None
     if (folder_id := drive_id(core.settings)) is not None:
         left_out = None if replica.replica is None else drive_id_of(replica.replica)
         return DriveDrop(

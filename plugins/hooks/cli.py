@@ -7,6 +7,7 @@ import os
 import sys
 from enum import StrEnum
 from pathlib import Path
+from shutil import which
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 hooks = typer.Typer(
     name="hooks",
-    help="Give coding agents memory: Claude Code, Codex, Cursor. See docs/coding-agents.md",
+    help="Give coding agents memory: Claude Code, Codex, Cursor, Gemini, Copilot, OpenCode. See docs/coding-agents.md",
     no_args_is_help=True,
 )
 
@@ -33,11 +34,14 @@ class HostName(StrEnum):
     CLAUDE_CODE = "claude-code"
     CODEX = "codex"
     CURSOR = "cursor"
+    GEMINI = "gemini"
+    COPILOT = "copilot"
+    OPENCODE = "opencode"
 
 
 def hook(
     event: str = typer.Argument(help="The host's name of the event, such as UserPromptSubmit."),
-    host: str = typer.Argument("claude-code", help="The host: claude-code, codex, cursor."),
+    host: str = typer.Argument("claude-code", help=f"The host: {', '.join(HostName)}."),
 ) -> None:
     """Answer an event of a coding agent, for its settings: reads its JSON on stdin. The exit code is always 0.
 
@@ -97,6 +101,11 @@ def install(
         say(f"Memories are of agent {agent}, in the database {_named(url)}.")
         if why := _unreachable(url):
             remark(f"The database cannot be used now, and new memories wait: {why}")
+        if not (which("memoryd") if checkout is not None else which(_program())):
+            folder = Path(sys.executable).parent
+            remark(
+                f"memoryd is not on the PATH, so these hooks do nothing: add {folder} to it, or install with --user."
+            )
         if known.advice:
             remark(known.advice)
         others = [
@@ -333,6 +342,8 @@ def _by_hand(host: HostName, checkout: Path | None) -> str:
     from plugins.hooks.hosts import HOSTS, command_of
 
     known = HOSTS[host]
+    if known.module:
+        return "Give that file another name."
     return "Add by hand, for each event: " + "; ".join(
         command_of(known, event, program=_program(), shared=checkout is not None) for event in known.events
     )

@@ -22,14 +22,24 @@ CURSOR = {
     "sessionEnd": "SessionEnd",
 }
 """Cursor's names of the events."""
+GEMINI = {
+    "BeforeAgent": "UserPromptSubmit",
+    "AfterTool": "PostToolUse",
+    "AfterAgent": "Stop",
+    "PreCompress": "PreCompact",
+}
+"""Those of Gemini CLI that are not Claude Code's."""
 EVENTS = frozenset(CURSOR.values())
 
-EDITS = re.compile(r"edit|write|patch|create", re.IGNORECASE)
+EDITS = re.compile(r"edit|write|patch|create|replace", re.IGNORECASE)
 PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
 EXIT_CODE = re.compile(
-    r"\A\W*(?:Error:\s*)?(?:Process exited with |Command failed with )?exit(?:ed)?(?: with)? code:? ([1-9]\d*)",
+    r"\A(?:(?:Chunk ID|Wall time):[^\n]*\n)*\W*(?:Error:\s*)?"
+    r"(?:(?:Process exited with |Command failed with )?exit(?:ed)?(?: with)? code:?|Process exited with code) ([1-9]\d*)",
     re.IGNORECASE,
 )
+EXITED = re.compile(r"^(?:Exit Code: |<exited with exit code )([1-9]\d*)>?\s*$", re.MULTILINE)
+"""How Gemini CLI and Copilot CLI end what a command printed."""
 LAST_BYTES = 300_000
 LONGEST_SESSION = 200
 SHELLS = ("sh", "bash", "zsh", "/bin/sh", "/bin/bash", "/bin/zsh")
@@ -59,48 +69,50 @@ class Event:
 
 def read_event(name: str, given: dict[str, Any]) -> Event | None:
     """The event of this name; None for one that hooks ignore."""
-    event_name = CURSOR.get(name, name)
+    event_name = CURSOR.get(name) or GEMINI.get(name, name)
     if event_name not in EVENTS:
         return None
     roots = given.get("workspace_roots")
     folder = given.get("cwd") or (roots[0] if isinstance(roots, list) and roots else None)
     event = Event(
         event_name,
-        (_text(given.get("session_id")) or _text(given.get("conversation_id")) or "unknown")[
+        (as_text(given.get("session_id")) or as_text(given.get("conversation_id")) or "unknown")[
             :LONGEST_SESSION
         ],
-        _text(folder),
-        _text(given.get("source")),
+        as_text(folder),
+        as_text(given.get("source")),
     )
     if event_name == "UserPromptSubmit":
-        event.text = _text(given.get("prompt"))
+        event.text = as_text(given.get("prompt"))
     elif event_name in ("PostToolUse", "PostToolUseFailure"):
         _read_tool(event, given)
     elif event_name == "AgentResponse":
-        event.text = _text(given.get("text"))
+        event.text = as_text(given.get("text"))
     elif event_name in ("Stop", "PreCompact", "SessionEnd"):
-        event.text = _text(given.get("last_assistant_message")) or _last_said(
-            _text(given.get("transcript_path"))
+        event.text = (
+            as_text(given.get("last_assistant_message"))
+            or as_text(given.get("prompt_response"))
+            or _last_said(as_text(given.get("transcript_path")))
         )
     return event
 
 
 def _read_tool(event: Event, given: dict[str, Any]) -> None:
-    tool, asked = _text(given.get("tool_name")), _object(given.get("tool_input"))
+    tool, asked = as_text(given.get("tool_name")), as_object(given.get("tool_input"))
     command = asked.get("command", asked.get("cmd"))
     if isinstance(command, list):
         words = [part for part in command if isinstance(part, str)]
         command = words[-1] if len(words) == 3 and words[0] in SHELLS else " ".join(words)
-    event.command = _text(command)
+    event.command = as_text(command)
     if EDITS.search(tool):
-        patch = PATCHED.findall(event.command or _text(asked.get("patch") or asked.get("input")))
+        patch = PATCHED.findall(event.command or as_text(asked.get("patch") or asked.get("input")))
         path = next(
-            (_text(asked[k]) for k in ("file_path", "path", "notebook_path") if _text(asked.get(k))), ""
+            (as_text(asked[k]) for k in ("file_path", "path", "notebook_path") if as_text(asked.get(k))), ""
         )
         event.files = [*patch, *([path] if path else [])]
         event.command = ""
-    answer = given.get("tool_response", given.get("tool_output"))
-    event.failure = _text(given.get("error")) or _text(given.get("error_message")) or _failure(answer)
+    answer = given.get("tool_response", given.get("tool_output", given.get("tool_result")))
+    event.failure = as_text(given.get("error")) or as_text(given.get("error_message")) or _failure(answer)
     if event.name == "PostToolUseFailure":
         event.failure = event.failure or "it failed"
     if not event.failure or given.get("is_interrupt") is True or STOPPED.search(event.failure[:500]):
@@ -111,10 +123,13 @@ def _failure(answer: object) -> str:
     if isinstance(answer, str):
         if EXIT_CODE.match(answer):
             return answer
-        answer = _object(answer)
+        answer = as_object(answer)
     if not isinstance(answer, dict):
         return ""
-    inner = _object(answer.get("metadata"))
+    printed = as_text(answer.get("llmContent")) or as_text(answer.get("text_result_for_llm"))
+    if EXITED.search(printed[-500:]):
+        return printed
+    inner = as_object(answer.get("metadata"))
     code = next(
         (
             c
@@ -125,33 +140,41 @@ def _failure(answer: object) -> str:
     )
     if code == 0 and answer.get("is_error") is not True and answer.get("success") is not False:
         return ""
-    said = [_text(answer.get(k)) for k in ("stdout", "output", "stderr", "error")]
+    said = [as_text(answer.get(k)) for k in ("stdout", "output", "stderr", "error")]
     return "\n".join(part for part in said if part) or f"exit code {code}"
 
 
 def _last_said(transcript: str) -> str:
     """The agent's messages since the last prompt, from the host's own record of the session: JSON lines."""
     for line in reversed(read_text(transcript, LAST_BYTES, end=True).splitlines()):
-        record = _object(line)
-        message = _object(record.get("message"))
+        record = as_object(line)
+        message = as_object(record.get("message"))
         content = message.get("content")
         parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
         if record.get("isSidechain"):
             continue  # of a subagent
-        if message.get("role") == "user" and any(_object(p).get("type") != "tool_result" for p in parts):
+        if (told := record.get("type")) in ("user.message", "assistant.message"):  # of Copilot CLI
+            said = as_text(as_object(record.get("data")).get("content"))
+            if told == "user.message" or said:
+                return said if told == "assistant.message" else ""
+        if message.get("role") == "user" and any(as_object(p).get("type") != "tool_result" for p in parts):
             return ""
         if message.get("role") == "assistant" and (
-            said := "\n".join(_text(_object(p).get("text")) for p in parts if _text(_object(p).get("text")))
+            said := "\n".join(
+                as_text(as_object(p).get("text")) for p in parts if as_text(as_object(p).get("text"))
+            )
         ):
             return said
     return ""
 
 
-def _text(given: object) -> str:
+def as_text(given: object) -> str:
+    """A text of a host; "" for anything else."""
     return given.encode(errors="surrogatepass").decode(errors="replace") if isinstance(given, str) else ""
 
 
-def _object(given: object) -> dict[str, Any]:
+def as_object(given: object) -> dict[str, Any]:
+    """An object of a host, also where it is written as a text; empty for anything else."""
     if isinstance(given, str):
         try:
             given = json.loads(given)

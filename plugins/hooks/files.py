@@ -69,6 +69,17 @@ class State:
         """The newest entries of a session, in order."""
         return _entries(read_text(self._journal(session), LONGEST_JOURNAL, end=True))
 
+    def begun(self) -> dict[str, str]:
+        """When each session began that hooks keep now, by the session's own id."""
+        found: dict[str, str] = {}
+        for name in os.listdir(self._folder):
+            if name.endswith(".jsonl"):
+                head, *entries = _entries(read_text(os.path.join(self._folder, name), 5000)) or [{}]
+                at = next((entry["at"] for entry in entries if "at" in entry), None)
+                if at and "session" in head:
+                    found[head["session"]] = at
+        return found
+
     def abandoned(self) -> list[str]:
         """Sessions without an end whose journal is an hour old."""
         before = time.time() - ABANDONED_SECONDS

@@ -17,7 +17,7 @@ from plugins.hooks import turns
 from plugins.hooks.connecting import connect
 from plugins.hooks.events import CURSOR, Event, read_event
 from plugins.hooks.files import State, read_config, state_folder
-from plugins.hooks.privacy import HIDDEN, Rules, cleaned
+from plugins.hooks.privacy import Rules, cleaned
 from plugins.hooks.projects import project_of, root_of
 
 TYPE_CHECKING = False  # importing typing takes too long
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 LIMIT_SECONDS = 1.8
 LONGEST_INPUT = 20_000_000
-LONGEST_RULES = 20_000
-"""Characters of a prompt in which rules are looked for."""
+WITHOUT_PROMPTS = ("cursor", "copilot")
+"""Hosts that take a context at the beginning of a session alone."""
 ENDS = ("Stop", "PreCompact", "SessionEnd")
 QUIET = ("PostToolUse", "PostToolUseFailure", "AgentResponse")
 """Events that need no database."""
@@ -90,9 +90,10 @@ def _answer(arguments: list[str]) -> dict[str, Any]:
     work = _Work(event, session, head, state, config)
     work.record(rules)
     text = "" if event.name in QUIET else work.with_database()
-    if text and name == "sessionStart":
-        answer["additional_context"] = text
-    elif text and name not in CURSOR:
+    if text and host in WITHOUT_PROMPTS:
+        if event.name == "SessionStart":
+            answer["additional_context" if host == "cursor" else "additionalContext"] = text
+    elif text:
         answer["hookSpecificOutput"] = {"hookEventName": name, "additionalContext": text}
     return answer
 
@@ -122,6 +123,8 @@ class _Work:
             state.add(self._session, entry)
         if event.name == "UserPromptSubmit":
             self._keep_rules()
+        elif event.name == "SessionStart" and event.source in ("clear", "compact"):
+            state.add(self._session, {"emptied": True})
         # An interrupted turn has no end of its own: it ends with the next prompt, or with the session.
         if event.name in (*ENDS, "UserPromptSubmit"):
             self._spool(self._session, self._head, over=event.name == "SessionEnd")
@@ -134,20 +137,16 @@ class _Work:
                     state.forget(session)
 
     def _keep_rules(self) -> None:
-        from plugins.hooks.standing import rules_in
-
-        prompt = cleaned(self._event.text, LONGEST_RULES)
-        if turns.OF_HOST.match(prompt):
-            return
-        for rule in rules_in(prompt):
-            if HIDDEN in rule:
-                self._said.append("A rule of this prompt is not remembered: it contains a secret.")
-            elif self._state.put(turns.rule_of(rule, self._agent, self._head, _now())):
-                self._rules.append(rule)
+        kept, refused = turns.rules_of(self._event.text, self._agent, self._head, _now())
+        self._said += ["A rule of this prompt is not remembered: it contains a secret."] * refused
+        kept = [rule for rule in kept if self._state.put(rule)]
+        self._rules = [rule["content"] for rule in kept]
+        if kept:
+            self._state.add(self._session, {"told": [rule["id"] for rule in kept]})
 
     def with_database(self) -> str:
         """Stores the spooled memories, and returns the context for the host."""
-        asks = self._event.name == "UserPromptSubmit" or (
+        asks = (self._event.name == "UserPromptSubmit" and self._head.get("host") not in WITHOUT_PROMPTS) or (
             self._event.name == "SessionStart" and self._event.source != "resume"
         )
         if not (asks or self._state.waiting()) or self._state.is_away():
@@ -166,14 +165,18 @@ class _Work:
         from plugins.hooks import memory
 
         connection = connect(self._url, self._library)
+        told: list[str] = []
         # First the context: what this prompt states is not given back to it.
         if asks and self._event.name == "UserPromptSubmit":
-            prompt = cleaned(self._event.text, memory.LONGEST_QUERY)
-            self._text = (
-                memory.context(connection, self._agent, prompt, self._head["project"]) if prompt else ""
-            )
+            if prompt := cleaned(self._event.text, memory.LONGEST_QUERY):
+                known = _known(self._state.journal(self._session))
+                self._text, told = memory.context(
+                    connection, self._agent, prompt, self._head["project"], known
+                )
         elif asks:
-            self._text = memory.newest(connection, self._agent, self._head["project"])
+            self._text, told = memory.newest(connection, self._agent, self._head["project"])
+        if told:
+            self._state.add(self._session, {"told": told})
         ended = memory.store(connection, self._state, self._agent)
         if self._rules:
             self._said += [f"Remembered as a rule of this project: {rule}" for rule in self._rules]
@@ -189,6 +192,13 @@ class _Work:
                 state.add(session, {"spooled": memory["id"], "sum": checksum})
         if over:
             state.forget(session)
+
+
+def _known(journal: list[dict[str, Any]]) -> list[str]:
+    """What a session knows: what it has done itself, and what it was told since its host emptied the conversation."""
+    done = [e["spooled"] for e in journal if "spooled" in e]
+    emptied = max((n for n, e in enumerate(journal) if e.get("emptied")), default=0)
+    return [one for e in journal[emptied:] for one in e.get("told", ())] + done
 
 
 def _now() -> str:

@@ -32,8 +32,11 @@ def project_of(root: str) -> str:
             section = found[1]
         elif section == 'remote "origin"' and not url and (found := URL.match(line)):
             url = found[1][:1000]
-    if not url:
-        return root[-LONGEST:]
+    return repository_of(url) if url else root[-LONGEST:]
+
+
+def repository_of(url: str) -> str:
+    """The repository at the address of a remote, as host/path."""
     schemed = "://" in url
     address = url.split("://", 1)[-1].split("?", 1)[0].split("#", 1)[0]
     host, _, path = address.partition("/") if schemed else address.rpartition("@")[2].partition(":")

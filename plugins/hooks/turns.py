@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from plugins.hooks.events import Event
-from plugins.hooks.privacy import LONGEST_COMMAND, Rules, cleaned
+from plugins.hooks.privacy import HIDDEN, LONGEST_COMMAND, Rules, cleaned
 
 TYPE_CHECKING = False  # importing typing takes too long
 if TYPE_CHECKING:
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 NAMESPACE = "5a0f6d0e-6f0b-4a57-9d7b-0c7d4f3f6f2a"
 LONGEST_PROMPT, LONGEST_END, LONGEST_SHOWN, LONGEST_ERROR = 300, 2500, 200, 300
+LONGEST_RULES = 20_000
+"""Characters of a prompt in which rules are looked for."""
 MOST_NAMED = 12
 """Files or commands that a memory names."""
 TURN_HOURS = 2160
@@ -25,6 +27,11 @@ LEAST_SAID = 100
 TELLING = re.compile(r"error|fail|exception|denied|not found|cannot|unable|fatal|panic", re.IGNORECASE)
 LEADING = re.compile(r"\A(?:cd\s+\S+\s*(?:&&|;|\n)\s*)+")
 REDIRECTED = re.compile(r"\s*\d?>>?\s*(?:&\d|\S+)")
+WRAPPED = re.compile(
+    r"\A(?:\w+=\S*\s+|(?:sudo|time|env|command|exec|npx|bunx|uvx)\s+|(?:uv|poetry|pipenv|hatch|pdm|rye|conda|pixi)\s+run\s+"
+    r"|(?:bundle|pnpm|npm|yarn)\s+exec\s+(?:--\s+)?|(?:\S*/)?python[\d.]*\s+-m\s+|(?:[\w.~-]*/)+(?=[\w.-]+(?:\s|\Z)))"
+)
+"""The beginning of a command that says how to call it, not what it does."""
 LOOKS = re.compile(
     r"\A(?:ls|ll|cat|head|tail|less|grep|rg|find|fd|which|pwd|echo|wc|file|stat|tree|cd|sed -n"
     r"|git (?:status|log|diff|show|branch|blame))\b"
@@ -64,13 +71,32 @@ def memories_of(journal: list[Entry], agent: str, head: Entry, *, over: bool) ->
             memory["metadata"]["files"] = sorted({name for e in turn for name in e.get("files", ())})[
                 :MOST_NAMED
             ]
-            made.append(memory | {"ttl_hours": TURN_HOURS})
-    for began, text, at, repaired in _failures(journal):
-        if repaired:
-            made.append(_memory(agent, head, "failure", began, "fact", text, at))
-        elif over:
-            made.append(_memory(agent, head, "failure", began, "error", text, at) | {"ttl_hours": TURN_HOURS})
+            made.append(memory | {"ttl_hours": TURN_HOURS, "passed": _passed(turn)})
+    for began, ran, text, at, repaired in _failures(journal):
+        if repaired or over:
+            memory = _memory(agent, head, "failure", began, "fact" if repaired else "error", text, at)
+            memory["metadata"] |= {"command": command_of(ran), "ran": ran}
+            made.append(memory if repaired else memory | {"ttl_hours": TURN_HOURS})
     return made
+
+
+def command_of(ran: str) -> str:
+    """What a command does, however it is called: "uv run pytest -q tests" and "pytest tests" are the same."""
+    command = REDIRECTED.sub("", ran).strip()
+    while wrapper := WRAPPED.match(command):
+        command = command[wrapper.end() :]
+    return " ".join(word for word in command.split() if not word.startswith("-"))
+
+
+def _passed(turn: list[Entry]) -> dict[str, str]:
+    """The commands that passed last in a turn, by what they do."""
+    ended = {command_of(e["ran"]): e for e in turn if e.get("ran") and _is_alone(e["ran"])}
+    return {what: e["ran"] for what, e in ended.items() if "failed" not in e}
+
+
+def _is_alone(command: str) -> bool:
+    """Whether the exit code is that of the command: not of a pipe, nor of a start in the background."""
+    return "|" not in command and not command.endswith("&")
 
 
 def _memory(agent: str, head: Entry, what: str, began: str, kind: str, text: str, at: str) -> Entry:
@@ -86,6 +112,16 @@ def _memory(agent: str, head: Entry, what: str, began: str, kind: str, text: str
         "ttl_hours": None,
         "created_at": at,
     }
+
+
+def rules_of(prompt: str, agent: str, head: Entry, at: str) -> tuple[list[Entry], int]:
+    """The memories of the rules that a prompt states, and how many others it states that contain a secret."""
+    from plugins.hooks.standing import rules_in
+
+    prompt = cleaned(prompt, LONGEST_RULES)
+    stated = [] if OF_HOST.match(prompt) else rules_in(prompt)
+    kept = [rule_of(rule, agent, head, at) for rule in stated if HIDDEN not in rule]
+    return kept, len(stated) - len(kept)
 
 
 def rule_of(text: str, agent: str, head: Entry, at: str) -> Entry:
@@ -130,37 +166,42 @@ def _text_of_turn(turn: list[Entry]) -> str:
     )
 
 
-def _failures(journal: list[Entry]) -> list[tuple[str, str, str, bool]]:
-    """Each command that failed: its time, its text, the time of that text, and whether it was repaired.
+def _failures(journal: list[Entry]) -> list[tuple[str, str, str, str, bool]]:
+    """Each command that failed: its time, itself, its text, the time of that text, and whether it was repaired.
 
-    Repaired: the same command succeeded later, after a change or another command. A success without these proves nothing, nor
-    does the exit code of a pipe.
+    Repaired: it succeeded later, after a change or another command, or called in another way. The same success without these
+    proves nothing.
     """
     failures: dict[str, tuple[int, Entry]] = {}
-    ended: list[tuple[str, str, str, bool]] = []
+    ended: list[tuple[str, str, str, str, bool]] = []
     for nth, entry in enumerate(journal):
-        if not (command := entry.get("ran")):
+        if not (command := entry.get("ran")) or not _is_alone(command):
             continue
-        what = REDIRECTED.sub("", command).strip()
-        if "|" in command or command.endswith("&"):
-            continue
+        what = command_of(command)
         if "failed" in entry:
             failures.setdefault(what, (nth, entry))
         elif what in failures:
             began, failure = failures.pop(what)
-            if means := _means(journal[began + 1 : nth], command):
+            if means := _means(journal[began + 1 : nth], failure["ran"], command):
                 text = f"`{failure['ran']}` failed: {failure['failed']}\nIt went through after {means}."
-                ended.append((failure["at"], text, entry["at"], True))
+                ended.append((failure["at"], failure["ran"], text, entry["at"], True))
     for _, failure in failures.values():
-        ended.append((failure["at"], f"`{failure['ran']}` failed: {failure['failed']}", failure["at"], False))
+        text = f"`{failure['ran']}` failed: {failure['failed']}"
+        ended.append((failure["at"], failure["ran"], text, failure["at"], False))
     return ended
 
 
-def _means(between: list[Entry], command: str) -> str:
+def _means(between: list[Entry], failed: str, command: str) -> str:
     files = list(dict.fromkeys(name for e in between for name in e.get("files", ())))
     ran = list(
-        dict.fromkeys(e["ran"] for e in between if e.get("ran") and "failed" not in e and e["ran"] != command)
+        dict.fromkeys(
+            e["ran"]
+            for e in between
+            if e.get("ran") and "failed" not in e and e["ran"] not in (failed, command)
+        )
     )
+    if REDIRECTED.sub("", failed).strip() != REDIRECTED.sub("", command).strip():
+        ran.append(command)
     means = [f"changing {', '.join(files[:MOST_NAMED])}"] if files else []
     return "; ".join(means + [f"running {one}" for one in ran[-3:]])
 

@@ -155,7 +155,7 @@ class Recall(Arguments):
 class Context(Arguments):
     """The arguments of context."""
 
-    for_programs = ("exclude_session", "exclude_last", "asked_at", "profile")
+    for_programs = ("exclude_session", "exclude_last", "asked_at", "profile", "project_only", "exclude")
 
     message: Annotated[Text, Field(description="The task or message, in its words.")]
 

@@ -58,14 +58,11 @@ cross join lateral (
 where $1::text is null or t.owner_id is null and coalesce(t.agent_id in ($1, '_shared'), true)
 order by array_position($3::uuid[], t.id)
 """
-EXPLAIN_RECALL = """
-select source, id, content, score, relevance, lexical, dense, prior, named, timed, session, weight, recency, association,
-       left_out, reason
-from explain_recall($1, agent_id => $2, options => $3::jsonb)
-"""
-EXPLAIN_CONTEXT = (
-    "select step, source, id, score, trust, shown, detail from explain_context($1, $2, options => $3::jsonb)"
-)
+OF_RECALL = (
+    "source", "id", "content", "score", "relevance", "lexical", "dense", "prior", "named", "timed", "session", "weight",
+    "recency", "association", "left_out", "reason",
+)  # fmt: skip
+OF_CONTEXT = ("step", "source", "id", "score", "trust", "shown", "detail")
 
 Row = Mapping[str, Any]
 Run = Callable[[AnyConnection, Identity, Any], Awaitable[Any]]
@@ -198,16 +195,20 @@ async def forget(connection: AnyConnection, who: Identity, given: args.Forget) -
     return {"forgotten": gone, "not_there": len(ids) - gone}
 
 
-async def explain(connection: AnyConnection, who: Identity, given: args.Explain) -> Row:
+async def explain(
+    connection: AnyConnection, who: Identity, given: args.Explain, request: str | None = None
+) -> Row | Again:
     """Why a recall or a context is as it is."""
-    options = json.dumps({"project": given.project})
+    answer = await _ask(
+        connection, f"explain_{given.of}", given.text, who, {"project": given.project}, request
+    )
+    if "request" in answer:
+        return partial(explain, request=answer["request"])
     if given.of == "recall":
-        rows = await connection.fetch(EXPLAIN_RECALL, given.text, who.agent, options)
-        return {
-            "results": [{**_rounded(dict(row)), **shortened(row["content"], LONGEST_CONTENT)} for row in rows]
-        }
-    rows = await connection.fetch(EXPLAIN_CONTEXT, who.agent, given.text, options)
-    return {"steps": [{**_rounded(dict(row)), "detail": row["detail"][:500]} for row in rows]}
+        rows = [{name: row[name] for name in OF_RECALL} for row in answer["result"]]
+        return {"results": [{**_rounded(row), **shortened(row["content"], LONGEST_CONTENT)} for row in rows]}
+    steps = [{name: row[name] for name in OF_CONTEXT} for row in answer["result"]]
+    return {"steps": [{**_rounded(row), "detail": row["detail"][:500]} for row in steps]}
 
 
 async def _ask(

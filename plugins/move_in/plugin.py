@@ -7,7 +7,7 @@ from daemon.plugins import Command, Plugin
 
 class MoveIn(Plugin):
     name = "move_in"
-    needs = ("files",)
+    needs = ("files", "hooks")
     commands = {
         "know": Command("plugins.move_in.cli.decisions:know", "Remember and ask"),
         "export": Command("plugins.move_in.cli.export:export", "People's data"),

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Iterable
 from typing import TYPE_CHECKING
 
 from daemon.part import Part
-from daemon.plugins import Check, Command, Core, Examination, Plugin
+from daemon.plugins import Check, Command, Core, Examination, Plugin, imported
 from daemon.schedule import Tick
 from daemon.served import ALONE
-from daemon.settings import heed_variables_of_file
+from daemon.settings import Settings, heed_variables_of_file
 from plugins.operate.settings import Backups, Http
 
 if TYPE_CHECKING:
@@ -56,6 +56,11 @@ class Operate(Plugin):
                 logger=core.logger,
             )
             yield Tick("backup", backups.tick_seconds, backups.tick)
+
+    def prepare(self, settings: Settings) -> None:
+        """Checks that what answers at the port is installed."""
+        if settings.section(Http).http is not None:
+            imported("plugins.operate.metrics.pages:Pages")
 
     async def checks(self, examination: Examination) -> AsyncIterator[Check]:
         """How old the newest backup is."""

@@ -12,7 +12,6 @@ import asyncpg
 from daemon.plugins import Check, split_advice
 from daemon.settings import Settings
 from plugins.replica.folder import FolderUnavailable
-from plugins.replica.local_folder import LocalFolder
 from plugins.replica.location import open_drive_folder
 from plugins.replica.settings import Replica
 
@@ -103,6 +102,8 @@ def _trouble(settings: Settings, replica: UUID, *, begun: bool) -> str | None:
 def _local_trouble(root: Path, replica: UUID, *, begun: bool) -> str | None:
     if not begun and not root.exists():
         return None
+    from plugins.replica.local_folder import LocalFolder
+
     folder = LocalFolder(root.absolute())
     try:
         if begun:

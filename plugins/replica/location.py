@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from daemon.settings import Settings
 from plugins.replica.folder import Folder
-from plugins.replica.local_folder import LocalFolder
 from plugins.replica.settings import Replica
 
 if TYPE_CHECKING:
@@ -28,7 +27,11 @@ def open_location(settings: Settings) -> Folder | None:
     own = settings.section(Replica)
     if own.replica is None:
         return None
-    return open_drive_folder(settings) or LocalFolder(own.replica.absolute())
+    if (folder := open_drive_folder(settings)) is not None:
+        return folder
+    from plugins.replica.local_folder import LocalFolder
+
+    return LocalFolder(own.replica.absolute())
 
 
 def open_drive_folder(settings: Settings) -> DriveFolder | None:

@@ -38,6 +38,7 @@ class ReplicaFolder(Plugin):
             yield await check_replica(examination.connection, examination.settings)
 
     def prepare(self, settings: Settings) -> None:
+        import plugins.replica.keeper  # noqa: F401 - is the plugin files there?
         from plugins.replica.location import open_location
 
         open_location(settings)

@@ -16,6 +16,7 @@ from starlette.types import Scope
 
 from plugins.audit.rule import SECONDS as AUDIT_SECONDS
 from plugins.web.errors import answer_error, refusal
+from plugins.web.forms import BadValueError
 from plugins.web.gate import SAFE, Gate, cookie_name, is_from_elsewhere
 from plugins.web.pages import (
     audit,
@@ -30,7 +31,7 @@ from plugins.web.pages import (
     recall,
     trail,
 )
-from plugins.web.render import FOLDER, page
+from plugins.web.render import FOLDER, Fault, page
 from plugins.web.viewer import SECONDS
 from plugins.web.web import Web, must_edit, web_of
 
@@ -102,11 +103,27 @@ def _guarded(route: Route, seconds: float) -> Route:
         try:
             if request.method not in SAFE and endpoint not in ONLY_LOOK:
                 must_edit(web_of(request))
-            return await _in_time(endpoint(request), seconds)
+            return await _in_time(_with_its_form(endpoint, request), seconds)
         except Exception as error:  # noqa: BLE001 - nothing outside could tell the reader
             return answer_error(request, error, web_of(request).log)
 
     return Route(route.path, answer, methods=list(route.methods or ()), name=route.name)
+
+
+async def _with_its_form(
+    endpoint: Callable[[Request], Coroutine[Any, Any, Response]], request: Request
+) -> Response:
+    """The answer. For a bad value in a query: the page as if nothing was asked, its form as it was sent, with the fault."""
+    try:
+        return await endpoint(request)
+    except BadValueError as error:
+        if request.method not in SAFE or error.field is None:
+            raise
+        request.state.fault = Fault(request.query_params, error.field, str(error))
+        again = await endpoint(Request({**request.scope, "query_string": b""}, request.receive))
+        if again.status_code != 400:  # what is no page
+            raise
+        return again
 
 
 async def _in_time(answering: Coroutine[Any, Any, Response], seconds: float) -> Response:

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from starlette.requests import Request
 
+from daemon.ids import id_of
 from memory.text import is_blank
 
 LARGEST = 32 * 1024 * 1024
@@ -28,7 +29,11 @@ class TooLongError(ValueError):
 
 
 class BadValueError(ValueError):
-    """An invalid value in a query or form; the message says which values are valid."""
+    """An invalid value in a query or form; the message says which values are valid. `field`: its name, where it has one."""
+
+    def __init__(self, sentence: str, *, field: str | None = None) -> None:
+        super().__init__(sentence)
+        self.field = field
 
 
 async def read_form(request: Request, *, largest: int = LARGEST) -> dict[str, str]:
@@ -67,7 +72,16 @@ def uuid_in(values: Mapping[str, str], name: str) -> UUID | None:
     try:
         return UUID(given)
     except ValueError:
-        raise BadValueError(f"{name} is no id: write 8-4-4-4-12 hexadecimal digits.") from None
+        raise BadValueError(f"{name} is no id: write 8-4-4-4-12 hexadecimal digits.", field=name) from None
+
+
+def id_in(values: Mapping[str, str], name: str) -> UUID | None:
+    """The id that a field has, or names; None where it is empty. Raises BadValueError."""
+    given = values.get(name, "").strip()
+    try:
+        return id_of(given) if given else None
+    except ValueError as error:
+        raise BadValueError(str(error), field=name) from None
 
 
 def time_in(values: Mapping[str, str], name: str) -> datetime | None:
@@ -80,7 +94,7 @@ def time_in(values: Mapping[str, str], name: str) -> datetime | None:
         # In UTC its year may be out of range.
         return time.astimezone(UTC) if time.tzinfo is not None else time.replace(tzinfo=UTC)
     except (ValueError, OverflowError):
-        raise BadValueError(f"{name} is no time: write 2026-11-26 or 2026-11-26T14:30.") from None
+        raise BadValueError(f"{name} is no time: write 2026-11-26 or 2026-11-26T14:30.", field=name) from None
 
 
 def number_in(values: Mapping[str, str], name: str, default: float, *, least: float, most: float) -> float:
@@ -93,7 +107,7 @@ def number_in(values: Mapping[str, str], name: str, default: float, *, least: fl
     except ValueError:
         number = least - 1
     if not least <= number <= most:
-        raise BadValueError(f"{name} is from {least:g} to {most:g}.")
+        raise BadValueError(f"{name} is from {least:g} to {most:g}.", field=name)
     return number
 
 
@@ -101,7 +115,7 @@ def whole_in(values: Mapping[str, str], name: str, default: int, *, least: int, 
     """The whole number in a field; `default` where it is empty. Raises BadValueError."""
     number = number_in(values, name, default, least=least, most=most)
     if number != int(number):
-        raise BadValueError(f"{name} is a whole number from {least} to {most}.")
+        raise BadValueError(f"{name} is a whole number from {least} to {most}.", field=name)
     return int(number)
 
 
@@ -109,7 +123,7 @@ def choice_in(values: Mapping[str, str], name: str, options: Sequence[str]) -> s
     """One of the options; None where the field is empty. Raises BadValueError."""
     given = text_in(values, name)
     if given is not None and given not in options:
-        raise BadValueError(f"{name} is one of {', '.join(options)}.")
+        raise BadValueError(f"{name} is one of {', '.join(options)}.", field=name)
     return given
 
 
@@ -117,7 +131,7 @@ def text_in(values: Mapping[str, str], name: str, *, longest: int = 10_000) -> s
     """The text in a field; None where it is blank. Raises BadValueError if Postgres cannot store it, or it is too long."""
     given = values.get(name, "").strip()
     if "\0" in given:
-        raise BadValueError(f"{name} has a NUL character, which Postgres cannot store.")
+        raise BadValueError(f"{name} has a NUL character, which Postgres cannot store.", field=name)
     if len(given) > longest:
-        raise BadValueError(f"{name} has {len(given)} characters; {longest} are possible.")
+        raise BadValueError(f"{name} has {len(given)} characters; {longest} are possible.", field=name)
     return None if is_blank(given) else given

@@ -6,6 +6,7 @@ Promise: every stored value is shown as text. Templates escape all values and ma
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,7 @@ from urllib.parse import urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
@@ -35,10 +37,22 @@ MENU = (
 """Path and name of each page."""
 
 
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What was sent with a bad value, the field that has it, and which values are valid."""
+
+    asked: QueryParams
+    field: str
+    sentence: str
+
+
 def page(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
     """An HTML page; the template reads `values` by name."""
     session = getattr(request.state, "session", None)
     web = getattr(request.app.state, "web", None) if "app" in request.scope else None
+    fault: Fault | None = getattr(request.state, "fault", None)
+    if fault is not None:
+        status, values = 400, values | {"asked": fault.asked}
     html = (
         environment()
         .get_template(template)
@@ -52,6 +66,7 @@ def page(request: Request, template: str, *, status: int = 200, **values: Any) -
             edits=web is not None and web.edits,
             database=None if web is None else web.settings.database,
             changed=status == 409,
+            fault=fault,
             **values,
         )
     )

@@ -38,6 +38,7 @@ COMMANDS = {
     "url": "--tcp",
     "psql": "DATABASE_URL",
     "dead": "requeue",
+    "eval": "--at-least",
     "know": "seed",
     "mcp": "--http",
     "audit": "--apply",

@@ -113,8 +113,9 @@ def test_no_package_of_an_extra_comes_without_it() -> None:
         if name != "dev"
         for text in given
     }
-    # httpx2 comes with openai, too, and is named beside the other packages of ledgers since they import it.
-    assert (extras - {"memoryd"}) & brought_by(PROJECT["dependencies"]) == {"httpx2"}
+    # httpx2 comes with openai, pyyaml with wordllama, and both are named beside other packages of the extra that imports them.
+    assert (extras - {"memoryd"}) & brought_by(PROJECT["dependencies"]) == {"httpx2", "pyyaml"}
+    assert len(PROJECT["dependencies"]) <= 14
 
 
 async def test_the_core_remembers_and_recalls_without_any_plugin(
@@ -161,6 +162,32 @@ async def test_the_core_remembers_and_recalls_without_any_plugin(
     assert (code, said.count("\n"), "memoryd run needs plugins.files" in said) == (1, 1, True)
 
 
+async def test_with_a_postgres_of_ours_no_extra_is_needed(
+    installation: Installation, database_url: str, tmp_path: Path
+) -> None:
+    code, said = await installation("--help", url="", cwd=tmp_path)
+    assert (code, "doctor" in said, "mcp" in said, "ingest" in said) == (0, True, True, True)
+    code, said = await installation("doctor", url=database_url, cwd=tmp_path)
+    assert (code, "problem" in said) == (1, True)  # no daemon runs
+    daemon = DaemonProcess(await installation.start("run", url=database_url, cwd=tmp_path))
+    try:
+        await daemon.event("daemon_started")
+        async with connected(database_url) as connection:
+            await remember(connection, "the espresso machine is called Bertha")
+            await connection.execute(
+                "insert into documents (title, content) values ('Rules', 'Milk is in Zenobia.')"
+            )
+            await until(connection, IDLE)
+        for question, answer in (("espresso machine", "Bertha"), ("where is the milk?", "Zenobia")):
+            code, said = await installation("recall", question, url=database_url, cwd=tmp_path)
+            assert (code, answer in said) == (0, True), said
+        code, said = await installation("doctor", url=database_url, cwd=tmp_path)
+        assert code == 0, said
+    finally:
+        assert await daemon.stop() == 0
+    assert not any(tmp_path.rglob("*"))  # noqa: ASYNC240 - an empty folder
+
+
 async def test_what_needs_an_extra_says_the_command(
     installation: Installation, database_url: str, tmp_path: Path
 ) -> None:
@@ -177,14 +204,25 @@ async def test_what_needs_an_extra_says_the_command(
         (papers / name).write_bytes(content)
     (papers / "a.txt").write_text("Hello")
     evm = {"evm_rpc_url": "http://127.0.0.1:1", "evm_chain_id": 1, "evm_key": KEY}
+    folder = {"replica": tmp_path, "drop_folder": tmp_path}
     told = await asyncio.gather(
         installation("anchors", "deploy", url=database_url, cwd=tmp_path, **evm),
         installation("ingest", str(papers), "--json", url=database_url, cwd=tmp_path),
         installation("run", url=database_url, cwd=tmp_path, embedder="fastembed/BAAI/bge-small-en-v1.5"),
+        *(installation("run", url=database_url, cwd=tmp_path, **{name: at}) for name, at in folder.items()),
+        installation("run", url=database_url, cwd=tmp_path, http="127.0.0.1:0"),
+        installation("run", url="", cwd=tmp_path),
+        installation("demo", url="", cwd=tmp_path),
+        installation("import", str(papers / "a.txt"), "--from", "mem0", url=database_url, cwd=tmp_path),
+        installation("mcp", "--agent", "alice", url=database_url, cwd=tmp_path),
+        installation("web", url=database_url, cwd=tmp_path),
     )
     commands = [Counter(re.findall(r"pipx install --force '\.\[(\w+)\]'", said)) for _, said in told]
-    assert commands == [{"ledgers": 1}, {"documents": 3}, {"onnx": 1}]
-    assert [code for code, _ in told] == [1, 1, 1]
+    extras = ["ledgers", "documents", "onnx", "documents", "documents", "metrics", "embedded", "embedded"]
+    extras += ["documents", "mcp", "web"]
+    assert commands == [{extra: 1} for extra in extras], told
+    assert {code for code, _ in told} == {1}
+    assert list(tmp_path.glob("*")) == [papers]  # noqa: ASYNC240 - a folder with one file
 
 
 REMEMBER = """

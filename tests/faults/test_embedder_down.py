@@ -41,7 +41,7 @@ async def test_commands_and_recall_work_while_the_embedder_is_down_and_embedding
     await all_done(connection)
 
     server.stop()
-    await connection.execute(NOTES, 20)
+    await connection.execute(NOTES, 200)
     await connection.execute(OUTCOMES)
     await connection.execute(TASKS)
     await until(connection, "select count(*) = 5 from agent_commands where status = 'ready'")
@@ -58,7 +58,7 @@ async def test_commands_and_recall_work_while_the_embedder_is_down_and_embedding
     # The last answer is heard here before the daemon has handed its batch back.
     await until(connection, "select max(snoozes) >= 2 from memoryd.jobs")
     assert await connection.fetchval("select max(attempt - snoozes) <= 1 from memoryd.jobs")
-    assert len(await column(connection, UNINDEXED, "memory")) == 40
+    assert len(await column(connection, UNINDEXED, "memory")) == 220
     # What waits for the embedder does not make the daemon unready, however long it lasts.
     await http.answering(site, "/health/ready", 200)
     provider = 'memoryd_provider_up{provider="openai/test",role="embedder"} 0.0'

@@ -83,6 +83,34 @@ async def test_other_memories_are_linked_while_one_is_locked(
     assert len(await column(connection, LINKED, hers)) == 2 - ("delete" in lock)
 
 
+WAITS = """
+select exists (select from pg_stat_activity where datname = current_database() and wait_event = 'transactionid')
+"""
+
+
+@pytest.mark.parametrize("long", [False, True])
+async def test_a_link_that_somebody_makes_meanwhile_stands_once(
+    connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons, *, long: bool
+) -> None:
+    """Ended while the daemon waits for it, or only later: somebody's link stays as it is, and the others are made."""
+    first, other, new = [await remember(connection, f"boats in {month}") for month in ("May", "June", "July")]
+    async with second.transaction():
+        await second.execute(
+            "insert into memory_associations (memory_id, related_memory_id, association_type, strength) "
+            "values ($1, $2, 'causal', 0.25)",
+            new,
+            first,
+        )
+        daemon = await daemons.start(poll_seconds=3600)
+        await (daemon.event("jobs_wait_for_lock") if long else until(connection, WAITS))
+    await until(connection, IDLE)
+    links = "select related_memory_id, association_type from memory_associations where memory_id = $1"
+    found = {row["related_memory_id"]: row["association_type"] for row in await connection.fetch(links, new)}
+    assert set(found) == {first, other}
+    assert found[first] == "causal"
+    assert daemon.events("job_discarded") == daemon.events("job_retried") == []
+
+
 async def test_locked_commands_do_not_delay_other_agents_contexts(
     connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons
 ) -> None:

@@ -19,7 +19,8 @@ on conflict do nothing
 """
 
 QUESTION = """
-select (memoryd.question(u.caller, $1, memoryd.open_scopes(u.caller, null), null)).speakers
+select (memoryd.question(u.caller, $1, coalesce((memoryd.open_request(jsonb_populate_record(
+           null::memoryd.search_request, jsonb_build_object('on_behalf', (u.caller).user_id)))).scopes, '{}'), null)).speakers
 from (select row($2::uuid, false, false)::memoryd.caller as caller) u
 """
 ASKED = """

@@ -219,7 +219,8 @@ async def test_the_measured_cost_differs_for_a_word_that_is_found(asker: asyncpg
 QUESTION = """
 select (c.question).words, (c.question).word_scopes, (c.question).combinations, (c.question).combination_scopes,
        (c.question).speakers, (c.question).ideal, (c.question).times
-from (select memoryd.question(u.caller, $1, memoryd.open_scopes(u.caller, null), null) as question
+from (select memoryd.question(u.caller, $1, coalesce((memoryd.open_request(jsonb_populate_record(
+           null::memoryd.search_request, jsonb_build_object('on_behalf', (u.caller).user_id)))).scopes, '{}'), null) as question
       from (select row($2::uuid, false, false)::memoryd.caller as caller) u) c
 """
 

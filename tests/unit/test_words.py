@@ -29,7 +29,7 @@ LEVELS = {"debug", "info", "warning", "error", "exception", "critical"}
 MAY_STAND: Mapping[str, tuple[set[str], tuple[str, ...]]] = {
     "context": (
         {
-            "CONTEXT", "Context", "ContextHandler", "ContextOptions", "EXPLAIN_CONTEXT", "build_context",
+            "CONTEXT", "Context", "ContextHandler", "ContextOptions", "OF_CONTEXT", "build_context",
             "context_line", "context_space", "context_words", "explain_context",
             "load_context",
             # Of designs: a chunk's heading, projects, the reasoning of a decision, a campaign.

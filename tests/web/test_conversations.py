@@ -34,12 +34,15 @@ def version_of(page: str, message: uuid.UUID | None = None) -> str:
 
 async def test_the_list_is_filtered_and_counts_messages(pages: Reader, db: asyncpg.Connection) -> None:
     await talk(db, "hello", "and again", title="The harbour", agent_id="mika", channel="web")
+    await talk(db, "Which pears keep best?", "Conference.", agent_id="mika")
     await talk(db, "hi", title="The garden", agent_id="rolf", user_id=BOB)
     group = await insert(db, "chat_groups", {"platform": "telegram", "group_name": "Sundays"})
     await talk(db, "who comes?", user_id=None, chat_id=group)
     said = await pages.read("/conversations")
     assert said.index("Sundays group chat") < said.index("The garden") < said.index("The harbour")
-    assert re.search(r"The harbour 2 \d{4}-", said)
+    assert "Which pears keep best?" in said
+    assert "Conference" not in said
+    assert re.search(r"The harbour \d{4}-\S+ [\d:]+ 2 \d{4}-", said)
     assert "garden" not in await pages.read(f"/conversations?user={ANN}")
     assert "harbour" not in await pages.read("/conversations?agent=rolf")
     assert "garden" not in await pages.read("/conversations?channel=web")

@@ -12,7 +12,7 @@ import pytest_asyncio
 from selenium.webdriver import ActionChains, Keys
 
 from tests.support.repository import ROOT
-from tests.support.services.browser import TELEPHONE, Browser
+from tests.support.services.browser import SCREEN, TELEPHONE, Browser
 from tests.support.services.every_page import addresses, unknown
 from tests.support.services.web_pages import Reader, served
 
@@ -132,8 +132,9 @@ async def test_every_page_is_for_everybody(browser: Browser, few: Reader, part: 
             browser.look(width=TELEPHONE, dark=True)
             browser.open(path)
             found = read(browser)
-            browser.look()
-            found += read(browser, LOOKS)
+            for width in (TELEPHONE, SCREEN):
+                browser.look(width=width)
+                found += read(browser, LOOKS)
             for way in (walked, hidden, printed):
                 found += way(browser)
             faults += [(path, *fault) for fault in found]
@@ -170,6 +171,30 @@ async def test_the_title_is_on_the_first_page_of_paper(browser: Browser, few: Re
     paper = pypdf.PdfReader(io.BytesIO(base64.b64decode(browser.tell("Page.printToPDF")["data"]))).pages
     text = "\n".join(paper[n].extract_text() for n in sorted({0, len(paper) - 1}))
     assert _on_paper(browser, text) == []
+
+
+async def test_the_menu_of_a_telephone_shows_where_one_is(browser: Browser, few: Reader) -> None:
+    browser.sign_in(few)
+    browser.look(width=TELEPHONE)
+    for path in ("/memories", "/trail"):
+        browser.open(path)
+        assert browser.run("return document.querySelector('.top nav').scrollWidth > innerWidth")
+        [left, right] = browser.run(
+            "const at = document.querySelector('.top [aria-current]').getBoundingClientRect(); return [at.left, at.right]"
+        )
+        assert 0 <= left < right <= TELEPHONE, path
+
+
+@pytest.mark.parametrize("path", ["/memories", "/conversations", "/documents", "/knowledge", "/trail"])
+async def test_a_list_on_a_telephone_begins_with_the_text(browser: Browser, few: Reader, path: str) -> None:
+    browser.sign_in(few)
+    browser.look(width=TELEPHONE)
+    browser.open(path)
+    [left, right] = browser.run(
+        "const at = document.querySelector('td.text').getBoundingClientRect(); return [at.left, at.right]"
+    )
+    assert 0 <= left < right
+    assert left < TELEPHONE / 4
 
 
 async def test_the_keyboard_skips_to_what_a_page_shows(browser: Browser, few: Reader) -> None:

@@ -11,6 +11,7 @@ import asyncpg
 import pytest
 
 from tests.support.rows import associate, remember
+from tests.support.services.browser import Browser
 from tests.support.services.web_pages import Reader, served
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -104,3 +105,15 @@ async def test_whose_links_support_has_seen_is_on_record(pages: Reader, db: asyn
         [seen, unseen],
     )
     assert {tuple(row) for row in on_record} == {(seen, "agent_memory"), (seen, "memory_associations")}
+
+
+async def test_the_most_linked_memories_are_labelled(
+    pages: Reader, db: asyncpg.Connection, browser: Browser
+) -> None:
+    hub = await remember(db, "the harbour", agent_id="painter")
+    for n in range(4):
+        await associate(db, await remember(db, f"quay {n}", agent_id="painter"), hub, 0.5)
+    browser.sign_in(pages)
+    browser.open("/graph?agent=painter")
+    browser.until("return document.querySelector('#picture').dataset.settled")
+    assert int(browser.run("return document.querySelector('#picture').dataset.labels")) >= 1

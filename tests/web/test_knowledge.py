@@ -36,7 +36,7 @@ async def test_the_list_is_filtered_and_shows_what_became_of_entries(
     await know(db, "Ask before you sail", "principle", "core", org_id=org, created_by="ines")
     await know(db, "An old habit", "insight", "learning", status="archived")
     said = await pages.read("/knowledge")
-    assert "learning insight Masts are steel corrected low 3 sage" in said
+    assert "Masts are steel corrected learning insight low 3 sage" in said
     assert "An old habit" not in said
     assert "An old habit archived" in await pages.read("/knowledge?status=archived")
     for query in ("tier=core", "category=principle", "by=ines", f"org={org}"):

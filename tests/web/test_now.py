@@ -53,7 +53,8 @@ async def test_the_queue_is_told_by_topic(pages: Reader, db: asyncpg.Connection)
     assert "4 jobs wait, the oldest for 90" in said
     rows = said.partition("What waits, by topic")[2]
     assert "index 1 0 1" in rows
-    assert "associate 1 0 0" in rows
+    assert "linking associate 1 0 0" in rows
+    assert "zebra 0" in rows
     assert "zebra 0 0 1" in rows
     await db.execute("delete from memoryd.jobs")
 

@@ -48,6 +48,23 @@ async def test_an_empty_memory_answers_that_nothing_is_remembered(pages: Reader)
     assert "Nothing is remembered about this." in await pages.read("/recall?q=anything&agent=nobody")
 
 
+async def test_what_takes_off_is_drawn_to_the_other_side(pages: Reader, db: asyncpg.Connection) -> None:
+    session = uuid.uuid4()
+    for text in ("Where does the otter sleep?", "The otter sleeps under the jetty."):
+        row = await say(db, session, text, user_id=ANN)
+        await index_rows(db, "conversation", [row])
+    page = await pages.get(f"/recall?q=where+does+the+otter+sleep&user={ANN}")
+    drawn = re.compile(r'class="part (\w+)" x="([\d.]+)" width="([\d.]+)"')
+    bars = [
+        {name: (float(x), float(x) + float(width)) for name, x, width in drawn.findall(bar)}
+        for bar in page.split('<svg class="stack"')[1:]
+    ]
+    line = {round(bar["lexical"][0], 1) for bar in bars if "lexical" in bar}
+    taken = {round(bar["prior"][1], 1) for bar in bars if "prior" in bar}
+    assert taken == line
+    assert min(bar["prior"][0] for bar in bars if "prior" in bar) == 0 < min(line)
+
+
 async def test_each_result_has_its_parts_and_the_way_to_its_page(
     pages: Reader, db: asyncpg.Connection
 ) -> None:
@@ -217,4 +234,4 @@ async def test_support_asks_for_what_one_organisation_knows(pages: Reader, db: a
             assert ("paid for in advance" in said) == shown, (path, chosen)
     page = await pages.get(f"/recall?q=quinces&agent=grocer&org={org}")
     assert f'name="org" value="{org}"' in page
-    await pages.read("/recall?q=quinces&org=x", status=400)
+    await pages.read(f"/recall?q=quinces&org={str(org)[:-1]}", status=400)

@@ -7,14 +7,16 @@ import uuid
 import asyncpg
 import pytest
 
+from daemon.ids import id_of
 from tests.support.rows import insert, remember
+from tests.support.services.browser import Browser
 from tests.support.services.web_pages import Reader, text_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 NOBODY = "00000000-0000-4000-8000-000000000000"
 ASKED = (
-    ("/recall?q=x&user=ann", "user is no id"),
+    ("/recall?q=x&user=" + NOBODY[:-1], "almost a UUID"),
     ("/recall?q=x&count=0", "count is from 1"),
     ("/recall?q=x&count=2.5", "whole number"),
     ("/recall?q=x&count=nan", "count is from 1"),
@@ -23,20 +25,21 @@ ASKED = (
     ("/recall?q=x&source=secrets", "unknown source secrets"),
     ("/recall?q=x&source=%00", "0x00"),
     ("/recall?q=x&role=root", "unknown role root"),
-    ("/recall?q=x&org=x", "org is no id"),
+    ("/recall?q=x&org={" + NOBODY + "}", "almost a UUID"),
     ("/recall?q=" + "x" * 8001, "8001 characters"),
     ("/context?agent=a&message=x&words=50", "words is from 100"),
     ("/context?agent=a&message=x&words=100.5", "whole number"),
     ("/context?agent=%00&message=x", "NUL"),
     ("/context?message=x&agent=" + "a" * 201, "201 characters"),
     ("/graph?memory=x", "no id"),
+    ("/graph/data?memory=x", "no id"),
     ("/graph?kind=warm", "kind is one of"),
     ("/graph?least=2", "from 0 to 1"),
     ("/conversations?since=soon", "no time"),
     ("/conversations?before=x", "no position"),
     ("/documents?status=new", "status is one of"),
     ("/knowledge?tier=deep", "tier is one of"),
-    ("/knowledge/decisions?org=x", "no id"),
+    ("/knowledge/decisions?org=" + NOBODY + "0", "almost a UUID"),
     ("/dreams?before=soon", "no position"),
     ("/dreams/insights?confidence=2", "from 0 to 1"),
     ("/trail?before=x", "no position"),
@@ -56,8 +59,42 @@ MISSING = (
 async def test_what_cannot_be_asked_is_a_sentence(pages: Reader) -> None:
     for path, says in ASKED:
         assert says in await pages.read(path, status=400), path
-    for form in ({"user": "x"}, {"since": "soon"}, {"agent": "a\0"}):
+    for form in ({"user": NOBODY[:-1]}, {"since": "soon"}, {"agent": "a\0"}):
         assert (await pages.send("/audit", form)).status_code == 400, form
+
+
+async def test_a_bad_value_keeps_the_form_and_shows_no_row(pages: Reader, db: asyncpg.Connection) -> None:
+    await remember(db, "pears ripen in the cellar", agent_id="keeper", user_id=id_of("mia"))
+    wrong = NOBODY[:-1]
+    for path in (f"/memories?agent=keeper&user={wrong}", f"/recall?q=pears&agent=keeper&user={wrong}"):
+        html = (await pages.http.get(path)).text
+        assert f'name="user" value="{wrong}"' in html
+        assert 'value="keeper"' in html
+        assert "pears ripen" not in html
+        assert html.count("An id is almost a UUID") == 2  # above, and beside the field
+        assert html.count('aria-invalid="true"') == 1
+    # A name is the id that it has in the clients.
+    assert "pears ripen" in await pages.read("/memories?user=mia")
+    assert "pears ripen" in await pages.read("/recall?q=pears&user=mia")
+
+
+async def test_in_a_browser_the_form_says_what_is_wrong_until_it_is_mended(
+    pages: Reader, db: asyncpg.Connection, browser: Browser
+) -> None:
+    await remember(db, "plums are stewed", agent_id="cook", user_id=id_of("mia"))
+    browser.sign_in(pages)
+    browser.open("/memories?agent=cook")
+    fill = (
+        "const field = document.querySelector('[name=user]:not([type=hidden])');"
+        "field.value = arguments[0]; field.form.requestSubmit()"
+    )
+    browser.run(fill, NOBODY[:-1])
+    browser.until("return document.querySelector('[aria-invalid]')")
+    assert "almost a UUID" in browser.text
+    assert "plums" not in browser.text
+    browser.run(fill, "mia")
+    browser.until("return document.querySelector('#rows').innerText.includes('plums are stewed')")
+    assert "almost a UUID" not in browser.text
 
 
 async def test_what_is_not_there_is_told_with_the_same_words(pages: Reader) -> None:

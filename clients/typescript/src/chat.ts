@@ -1,7 +1,8 @@
 // The conversations of a chatbot, and the memories for its next answer.
 
 import { idOf, Refused } from "./ids.js";
-import { answer, rowsOf, userOf, type Supabase } from "./supabase.js";
+import { clientOf, type Client } from "./postgres.js";
+import { answer, rowsOf, userOf } from "./supabase.js";
 import { inSql, type Cancellable } from "./options.js";
 import { PROMPT, type RecallConditions } from "./recallOptions.js";
 import type { Message, NewMessage, PromptMessage, Recalled, Role, Fact } from "./types.js";
@@ -45,7 +46,7 @@ export interface ChatMemory {
   /**
    * Adds the user's message, and returns what a language model needs to answer it.
    *
-   * First come a profile of the user (`profile` words, 0 unless given) and what belongs to the message from other conversations.
+   * First come a profile of the user (`profile` words, 60 unless given; 0: none) and what belongs to the message from other conversations.
    * Then come the latest messages of this one, oldest first, without turns of tools and turns without a text; the last is `text`.
    */
   prompt(session: string, text: string, options?: PromptOptions): Promise<PromptMessage[]>;
@@ -93,7 +94,8 @@ function remembered(found: Recalled[]): string {
 }
 
 /** The conversations of one user. */
-export function chatMemory(supabase: Supabase, { user, agent }: ChatMemoryOptions = {}): ChatMemory {
+export function chatMemory(client: Client, { user, agent }: ChatMemoryOptions = {}): ChatMemory {
+  const supabase = clientOf(client);
   const me = async () => (user === undefined ? userOf(supabase) : idOf(user));
 
   async function switchedOff(signal: AbortSignal | undefined): Promise<boolean> {
@@ -124,10 +126,10 @@ export function chatMemory(supabase: Supabase, { user, agent }: ChatMemoryOption
 
   const chat: ChatMemory = {
     async prompt(session, text, { signal, speaker, count = 5, maxMessages = LATEST, ...conditions } = {}) {
-      const key = await idOf(session);
+      const [key, whose] = await Promise.all([idOf(session), me()]);
       const cancellable = signal ? { signal } : {};
       const options = { ...inSql({ ...PROMPT, ...conditions, excludeSession: key }), match_count: count };
-      const given = { kind: "recall", query: text, agent_id: agent, user_id: user && (await me()), options };
+      const given = { kind: "recall", query: text, agent_id: agent, user_id: user && whose, options };
       const found = await rowsOf<Recalled>(supabase, given, signal);
       const added = await addOne(key, "user", text, { ...cancellable, ...(speaker === undefined ? {} : { speaker }) });
       const latest = added === null ? [] : await chat.loadContext(key, maxMessages, cancellable);
@@ -207,7 +209,7 @@ export function chatMemory(supabase: Supabase, { user, agent }: ChatMemoryOption
     },
     async setRetention(minutes, { signal } = {}) {
       const row = { user_id: await me(), conversation_retention_minutes: minutes };
-      await answer(supabase.from("memory_settings").upsert(row), signal);
+      await answer(supabase.from("memory_settings").upsert(row, { onConflict: "user_id" }), signal);
     },
     async retention({ signal } = {}) {
       const rows = supabase.from("memory_settings").select("conversation_retention_minutes").eq("user_id", await me());

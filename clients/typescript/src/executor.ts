@@ -1,6 +1,7 @@
 // Claims the commands of an agent, calls a handler for each, and writes the outcomes. The client needs the service's key.
 
-import { answer, type Supabase } from "./supabase.js";
+import { clientOf, type Client } from "./postgres.js";
+import { answer } from "./supabase.js";
 import type { Command } from "./types.js";
 
 /** The output, or the output and the exit code; 0 is success. */
@@ -34,9 +35,10 @@ const LONGEST_PAUSE = 5;
 
 /** Runs an agent's commands. Commands of a process that was killed are run again, three times in all. */
 export function executor(
-  supabase: Supabase, agent: string, handler: Handler,
+  client: Client, agent: string, handler: Handler,
   { parallel = 1, pollSeconds = 1, leaseSeconds = 60, onError = (error) => console.warn(error.message) }: ExecutorOptions = {},
 ): Executor {
+  const supabase = clientOf(client);
   let stopped = false;
   let wake = () => {};
 

@@ -2,7 +2,8 @@
 
 import { inSql } from "./options.js";
 import type { Cancellable, RecallOptions } from "./options.js";
-import { answer, rowsOf, type Found, type Supabase } from "./supabase.js";
+import { clientOf, type Client } from "./postgres.js";
+import { answer, rowsOf, type Found } from "./supabase.js";
 import type { Recalled } from "./types.js";
 
 export interface KnowledgeOptions {
@@ -100,7 +101,9 @@ export interface Knowledge {
 }
 
 /** The knowledge of an agent's team. */
-export function knowledge(supabase: Supabase, { agent }: KnowledgeOptions): Knowledge {
+export function knowledge(client: Client, { agent }: KnowledgeOptions): Knowledge {
+  const supabase = clientOf(client);
+
   async function call<Result>(name: string, given: object, signal: AbortSignal | undefined): Promise<Result> {
     return (await answer(supabase.rpc(name, given), signal)) as Result;
   }

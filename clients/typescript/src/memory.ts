@@ -3,7 +3,8 @@
 import { idOf, Refused } from "./ids.js";
 import { inSql } from "./options.js";
 import type { Cancellable, ContextOptions, ReadOptions, RecallOptions, RememberOptions, WriteOptions } from "./options.js";
-import { answer, ask, rowsOf, userOf, type Found, type Supabase } from "./supabase.js";
+import { clientOf, type Client } from "./postgres.js";
+import { answer, ask, rowsOf, userOf, type Found } from "./supabase.js";
 import type {
   ForgetSource, IndexState, Memory, MemoryExport, MemoryResult, MemorySettings, MemoryType, MemoryUpdate, MemoryVersion,
   MetadataByType, Recalled, Remembered,
@@ -72,8 +73,9 @@ const NOT_SET: MemorySettings = {
 /** The maximum number of ids in the address of a request. */
 const ASKED_AT_ONCE = 100;
 
-/** The memory of a supabase client's user, or of an agent. */
-export function agentMemory(supabase: Supabase, { user, agent }: AgentMemoryOptions = {}): AgentMemory {
+/** The memory of a supabase client's user, or of the given one, or of an agent. */
+export function agentMemory(client: Client, { user, agent }: AgentMemoryOptions = {}): AgentMemory {
+  const supabase = clientOf(client);
   const named = async () => (user === undefined ? undefined : idOf(user));
   const me = async () => (await named()) ?? userOf(supabase);
 
@@ -161,7 +163,7 @@ export function agentMemory(supabase: Supabase, { user, agent }: AgentMemoryOpti
     },
     async updateMemorySettings(changes, { signal } = {}) {
       const row = { ...inSql(changes), user_id: await me() };
-      await answer(supabase.from("memory_settings").upsert(row), signal);
+      await answer(supabase.from("memory_settings").upsert(row, { onConflict: "user_id" }), signal);
     },
     setMemoryEnabled: (enabled, options) => memory.updateMemorySettings({ memoryEnabled: enabled }, options),
     onUpdate(listener, onError = (error) => console.error(error)) {

@@ -8,7 +8,7 @@ import type { LanguageModelMiddleware } from "ai";
 import { chatMemory } from "./chat.js";
 import { agentMemory, type AgentMemoryOptions } from "./memory.js";
 import type { ContextOptions } from "./options.js";
-import type { Supabase } from "./supabase.js";
+import type { Client } from "./postgres.js";
 import { Answer, storable, textOf, within, withContext, type Params, type Piece } from "./turns.js";
 
 export interface MemoryMiddlewareOptions extends AgentMemoryOptions, Pick<ContextOptions, "project" | "words" | "profile"> {
@@ -37,11 +37,11 @@ const OPEN_TURNS = 16;
  * called, and the answer when it is complete. An answer that was broken off or ended in an error is not stored. Only text is stored.
  */
 export function memoryMiddleware(
-  supabase: Supabase,
+  client: Client,
   { session, project, words, profile, timeoutSeconds = 1, onError = (error) => console.warn(error.message), ...who }: MemoryMiddlewareOptions = {},
 ): LanguageModelMiddleware {
-  const memory = agentMemory(supabase, who);
-  const chat = chatMemory(supabase, who);
+  const memory = agentMemory(client, who);
+  const chat = chatMemory(client, who);
   const turns = new Map<string, Turn>();
   const options: ContextOptions = {
     ...(session !== undefined && { excludeSession: session }), ...(project !== undefined && { project }),

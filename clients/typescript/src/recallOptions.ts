@@ -32,6 +32,10 @@ export interface RecallConditions {
 export interface ContextConditions {
   /** The current project, channel or group chat; rows of other ones are left out. */
   project?: string;
+  /** Of other sources than memories only rows that name the current project. */
+  projectOnly?: boolean;
+  /** Leave out the rows with these ids, such as those that were shown before. */
+  exclude?: string[];
   /** Leave out this conversation, such as the current one. */
   excludeSession?: string;
   /** Leave out only this number of the newest messages of that conversation. */
@@ -45,4 +49,4 @@ export interface ContextConditions {
 }
 
 /** The options of `prompt` unless given. */
-export const PROMPT: RecallConditions = { relevantOnly: true, around: 2 };
+export const PROMPT: RecallConditions = { relevantOnly: true, around: 2, profile: 60 };

@@ -6,7 +6,8 @@ import { z } from "zod";
 import { Refused } from "./ids.js";
 import { knowledge, type KnowledgeOptions, type Noted } from "./knowledge.js";
 import { agentMemory, type AgentMemoryOptions } from "./memory.js";
-import type { By, Supabase } from "./supabase.js";
+import type { Client } from "./postgres.js";
+import type { By } from "./supabase.js";
 import type { Recalled, Remembered } from "./types.js";
 
 export interface MemoryToolsOptions extends AgentMemoryOptions {
@@ -43,8 +44,8 @@ const time = (description: string) => z.string().optional().describe(`${descript
  * remember, recall, context and forget for one user or agent. A model cannot find or delete rows of others. Errors go to the
  * model.
  */
-export function memoryTools(supabase: Supabase, { session, project, ...who }: MemoryToolsOptions = {}): MemoryTools {
-  const memory = agentMemory(supabase, who);
+export function memoryTools(client: Client, { session, project, ...who }: MemoryToolsOptions = {}): MemoryTools {
+  const memory = agentMemory(client, who);
   const stored = (signal: AbortSignal | undefined) => ({ ...(project !== undefined && { project }), ...(signal && { signal }) });
   const asked = (signal: AbortSignal | undefined) => ({ ...stored(signal), ...(session !== undefined && { excludeSession: session }) });
 
@@ -116,8 +117,8 @@ export function memoryTools(supabase: Supabase, { session, project, ...who }: Me
 }
 
 /** know, for an agent whose client has the service's key. End users may not call it. */
-export function knowledgeTools(supabase: Supabase, options: KnowledgeOptions): KnowledgeTools {
-  const team = knowledge(supabase, options);
+export function knowledgeTools(client: Client, options: KnowledgeOptions): KnowledgeTools {
+  const team = knowledge(client, options);
   return {
     know: tool({
       description:

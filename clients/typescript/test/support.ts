@@ -6,6 +6,8 @@ import { awaited, FakeSocket } from "./socket.js";
 
 interface Given {
   url: string;
+  /** Of the database, for a login of the service. */
+  postgres: string;
   anonKey: string;
   users: Record<"ann" | "bob" | "cat" | "dan" | "eli", { id: string; token: string }>;
   expired: string;

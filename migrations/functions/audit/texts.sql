@@ -87,7 +87,7 @@ begin
                      '(?: (?:the |to the |with the |from the )?(?:user|assistant|ai|chatbot|bot))?$')
             then 'it says only that somebody spoke'
         when length(p_text) <= 80 and cardinality(string_to_array(said, ' ')) <= 7 and p_text !~ '[0-9]'
-             and memoryd.is_small_talk(memoryd.plain(p_text), '{}') then 'it is small talk'
+             and memoryd.is_small_talk(memoryd.plain(p_text), null) then 'it is small talk'
         end;
 end
 $$;

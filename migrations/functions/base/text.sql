@@ -39,13 +39,16 @@ end
 $$;
 
 -- The same, without marks on letters, and what looks like Latin letters as these: Cyrillic, Greek, Coptic,
--- Lisu and Cherokee ones, small capitals, white ones in circles and squares, those of flags. memory.text has
--- the same.
+-- Lisu and Cherokee ones, small capitals, white ones in circles and squares, those of flags. A text without
+-- what may read like other letters stays as it is. memory.text has the same.
 create or replace function memoryd.looks_like(p_text text) returns text
 language sql immutable parallel safe
 set search_path = pg_catalog, pg_temp
 as $$
-    select translate(
+    select case when octet_length(p_text) = length(p_text) or p_text !~
+        '[\u0262-\u02e4\u0300-\u052f\u13a0-\u13f5\u1ab0-\u1aff\u1d00-\u1dff\u2070-\u209f\u20d0-\u214f'
+        '\u2460-\u24ff\u2c80-\u2cff\ua4d0-\ua4ff\ua730\ua731\ufe20-\ufe2f\ufe64\uff01-\uff5e'
+        '\U0001d400-\U0001d7ff\U0001f110-\U0001f1ff]' then p_text else translate(
         memoryd.nfkc(regexp_replace(
             p_text,
             '[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]+', '', 'g')),
@@ -57,15 +60,8 @@ as $$
         '🅐🅑🅒🅓🅔🅕🅖🅗🅘🅙🅚🅛🅜🅝🅞🅟🅠🅡🅢🅣🅤🅥🅦🅧🅨🅩🅰🅱🅲🅳🅴🅵🅶🅷🅸🅹🅺🅻🅼🅽🅾🅿🆀🆁🆂🆃🆄🆅🆆🆇🆈🆉🇦🇧🇨🇩🇪🇫🇬🇭🇮🇯🇰🇱🇲🇳🇴🇵🇶🇷🇸🇹🇺🇻🇼🇽🇾🇿',
         'aBbeiocxtsdrhnAEIOCXTSDHpyPYmMaeioxtnABEIOXTNHPYM'
         'ABCDEGHIMNOPRSTUYABCEIMNOPTYXABCDEGHIMNOPRSTUYXABCDEGHMPRST'
-        'ABCDEFGHIJKLMNOPQRSTUVWXYZABCDEFGHIJKLMNOPQRSTUVWXYZABCDEFGHIJKLMNOPQRSTUVWXYZ')
+        'ABCDEFGHIJKLMNOPQRSTUVWXYZABCDEFGHIJKLMNOPQRSTUVWXYZABCDEFGHIJKLMNOPQRSTUVWXYZ') end
 $$;
-
--- What may read like other letters: memory.text has the same.
-create or replace function memoryd.styled_letters() returns text
-language sql immutable parallel safe
-return '[\u0262-\u02e4\u0300-\u052f\u13a0-\u13f5\u1ab0-\u1aff\u1d00-\u1dff\u2070-\u209f\u20d0-\u214f'
-       '\u2460-\u24ff\u2c80-\u2cff\ua4d0-\ua4ff\ua730\ua731\ufe20-\ufe2f\ufe64\uff01-\uff5e'
-       '\U0001d400-\U0001d7ff\U0001f110-\U0001f1ff]';
 
 -- A text as one line without invisible characters or escape sequences, as memory.text.one_line() in Python.
 -- In addition, what looks like the marker that begins or ends a context is replaced by `[no marker]`, so that
@@ -117,8 +113,7 @@ begin
         flat := memoryd.assigned(flat);
     end if;
     flat := btrim(regexp_replace(flat, '\s+', ' ', 'g'));
-    form := case when octet_length(flat) > length(flat) and flat ~ memoryd.styled_letters()
-                 then memoryd.looks_like(flat) else flat end;
+    form := case when octet_length(flat) > length(flat) then memoryd.looks_like(flat) else flat end;
     -- A marker whose letters stand apart ("C O N T E X T") as words: memory.text has the same.
     if strpos(lower(translate(form, ' ._*~|()·-', '')), 'context') > 0 then
         form := regexp_replace(

@@ -9,139 +9,46 @@
 -- A sign with a `?` is one of a word that means something else, too, as "may" does: it counts only beside
 -- other signs. The grammar of times is then one for all languages (memoryd.times_in).
 
--- The sign of each word: English, German, Spanish, French, Chinese (`signs`); those without which no text
--- names a time (`core`); and the Chinese ones as a pattern, since they are not set apart by spaces
--- (`characters`). Computed here, and not in each session.
+-- The words of times.txt as memoryd.time_words(), computed here and not in each session. A line there is a
+-- sign and the words that have it: English, German, Spanish, French, Chinese (`signs`). Of these `core` has
+-- those without which no text names a time, and `characters` the Chinese ones as a pattern, since they are
+-- not set apart by spaces. The lines of `talk` have what a question may have beside a time and still asks for
+-- nothing but what was then, by language: words of talk and of events, as stems; of Chinese, characters.
+-- `lengths`: how long a unit is.
 do $do$
 declare
-    -- How long a unit is (`lengths`).
-    lengths constant jsonb := '{"d": "1 day", "e": "7 days", "w": "7 days", "m": "1 month", "y": "1 year"}';
+    lines constant jsonb := (
+        select jsonb_agg(string_to_array(l, E'\t')) from string_to_table($words$
+\include base/times.txt
+$words$, E'\n') l where l <> '');
     signs constant jsonb := (
-    select jsonb_object_agg(w.word, s.sign)
-    from (values
-        ('m1', 'january januar jänner enero janvier'), ('m1?', 'jan'),
-        ('m2', 'february feb februar febrero février'), ('m3', 'märz marzo'), ('m3?', 'march mars'),
-        ('m4', 'abril avril'), ('m4?', 'april apr'), ('m5', 'mayo'), ('m5?', 'may mai'),
-        ('m6', 'juni junio juin'), ('m6?', 'june jun'), ('m7', 'july juli julio juillet'), ('m7?', 'jul'),
-        ('m8', 'agosto août'), ('m8?', 'august aug'),
-        ('m9', 'september sept septiembre setiembre septembre'), ('m9?', 'sep'),
-        ('m10', 'october oktober octubre octobre'), ('m10?', 'oct okt'),
-        ('m11', 'november noviembre novembre'), ('m11?', 'nov'),
-        ('m12', 'december dezember diciembre décembre'), ('m12?', 'dec dez'),
-        ('w1?', 'monday montag lunes lundi'), ('w1', '周一 星期一 礼拜一'),
-        ('w2?', 'tuesday dienstag martes mardi'), ('w2', '周二 星期二 礼拜二'),
-        ('w3?', 'wednesday mittwoch miércoles mercredi'), ('w3', '周三 星期三 礼拜三'),
-        ('w4?', 'thursday donnerstag jueves jeudi'), ('w4', '周四 星期四 礼拜四'),
-        ('w5?', 'friday freitag viernes vendredi'), ('w5', '周五 星期五 礼拜五'),
-        ('w6?', 'saturday samstag sonnabend sábado samedi'), ('w6', '周六 星期六 礼拜六'),
-        ('w7?', 'sunday sonntag domingo dimanche'), ('w7', '周日 周天 星期日 星期天 礼拜天'),
-        ('s3?', 'spring frühling frühjahr primavera printemps 春天 春季'),
-        ('s6?', 'summer sommer verano été 夏天 夏季'),
-        ('s9?', 'autumn fall herbst otoño automne 秋天 秋季'),
-        ('s12?', 'winter invierno hiver 冬天 冬季'),
-        ('m12 n25', 'christmas xmas weihnachten weihnachtstag weihnachtstage weihnachtstagen navidad '
-                    'navidades noël 圣诞节 圣诞'),
-        ('m12 n24', 'heiligabend nochebuena 平安夜'), ('m12 n31', 'silvester nochevieja'),
-        ('m1 n1', 'neujahr 元旦'), ('m10 n31', 'halloween 万圣节'),
-        ('d0', 'today tonight heute hoy aujourd 今天 今日 今晚'),
-        ('d-1', 'yesterday gestern ayer anoche 昨天 昨日 昨晚'), ('d-1?', 'hier'),
-        ('d-2', 'vorgestern anteayer 前天'),
-        ('d1', 'tomorrow demain 明天'), ('d1?', 'morgen mañana'), ('d2', 'übermorgen 后天'),
-        ('last uw', 'vorwoche'), ('last um', 'vormonat'),
-        ('last uy', 'vorjahr 去年'), ('this uy', '今年'), ('next uy', '明年'),
-        ('ud', 'day days night nights morning evening afternoon noon tag tage tagen nacht abend früh mittag '
-               'vormittag nachmittag día días noche tarde jour jours journée nuit soir soirée matin matinée '
-               '天 早上 晚上 上午 下午 中午'),
-        ('ue', 'weekend wochenende 周末'),
-        ('uw', 'week weeks woche wochen semana semanas semaine semaines 周 星期 礼拜 个星期'),
-        ('um', 'month months monat monate monaten monats mes meses mois 个月 月'),
-        ('uy', 'year years jahr jahre jahren jahres año años an ans année années 年'),
-        ('k1', 'a one ein einem einer eine einen un una uno une'), ('k2', 'two couple zwei dos deux'),
-        ('k3', 'three drei tres trois'), ('k4', 'four vier cuatro quatre'), ('k5', 'five fünf cinco cinq'),
-        ('k6', 'six sechs seis'), ('k7', 'seven sieben siete'), ('k8', 'eight acht ocho huit'),
-        ('k9', 'nine neun nueve neuf'), ('k10', 'ten zehn diez dix'), ('k11', 'eleven elf onze'),
-        ('k12', 'twelve zwölf doce douze'),
-        ('last', 'last past previous letzte letzten letzter letztes letztem vorige vorigen voriges '
-                 'vergangene vergangenen vergangenes pasado pasada pasados pasadas último última últimos '
-                 'últimas dernier dernière derniers dernières passé passée 上 上个 最近 过去'),
-        ('this', 'this diese diesen dieser dieses diesem este esta ce cet cette 这 这个 本'),
-        ('next',
-         'next nächste nächsten nächster nächstes próximo próxima prochain prochaine 下 下个'),
-        ('ago', 'ago 前 以前 之前'), ('before', 'before vor hace antes anterior avant'),
-        ('after', 'after following nach después après'), ('hence', '以后 之后'),
-        ('since', 'since seit desde depuis 自 从'),
-        ('until', 'until till bis hasta jusqu'),
-        ('good', 'good guten buen buenos buenas'),
-        ('first', 'first erste ersten erster erstes primer primera premier première'),
-        ('early', 'early beginning start anfang principios comienzos début 初 上旬'),
-        ('mid', 'mid middle mitte mediados mi 中旬'),
-        ('late', 'late end ende finales fines fin 下旬 底 末'),
-        ('in', 'in on during over im am en around während durante pendant lors'), ('in uy', '公元'),
-        ('of', 'of the de del des du der das dem den el los la las le les l d 的'),
-        ('and', 'and und y et 和'), ('to', 'to 到 至'), ('at', 'à au al'),
-        ('between', 'between from zwischen von entre')
-    ) as s(sign, words)
-    -- Montagabend is a Monday.
-    cross join lateral string_to_table(s.words || case when s.words like '%tag %' and s.sign like 'w%' then
-        (select string_agg(' ' || split_part(s.words, ' ', 2) || part, '')
-         from unnest('{s,morgen,früh,vormittag,mittag,nachmittag,abend,nacht}'::text[]) part)
-        else '' end, ' ') as w(word)
-    );
-    -- What a question may have beside a time, and still asks for nothing but what was then (`talk`): words of
-    -- talk and of events, as stems; beside them the stop words of the language. Chinese: characters.
+        select jsonb_object_agg(w.word, l ->> 0)
+        from jsonb_array_elements(lines) l
+        -- Montagabend is a Monday.
+        cross join lateral string_to_table(concat_ws(' ', l ->> 1, case when l ->> 0 like 'w_?' then (
+            select string_agg(split_part(l ->> 1, ' ', 2) || part, ' ')
+            from unnest('{s,morgen,früh,vormittag,mittag,nachmittag,abend,nacht}'::text[]) part) end),
+            ' ') as w(word)
+        where l ->> 0 not like 'talk %');
     talk constant jsonb := (
-        select jsonb_object_agg(t.language, (
+        select jsonb_object_agg(t.language, case when t.language = 'chinese' then to_jsonb(t.words) else (
             select jsonb_object_agg(coalesce((ts_lexize(
                 ('pg_catalog.' || t.language || '_stem')::regdictionary, w.word))[1], w.word), null)
-            from string_to_table(t.words, ' ') as w(word)))
-        from (values
-            ('english', 'talk chat discuss discussion speak spoke spoken say said tell told mention converse '
-             'conversation dialogue happen occur occurred event thing anything something everything stuff '
-             'topic subject matter issue remember recall remind recap summarize summarise summary overview '
-             'list show give let new news write wrote written note memory cover exchange message log record '
-             'history bring brought us please d ll re ve m would could might may shall one also else period '
-             'time back ever whats know find came took place going work important notable interesting main'),
-            ('german', 'sprechen gesprochen sprachen sprach besprechen besprochen besprachen reden geredet '
-             'redeten unterhalten unterhielten unterhaltung diskutieren diskutiert plaudern geplaudert '
-             'quatschen gequatscht chatten gechattet erzählen erzählt sagen gesagt sagte erwähnen erwähnt '
-             'passieren passiert passierte geschehen geschah geschieht ereignen ereignet ereignete '
-             'ereignis vorgefallen los gibt gab gegeben neu neues neuigkeiten machen gemacht tun getan tat '
-             'taten thema themen gespräch gespräche geht ging worum wovon worüber woran darüber darum '
-             'erinnern erinnerst zusammenfassung zeig zeige liste bitte sache sachen ding dinge dingen '
-             'schreiben geschrieben notiert ausgetauscht gelaufen lief stattgefunden fand statt wurde '
-             'wurden welche so damals zeit mal denn eigentlich überhaupt wichtig wichtiges s über'),
-            ('spanish', 'hablar hablamos hablado habló hablaron charlar charlamos conversar conversamos '
-             'conversación platicar platicamos decir dijimos dijo dije dijeron dicho contar contamos contó '
-             'comentar comentamos discutir discutimos mencionar pasar pasó ocurrir ocurrió suceder sucedió '
-             'hacer hicimos hice hizo hicieron hecho hubo había hay novedad novedades nuevo nueva tema temas '
-             'cosa cosas recordar recuerdas recuerda resumen resumir resume dime cuéntame muéstrame evento '
-             'eventos acerca trató tratar tratamos vimos escribir escribimos acuerdas qué que cuál cuáles '
-             'por favor dar da época momento'),
-            ('french', 'parler parlé parlions parlait discutions disions '
-             'discuter discuté discussion dire dit dis bavarder causer raconter '
-             'raconté mentionner mentionné évoquer évoqué échanger échangé converser conversation passer '
-             'passait arriver arrivé arrivait produire produit faire fait faisait fais lieu eu avoir avait '
-             'a quoi neuf nouveau nouvelle nouvelles nouveauté sujet sujets chose choses rappeler rappelle '
-             'souvenir souviens résumer résume résumé montrer montre donner donne liste événement '
-             'événements dont aborder abordé traiter traité y il elle est ce que quel quelle quels quelles '
-             'quelque tout tous se moment époque cours s'' ça')) as t(language, words))
-        || jsonb_build_object('chinese',
-            '我你您咱他她它们聊谈说讲论讨提及告诉过了的呢吗吧啊么什啥哪些在做干发生事情有没都和跟与是些请给列出'
-            '记得那时候期间当话题内容对些怎样如何一下关于回忆总结概括新消息情况大家');
-    core constant jsonb := (
-        select jsonb_object_agg(w.key, null) from jsonb_each_text(signs) w
-        where w.value ~ '^([mwsd]-?\d|u|last u)');
-    characters constant text := (
-        select string_agg(w, '|' order by length(w) desc, w)
-        from jsonb_object_keys(signs) w where w ~ '[一-鿿]');
+            from string_to_table(t.words, ' ') as w(word)) end)
+        from (select substr(l ->> 0, 6) as language, l ->> 1 as words
+              from jsonb_array_elements(lines) l where l ->> 0 like 'talk %' offset 0) t);
 begin
     execute format($s$
 create or replace function memoryd.time_words() returns jsonb
 language sql immutable parallel safe
 return %L::jsonb;
 $s$, jsonb_build_object(
-    'signs', signs, 'core', core, 'characters', characters, 'lengths', lengths,
-    'talk', talk));
+    'signs', signs, 'talk', talk,
+    'core', (select jsonb_object_agg(w.key, null) from jsonb_each_text(signs) w
+             where w.value ~ '^([mwsd]-?\d|u|last u)'),
+    'characters', (select string_agg(w, '|' order by length(w) desc, w)
+                   from jsonb_object_keys(signs) w where w ~ '[一-鿿]'),
+    'lengths', '{"d": "1 day", "e": "7 days", "w": "7 days", "m": "1 month", "y": "1 year"}'::jsonb));
 end
 $do$;
 
@@ -149,42 +56,6 @@ $do$;
 create or replace function memoryd.day_of(p_at timestamptz) returns date
 language sql stable parallel safe
 return case when isfinite(p_at) then (p_at at time zone 'utc')::date end;
-
--- What a number or a date is in a line of signs: 14th, 2025, 2025-03-14, 14.3., 14.03.2025, 3/14/2025, 三月,
--- 2025年.
-create or replace function memoryd.number_sign(p_word text) returns text
-language plpgsql immutable parallel safe
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    d constant text[] := regexp_split_to_array(p_word, '\D+');
-    number text;
-begin
-    if p_word ~ '[一-鿿]' then
-        number := translate(
-            substring(p_word, '^[\d一二三四五六七八九十两]*'), '一二三四五六七八九两', '1234567892');
-        -- 十 is 10, 十二 12, 二十 20, 二十三 23.
-        number := replace(regexp_replace(regexp_replace(
-            regexp_replace(number, '^十$', '10'), '^十', '1'), '十$', '0'), '十', '');
-        return case when p_word ~ '月' then 'm' || number
-                    when p_word ~ '年' and length(number) = 4 then 'Y' || number
-                    when p_word ~ '年' then 'n' || left(number, 3) || ' uy'
-                    else 'n' || left(number, 3) end;
-    end if;
-    return case
-        when p_word ~ '^\d{4}$' then 'y' || p_word
-        when p_word ~ '^\d{4}-\d{4}$' then 'Y' || d[1] || ' to Y' || d[2]
-        when cardinality(d) = 1 or d[2] = '' then case when length(d[1]) < 4 then 'n' || d[1] else '_' end
-        when p_word ~ '^\d{4}-\d\d?$' then 'Y' || d[1] || ' m' || d[2]::integer
-        when p_word ~ '^\d{4}[-/]\d\d?[-/]\d\d?$' then 't' || d[1] || lpad(d[2], 2, '0') || lpad(d[3], 2, '0')
-        when p_word ~ '^\d\d?\.\d\d?\.$' then 'n' || d[1] || ' m' || d[2]::integer
-        when p_word ~ '^\d\d?\.\d\d?\.\d{4}$' then 't' || d[3] || lpad(d[2], 2, '0') || lpad(d[1], 2, '0')
-        when p_word ~ '^\d\d?/\d\d?/\d{4}$' -- The month is written first or second.
-            then 't' || d[3] || lpad(d[1], 2, '0') || lpad(d[2], 2, '0')
-                || ' t' || d[3] || lpad(d[2], 2, '0') || lpad(d[1], 2, '0')
-        else '_' end;
-end
-$$;
 
 -- The days of a month, or of as many months as p_months, of a part of it or of one day; empty where there is
 -- no such day.
@@ -209,68 +80,82 @@ begin
 end
 $$;
 
--- These days, moved. Inlined.
-create or replace function memoryd.moved(p_days daterange, p_by interval) returns daterange
-language sql immutable parallel safe
-return case when isempty(p_days) then p_days
-            else daterange((lower(p_days) + p_by)::date, (upper(p_days) + p_by)::date) end;
-
--- Whether a text may name a time: others are not read further.
-create or replace function memoryd.may_name_time(p_text text) returns boolean
-language plpgsql immutable parallel safe
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    return memoryd.time_words() -> 'core' ?| regexp_split_to_array(lower(p_text), '[^a-zà-öø-ÿœß]+')
-        or (octet_length(p_text) > length(p_text) or translate(p_text, '0123456789', '') <> p_text)
-        and p_text ~ '\d{4}|\d[./-]\d|[月日号天周年]|昨|星期|礼拜|圣诞|[春夏秋冬]季';
-end
-$$;
-
--- The sign of each word of a text, with a space before and after each. In a question (not p_written) any
--- other word follows its sign, _.
+-- The sign of each word of a text, with a space before and after each; null where no word of it may name a
+-- time: such a text is not read further. In a question (not p_written) any other word follows its sign, _.
+-- Numbers and dates are: 14th, 2025, 2025-03-14, 14.3., 14.03.2025, 3/14/2025, 三月, 2025年.
 create or replace function memoryd.signs_in(p_text text, p_written boolean) returns text
 language plpgsql stable parallel safe
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    words constant jsonb := memoryd.time_words() -> 'signs';
+    words constant jsonb := memoryd.time_words();
     ascii constant boolean := octet_length(p_text) = length(p_text);
+    text text := translate(lower(left(p_text, 2000)), '’', '''');
     word text := '\d+(?:[./-]\d+){0,2}\.?(?:st|nd|rd|th|er)?|[a-zà-öø-ÿœß]+|[^\s,.''’-]';
+    digit text := '^\d';
 begin
-    if not ascii and p_text ~ '[一-鿿]' then
-        word := '[\d一二三四五六七八九十两]+(?:月份?|[日号年]|)|' || (memoryd.time_words() ->> 'characters')
-            || '|' || word;
+    if not coalesce(
+        words -> 'core' ?| regexp_split_to_array(lower(p_text), '[^a-zà-öø-ÿœß]+')
+        or (not ascii or translate(p_text, '0123456789', '') <> p_text)
+           and p_text ~ '\d{4}|\d[./-]\d|[月日号天周年]|昨|星期|礼拜|圣诞|[春夏秋冬]季', false) then
+        return null;
+    end if;
+    if not ascii and text ~ '[一-鿿]' then
+        text := regexp_replace(text, '(\d) +(?=[年月日号])', '\1', 'g');
+        digit := '^[\d一二三四五六七八九十两]';
+        word := '[\d一二三四五六七八九十两]+(?:月份?|[日号年]|)|' || (words ->> 'characters') || '|' || word;
     end if;
     return (
         select ' ' || string_agg(coalesce(
-            words ->> m[1],
-            case when left(m[1], 1) collate "C" between '0' and '9'
-                      or not ascii and m[1] ~ '^[\d一二三四五六七八九十两]'
-                 then case when p_written then memoryd.number_sign(m[1])
-                           else nullif(memoryd.number_sign(m[1]), '_') end end,
-            case when p_written or memoryd.asks_nothing(m[1]) then '_' else '_' || m[1] end),
-            ' ' order by nth) || ' '
+            words -> 'signs' ->> t.m[1],
+            case when t.m[1] ~ digit then (
+                select case
+                    when t.m[1] ~ '[一-鿿]' then case
+                        when t.m[1] ~ '月' then 'm' || c.number
+                        when t.m[1] ~ '年' and length(c.number) = 4 then 'Y' || c.number
+                        else 'n' || left(c.number, 3) || case when t.m[1] ~ '年' then ' uy' else '' end end
+                    when t.m[1] ~ '^\d{4}$' then 'y' || t.m[1]
+                    when t.m[1] ~ '^\d{4}-\d{4}$' then 'Y' || d[1] || ' to Y' || d[2]
+                    when cardinality(d) = 1 or d[2] = '' then case when length(d[1]) < 4 then 'n' || d[1] end
+                    when t.m[1] ~ '^\d{4}-\d\d?$' then 'Y' || d[1] || ' m' || d[2]::integer
+                    when t.m[1] ~ '^\d{4}[-/]\d\d?[-/]\d\d?$'
+                        then 't' || d[1] || lpad(d[2], 2, '0') || lpad(d[3], 2, '0')
+                    when t.m[1] ~ '^\d\d?\.\d\d?\.$' then 'n' || d[1] || ' m' || d[2]::integer
+                    when t.m[1] ~ '^\d\d?\.\d\d?\.\d{4}$'
+                        then 't' || d[3] || lpad(d[2], 2, '0') || lpad(d[1], 2, '0')
+                    when t.m[1] ~ '^\d\d?/\d\d?/\d{4}$' -- The month is written first or second.
+                        then 't' || d[3] || lpad(d[1], 2, '0') || lpad(d[2], 2, '0')
+                            || ' t' || d[3] || lpad(d[2], 2, '0') || lpad(d[1], 2, '0') end
+                from regexp_split_to_array(t.m[1], '\D+') as d
+                cross join lateral (
+                    -- 十 is 10, 十二 12, 二十 20, 二十三 23.
+                    select replace(regexp_replace(regexp_replace(regexp_replace(translate(
+                        substring(t.m[1], '^[\d一二三四五六七八九十两]*'), '一二三四五六七八九两', '1234567892'),
+                        '^十$', '10'), '^十', '1'), '十$', '0'), '十', '') as number) c) end,
+            case when p_written or memoryd.asks_nothing(t.m[1]) then '_' else '_' || t.m[1] end),
+            ' ' order by t.nth) || ' '
         from regexp_matches(
-            replace(replace(replace(replace(replace(replace(replace(
-                lower(p_text), 'il y a', 'hace'), 'avant-hier', 'vorgestern'), 'week-end', 'weekend'),
+            replace(replace(replace(replace(replace(replace(replace(replace(
+                text, 'aujourd''hui', 'hoy'), 'il y a', 'hace'), 'avant-hier', 'vorgestern'),
+                'week-end', 'weekend'),
                 'fin de semana', 'weekend'), 'après-midi', 'soir'), 'christmas eve', 'heiligabend'),
                 'new year''s eve', 'silvester'),
             word, 'g') with ordinality as t(m, nth));
 end
 $$;
 
--- A text as a line of signs in which every sign that is left stands for a time: words that mean something
+-- The line of signs of a text in which every sign that is left stands for a time: words that mean something
 -- else, too, are decided by the signs beside them, and what languages write in different ways is written in
 -- one.
 -- Postgres keeps 32 compiled patterns: a pattern is applied only where the line has what it is for.
-create or replace function memoryd.plain_signs(p_text text, p_today date, p_written boolean) returns text
+create or replace function memoryd.plain_signs(
+    p_signs text, p_text text, p_today date, p_written boolean) returns text
 language plpgsql stable parallel safe
 set search_path = pg_catalog, pg_temp
 as $$
 declare
     year constant integer := extract(year from p_today);
-    line text := memoryd.signs_in(p_text, p_written);
+    line text := p_signs;
 begin
     if line like '%w of m%' then
         line := replace(replace(line, ' last uw of m', ' late m'), ' first uw of m', ' early m');
@@ -298,7 +183,8 @@ begin
         -- The weekend, of which a question says no more.
         line := regexp_replace(line, '(^ |\m(?:in|of|in of) )ue (?!before|after|last|next)', ' in ue ');
     end if;
-    line := replace(replace(line, ' of ', ' '), ' of ', ' ');
+    -- An article stands before something: what ends a question is the German "los".
+    line := replace(replace(regexp_replace(line, ' of(?=[ _]*$)', ' _los'), ' of ', ' '), ' of ', ' ');
     if line like '% n%' then
         -- From 3 to 7 May; May 3 to 7; in the year 476.
         line := regexp_replace(line, '\mn(\d+) (to|until|and|at) n(\d+) (m\d+(?: [yY]\d+)?)\M',
@@ -449,7 +335,9 @@ begin
 end
 $$;
 
--- Whether a question's line of signs has, beside times, only words of talk and stop words of one language.
+-- Whether a question's line of signs has, beside times, only words of talk and stop words of one language. A
+-- year that stands alone (Y) may be any number: it needs a word of talk beside it, of a language that gives a
+-- year without a word before it ("Was geschah 1789?").
 create or replace function memoryd.is_talk(p_line text) returns boolean
 language plpgsql immutable parallel safe
 set search_path = pg_catalog, pg_temp
@@ -457,7 +345,13 @@ as $$
 begin
     return not p_line ~ '\m[ny]\d' and exists (
         select from jsonb_each(memoryd.time_words() -> 'talk') as t(language, words)
-        where not exists (
+        where (p_line !~ '\mY\d' or t.language <> 'english'
+                and p_line !~ ' _(con|mit|avec|über|sobre|sur|für|para|pour) Y' and exists (
+            select from regexp_matches(p_line, ' _?(last|[^ _]\S+)', 'g') as w(word)
+            cross join lateral ts_lexize(
+                ('pg_catalog.' || nullif(t.language, 'chinese') || '_stem')::regdictionary, w.word[1]) as stem
+            where w.word[1] = 'last' or t.words ?| stem))
+          and not exists (
             select from regexp_matches(p_line, ' _(\S+)', 'g') as w(word)
             where case when t.language = 'chinese' then position(w.word[1] in t.words #>> '{}') = 0
                        else (select l.stem <> '{}' and not t.words ?| (l.stem || w.word)
@@ -468,7 +362,8 @@ $$;
 
 -- The days that a text names, as of the day on which it is asked or, with p_written, was written; null where
 -- it names none. A month, a season or a day without a year is that of each year in a question, and the
--- nearest in a row. alone: a question asks for nothing beside this time.
+-- nearest in a row. alone: a question asks for nothing beside this time. Each time gets a name in the line of
+-- signs, X1, X2 ...
 create or replace function memoryd.times_in(
     p_text text, p_today date, p_written boolean, out days datemultirange, out alone boolean)
 language plpgsql stable parallel safe
@@ -476,47 +371,47 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     today constant date := least(greatest(p_today, '0001-01-01'), '9999-12-31');
-    most constant integer := case when p_written then 20 else 100 end;
-    line text;
+    line text := memoryd.signs_in(p_text, p_written);
     next record;
     named daterange[] := '{}';
     yearly boolean[] := '{}';
     m text[];
     a daterange;
     b daterange;
-    n integer := 0;
+    move interval;
+    n integer;
 begin
-    if not memoryd.may_name_time(p_text) then
+    if line is null then
         return;
     end if;
-    line := memoryd.plain_signs(left(p_text, 2000), today, p_written);
-    -- Each time gets a name in the line, X1, X2 ...
-    while n < most loop
+    line := memoryd.plain_signs(line, left(p_text, 2000), today, p_written);
+    line := case when not p_written and line like '% y%' and memoryd.is_talk(replace(line, ' y', ' Y'))
+                 then replace(line, ' y', ' Y') else line end;
+    for n in 1 .. case when p_written then 20 else 100 end loop
         next := memoryd.next_time(line, today, p_written);
         exit when next.phrase is null;
-        n := n + 1;
         named[n] := coalesce(next.days, 'empty');
         yearly[n] := next.yearly and not p_written;
-        line := overlay(line placing 'X' || n
-                        from position(' ' || next.phrase || ' ' in line) + 1 for length(next.phrase));
+        line := overlay(line placing 'X' || n from position(' ' || next.phrase || ' ' in line) + 1
+                        for length(next.phrase));
     end loop;
     loop
         -- Between March and May.
         exit when not line like any ('{% and X%,% to X%,% until X%,% at X%,% k1 X%}');
-        m := regexp_match(line, '\m(?:between X(\d+) (?:and|to|until)|'
-                                '(?:since )?X(\d+) (?:to|until|at|k1)) X(\d+)\M');
+        m := regexp_match(
+            line, '\m(?:between X(\d+) (?:and|to|until)|(?:since )?X(\d+) (?:to|until|at|k1)) X(\d+)\M');
         exit when m is null;
         n := coalesce(m[1], m[2])::integer;
         a := named[n];
         b := named[m[3]::integer];
         -- Of a month without a year it is the one next to the other.
         if yearly[n] and not yearly[m[3]::integer] then
-            a := memoryd.moved(a, make_interval(years => extract(year from lower(b))::integer
-                                                         - extract(year from lower(a))::integer));
-            a := memoryd.moved(a, make_interval(years => case when lower(a) > lower(b) then -1 else 0 end));
+            move := (extract(year from lower(b)) - extract(year from lower(a))) * interval '1 year';
+            move := move - make_interval(years => (lower(a) + move > lower(b))::integer);
+            a := daterange((lower(a) + move)::date, (upper(a) + move)::date);
             yearly[n] := false;
         elsif lower(b) < lower(a) then
-            b := memoryd.moved(b, interval '1 year');
+            b := daterange((lower(b) + interval '1 year')::date, (upper(b) + interval '1 year')::date);
         end if;
         named[n] := case when lower(b) >= lower(a) then range_merge(a, b) else 'empty' end;
         named[m[3]::integer] := 'empty';
@@ -541,10 +436,10 @@ begin
             line, '\m(?:(?:[nk]\d+ )?u[demwy] )?(?:since|after|before|until)(?: k1)? X(\d+)\M', 'x\1');
     end loop;
     days := (
-        select nullif(range_agg(memoryd.moved(t.days, make_interval(years => y.years))), '{}')
+        select nullif(range_agg(daterange((lower(t.days) + y.by)::date, (upper(t.days) + y.by)::date)), '{}')
         from unnest(named, yearly) as t(days, yearly)
-        cross join lateral generate_series(case when t.yearly then -30 else 0 end,
-                                           case when t.yearly then 1 else 0 end) as y(years)
+        cross join lateral unnest(case when t.yearly then array(
+            select make_interval(years => g) from generate_series(-30, 1) g) else '{0}' end) as y(by)
         where not isempty(t.days));
     alone := not p_written and days is not null and memoryd.is_talk(line);
 end
@@ -557,18 +452,17 @@ returns datemultirange
 language plpgsql stable parallel safe
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    named constant datemultirange := (memoryd.times_in(p_text, memoryd.day_of(p_created_at), true)).days;
+    valid_from constant date := memoryd.day_of(p_valid_from);
 begin
-    if p_valid_from is null and not memoryd.may_name_time(p_text) then
+    if named is null and valid_from is null then
         return null;
     end if;
     return (
         select nullif(range_agg(t.days), '{}')
-        from (select n.days
-              from memoryd.times_in(p_text, memoryd.day_of(p_created_at), true) t
-              cross join lateral unnest(t.days) as n(days)
-              where upper(n.days) - lower(n.days) <= 31
+        from (select n.days from unnest(named) as n(days) where upper(n.days) - lower(n.days) <= 31
               union all
-              select daterange(d.day, d.day, '[]') from memoryd.day_of(p_valid_from) as d(day)
-              where d.day is not null) t);
+              select daterange(valid_from, valid_from, '[]') where valid_from is not null) t);
 end
 $$;

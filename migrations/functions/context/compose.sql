@@ -52,9 +52,9 @@ begin
         lines := lines || array(
             select l
             from memoryd.lines_of(array(
-                     select f from memoryd.search(request) f
-                     union all
-                     select n from memoryd.named_knowledge(p_names) n), p_agent, p_message, null) l
+                     select f from memoryd.search(request) f union all
+                     select n from memoryd.named_knowledge(p_names) n
+                     where p_conditions.project_only is not true), p_agent, p_message, null) l
             -- What has an access level and is open to the user was found above.
             where p_user is null
                or not exists (select from public.memory_chunks c

@@ -8,10 +8,9 @@ set search_path = pg_catalog, pg_temp
 as $$ select 6 * coalesce(p_words, memoryd.setting_integer('context_words'), 500) $$;
 
 -- What recall found as a line: with its date, and of knowledge its tier and category, of a document its
--- title, of a turn who said it. p_words: those that were asked for. p_own: a turn of the agent that reads it.
+-- title, of a turn who said it. p_words: those that were asked for. p_mark: where it came from.
 create or replace function memoryd.passage_line(
-    p_source text, p_metadata jsonb, p_content text, p_words text[], p_created_at timestamptz, p_trust text,
-    p_own boolean)
+    p_source text, p_metadata jsonb, p_content text, p_words text[], p_created_at timestamptz, p_mark text)
 returns text
 language sql stable parallel safe
 set search_path = pg_catalog, pg_temp
@@ -24,8 +23,7 @@ as $$
             when 'document' then coalesce(nullif(n.name, ''), 'untitled')
             else to_char(p_created_at at time zone 'utc', 'YYYY-MM-DD HH24:MI ')
                 || coalesce(nullif(n.name, ''), p_metadata ->> 'role') end
-        || '] ' || case when p_own and p_trust = 'agent' then '(said by you) '
-                        else memoryd.origin_mark(p_trust, false) end
+        || '] ' || p_mark
         -- A note without a title of its own has the beginning of its text as one.
         || case when p_source = 'knowledge' and not starts_with(p_content, p_metadata ->> 'title')
                 then memoryd.quoted(p_metadata ->> 'title', 100) || ': '
@@ -111,15 +109,19 @@ begin
                when 'memory' then
                    case when f.score >= 0.5 then '★ ' else '- ' end
                        || to_char(f.created_at at time zone 'utc', '[YYYY-MM-DD HH24:MI ') || m.kind || '] '
-                       || memoryd.origin_mark(t.trust, m.agent_id = '_shared')
+                       || memoryd.origin_mark(t.trust, m.agent_id, p_agent)
                        || memoryd.quoted(memoryd.excerpt(f.content, f.asked, 400), 400)
                when 'insight' then
                    '- (' || i.category || ', ' || to_char(i.confidence, 'FM0.00') || ') '
-                       || memoryd.origin_mark(t.trust, i.agent_id = p_agent)
+                       || memoryd.origin_mark(t.trust, case when exists (
+                              select from public.agent_memory s
+                              where s.id = any(i.source_memories) and s.agent_id = '_shared')
+                              then '_shared' else i.agent_id end, p_agent)
                        || memoryd.quoted(f.content, 300)
                else memoryd.passage_line(
-                   f.source, f.metadata, f.content, f.asked, f.created_at, t.trust,
-                   c.agent_id = p_agent) end,
+                   f.source, f.metadata, f.content, f.asked, f.created_at,
+                   memoryd.origin_mark(
+                       t.trust, coalesce(c.agent_id, f.metadata ->> 'created_by'), p_agent)) end,
            case when f.source in ('document', 'conversation') and btrim(f.content) = btrim(p_message)
                     then 'the message itself'
                 when i.confidence < 0.4 then 'not sure enough'

@@ -8,28 +8,21 @@
 --   document  a passage of a document
 --   web       a passage of a web page
 
--- What a row's source says of where it came from: 'person', 'document' or 'web'; null where it says none
--- of these. One pattern for all, since Postgres keeps 32 compiled ones. Inlined.
-create or replace function memoryd.trust_of_source(p_source text) returns text
-language sql immutable parallel safe
-return case left(lower(substring(
-        p_source, '(?i)^\s*(https?://|(?:web|url|document|file|pdf|drive|upload|user|human|person|customer'
-                  '|client)\M)')), 3)
-    when 'htt' then 'web' when 'web' then 'web' when 'url' then 'web'
-    when 'doc' then 'document' when 'fil' then 'document' when 'pdf' then 'document'
-    when 'dri' then 'document' when 'upl' then 'document'
-    when 'use' then 'person' when 'hum' then 'person' when 'per' then 'person' when 'cus' then 'person'
-    when 'cli' then 'person' end;
-
 -- The class that a row's source claims: 'person', 'document' or 'web'; null where it claims none of these.
+-- One pattern for all that a source may say, since Postgres keeps 32 compiled ones.
 create or replace function memoryd.claimed_trust(p_source text, p_metadata jsonb) returns text
 language sql immutable parallel safe
-return case
-    when memoryd.trust_of_source(p_source) = 'web' or p_metadata ->> 'trust' = 'web'
-        or p_metadata ->> 'url' is not null then 'web'
-    when memoryd.trust_of_source(p_source) = 'document' or p_metadata ->> 'trust' = 'document' then 'document'
-    when memoryd.trust_of_source(p_source) = 'person' or p_metadata ->> 'trust' = 'person' then 'person'
-    when p_metadata ->> 'trust' = 'agent' then 'agent' end;
+return (
+    select case
+        when s.said in ('htt', 'web', 'url') or c.claimed = 'web' or p_metadata ->> 'url' is not null
+            then 'web'
+        when s.said in ('doc', 'fil', 'pdf', 'dri', 'upl') or c.claimed = 'document' then 'document'
+        when s.said in ('use', 'hum', 'per', 'cus', 'cli') or c.claimed = 'person' then 'person'
+        when c.claimed = 'agent' then 'agent' end
+    from left(lower(substring(
+        p_source, '(?i)^\s*(https?://|(?:web|url|document|file|pdf|drive|upload|user|human|person|customer'
+                  '|client)\M)')), 3) as s(said)
+    cross join (select p_metadata ->> 'trust' as claimed) c);
 
 -- The least trusted of these classes; nulls are left out. Null: there is none.
 create or replace function memoryd.least_trusted(variadic p_classes text[]) returns text
@@ -89,13 +82,14 @@ as $$
                  lower(coalesce(p_created_by_name, p_created_by))) then 'person' end)
 $$;
 
--- What stands before a quoted text: where it came from. Nothing before the agent's own. p_of_all: it is what
--- all agents share.
-create or replace function memoryd.origin_mark(p_trust text, p_of_all boolean) returns text
+-- What stands before a quoted text: where it came from. Nothing before what the reader knows itself. p_whose:
+-- the agent that said or noted it (null: one that has no name).
+create or replace function memoryd.origin_mark(p_trust text, p_whose text, p_reader text) returns text
 language sql immutable parallel safe
 return case p_trust when 'own' then ''
-                    when 'agent' then case when p_of_all then '(from what all agents share) '
-                                           else '(from another agent) ' end
+                    when 'agent' then case p_whose when '_shared' then '(from what all agents share) '
+                                                   when p_reader then '(said by you) '
+                                                   else '(from another agent) ' end
                     when 'person' then '(from a person) ' when 'document' then '(from a document) '
                     when 'web' then '(from the web) ' else '(from a person) ' end;
 
@@ -116,7 +110,7 @@ declare
     brackets constant text := '<{\[\u00ab\u2039\u2045\u207d\u208d\u2308\u230a\u2329\u2768-\u2774\u27e6-\u27ee'
         '\u2983-\u2997\u29d8\u29da\u29fc\u2e02-\u2e28\u3008-\u3010\u3014-\u301a\ufe35-\ufe47\ufe59-\ufe5d';
 begin
-    if octet_length(flat) > length(flat) and flat ~ memoryd.styled_letters()
+    if octet_length(flat) > length(flat)
        and memoryd.looks_like(flat) ~* ('[' || brackets || ']' || roles) then
         flat := memoryd.looks_like(flat);
     end if;

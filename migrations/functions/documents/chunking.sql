@@ -272,8 +272,8 @@ declare
              then memoryd.access_of(caller.user_id, memoryd.current_project()) end;
 begin
     if caller.privileged and not caller.is_service then
-        perform memoryd.audit_admin_read('documents', c.user_id)
-        from public.memory_chunks c where c.id = p_chunk;
+        perform memoryd.log_admin_read('documents', c.user_id)
+        from public.memory_chunks c where c.id = p_chunk and c.user_id is not null;
     end if;
     return coalesce(
         (select jsonb_strip_nulls(jsonb_build_object(

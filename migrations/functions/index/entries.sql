@@ -14,24 +14,42 @@ return right(rtrim(right(p_text, 100)), 1) in ('?', '？', '؟');
 -- The lexemes by which passages are found, and their weights: how often a lexeme occurs in the passage, with
 -- less for each further time (BM25's term frequency, k1 = 1.2). The other factors of BM25, the inverse
 -- document frequency and the length, come with the question: so no passage is written again because others
--- are added. Columns: a passage each.
-create or replace function memoryd.weigh_passages(p_texts text[])
+-- are added. Columns: a passage each. p_scopes: of each. Where a short text is not of the language that more
+-- than half of its scope are in, these included, one word alone does not decide.
+create or replace function memoryd.weigh_passages(p_texts text[], p_scopes bigint[] default null)
 returns table (nth bigint, language text, lexemes tsvector, weights sparsevec, length integer)
 language sql stable parallel safe
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
-    with known as materialized (
-        select t.*, memoryd.language_of(t.text, a.allowed) as language
+    with alone as materialized (
+        select t.*, a.allowed, memoryd.language_of(t.text, a.allowed) as language
         -- Read once, not for each text.
         from (select memoryd.allowed_languages() as allowed offset 0) a
-        cross join unnest(p_texts) with ordinality as t(text, nth)
+        cross join unnest(p_texts, p_scopes) with ordinality as t(text, scope, nth)
+    ), usual as materialized (
+        select c.scope, c.language
+        from (select n.scope, n.language, sum(n.passages) as passages,
+                     sum(sum(n.passages)) over (partition by n.scope) as of
+              from (select l.scope, l.language, count(*) as passages from alone l group by 1, 2
+                    union all
+                    select s.scope, s.language, s.passages
+                    from (select distinct l.scope from alone l) l
+                    join memoryd.scope_statistics s on s.scope = l.scope) n
+              group by 1, 2) c
+        where c.of > 2 and c.passages * 2 > c.of and c.language <> 'simple'
+    ), known as materialized (
+        select l.nth, l.text, case when u.language <> l.language and length(l.text) <= 200
+                                   then memoryd.language_of(l.text, l.allowed, u.language)
+                                   else l.language end as language
+        from alone l left join usual u on u.scope = l.scope
     ), texts as materialized (
         select k.nth, k.language, memoryd.lexemes_in(k.text, k.language, true) as lexemes
         from known k
     ), counts as (
         select t.nth, memoryd.sparse_index(l.lexeme) as index, sum(cardinality(l.positions)) as count,
                -- A word with its marks is there a second time, and has one length.
-               bool_or(l.lexeme !~ '^[\u00df-\u024f]$' and l.lexeme ~
+               bool_or(octet_length(l.lexeme) > length(l.lexeme)
+                   and l.lexeme !~ '^[\u00df-\u024f]$' and l.lexeme ~
                    '[\u00df-\u00f6\u00f8-\u0233\u0300-\u036f'
                    '\u0386-\u0390\u03aa-\u03b0\u03ca-\u03ce\u0451\u1e00-\u1fff]') as again
         from texts t cross join lateral unnest(t.lexemes) l
@@ -289,7 +307,8 @@ begin
         join memoryd.searchable s on s.source = p_source and s.id = p.id
         join unnest(p_ids, groups) as g(id, scope) on g.id = p.id
     ), columns as (
-        select array_agg(d.text order by d.number) as texts from described d
+        select array_agg(d.text order by d.number) as texts, array_agg(d.scope order by d.number) as scopes
+        from described d
     )
     insert into memoryd.entries (
         scope, source, id, passage, embedding, language, lexemes, weights, length, row_length, times,
@@ -303,7 +322,7 @@ begin
            d.session_id, d.position, d.speaker, d.role, d.created_at, d.weight, d.text_hash,
            d.id = any(outdated), d.group_scope
     from columns c
-    cross join lateral memoryd.weigh_passages(c.texts) w
+    cross join lateral memoryd.weigh_passages(c.texts, c.scopes) w
     join described d on d.number = w.nth;
     if array_remove(groups, null) <> '{}' then
         perform memoryd.copy_to_groups(p_ids, p_scopes);

@@ -7,9 +7,10 @@
 -- letter, and each frequent word, and each sign with a dot before it, has the letters of its languages. A
 -- letter is there three times if only one well-known language has the word, twice if two have it: such a
 -- word says more. A word of one letter, which may be anything, counts once. A word is there without its
--- accents too, since many people write so. Behind a blank, which is no word, stands each letter's language;
--- behind `=` and a function word the letters of the languages in which it is one; behind `~` a pattern of
--- those that are written without spaces, behind `~~` those of Japanese.
+-- accents too, since many people write so. Behind a blank, which is no word, stands each letter's language,
+-- behind two each language's first letter; behind `=` and a function word the letters of the languages in
+-- which it is one; behind `~` a pattern of those that are written without spaces, behind `~~` those of
+-- Japanese.
 do $do$
 declare
     words jsonb;
@@ -39,7 +40,10 @@ $words$, E'\n') with ordinality as l(line, nth)
         where w.word not in ('', '.')
     )
     select jsonb_object_agg(k.word, k.letters)
-               || jsonb_build_object(' ', (select jsonb_object_agg(l.letter, l.language) from languages l))
+               || jsonb_build_object(
+                   ' ', (select jsonb_object_agg(l.letter, l.language) from languages l),
+                   '  ', (select jsonb_object_agg(l.language, l.letter order by l.letter collate "C" desc)
+                          from languages l))
                || (select jsonb_object_agg('=' || f.word, f.letters)
                    from (select word, string_agg(l.letter, '') as letters
                          from languages l cross join string_to_table(l.functional, ' ') as word
@@ -148,8 +152,11 @@ $$;
 
 -- The language of a text: the name of a text search configuration of Postgres, or 'simple' for one that has
 -- none. p_allowed: only one of these, the first if it is uncertain. Without it, an uncertain text is English.
--- The first 600 characters decide: first their script, then their frequent words.
-create or replace function memoryd.language_of(p_text text, p_allowed text[] default null) returns text
+-- The first 600 characters decide: first their script, then their frequent words. p_usual: the language of
+-- most texts beside it, which a single word of another does not outweigh ("Mia" is one in Italian, and a
+-- name).
+create or replace function memoryd.language_of(
+    p_text text, p_allowed text[] default null, p_usual text default null) returns text
 language plpgsql immutable parallel safe
 set search_path = pg_catalog, pg_temp
 as $$
@@ -157,7 +164,7 @@ declare
     by_word constant jsonb := memoryd.frequent_words();
     languages constant jsonb := by_word -> ' ';
     -- The answer where nothing else is said.
-    usual text := coalesce(p_allowed[1], 'english');
+    usual text := coalesce(p_allowed[1], p_usual, 'english');
     sample text := left(p_text, 600);
     beyond_ascii constant integer := octet_length(sample) - length(sample);
     by_script text;
@@ -183,15 +190,17 @@ begin
         end if;
     end if;
     -- Digits are left in, so that of an id or a hash no piece looks like a word: "e" is one in six languages.
-    sample := regexp_replace(lower(sample), '[\x01-\x2f\x3a-\x60\x7b-\x7f’“”«»।]+', ' ', 'g');
+    -- A pattern starts anew at each place that it replaces, which is slow: the commonest go before it.
+    sample := replace(replace(replace(lower(sample), '.', ' '), ',', ' '), E'\n', ' ');
+    if sample ~ '[\x01-\x1f\x21-\x2f\x3a-\x60\x7b-\x7f’“”«»।]' then
+        sample := regexp_replace(sample, '[\x01-\x2f\x3a-\x60\x7b-\x7f’“”«»।]+', ' ', 'g');
+    end if;
     select string_agg(by_word ->> w.word, '') into hits from string_to_table(sample, ' ') as w(word);
     if beyond_ascii > 0 and by_script is null then
         select concat(hits, string_agg(by_word ->> ('.' || w.sign), '')) into hits
         from string_to_table(regexp_replace(sample, '[\x01-\x7f]+', '', 'g'), null) as w(sign);
     end if;
-    select length(hits) - length(replace(hits, k.key, '')) into usual_points
-    from jsonb_each_text(languages) k
-    where k.value = usual;
+    usual_points := length(hits) - length(replace(hits, by_word -> '  ' ->> usual, ''));
     if hits is null or usual_points * 2 >= length(hits) then
         return usual;
     end if;
@@ -203,7 +212,7 @@ begin
         where p_allowed is null or k.value = any(p_allowed)
     ) l
     -- The less there is of the usual language, the less is needed.
-    where l.points > 1 + least(usual_points, 3)
+    where l.points > case when usual = p_usual then 3 else 1 end + least(usual_points, 3)
     order by l.points desc, l.language = usual desc, l.letter collate "C"
     limit 1;
     return coalesce(found, usual);
@@ -235,22 +244,20 @@ as $$
         with ordinality as u(own, next, i)
 $$;
 
--- The lexemes of a text that is not English, or not only of ASCII. What can be written in several forms has
--- one: full-width letters, ligatures and the like (NFKC), Arabic letters without vowel marks. Paths, names
--- and addresses are split into their parts, since questions name the parts; characters that are invisible are
--- deleted. Latin and Greek letters have no accents; ё is е, and Cyrillic has no stress marks; forms of the
--- Arabic alef, yeh and kaf are one. Marks in other scripts are letters. Only the first 32,768 characters.
-create or replace function memoryd.lexemes_of_any(p_text text, p_language text, p_written boolean)
+-- The lexemes of a text: stems in this language, without accents, of words of any script. Of English in ASCII
+-- they are those that memoryd.lexemes_of gives. p_written: also those with accents, as they are written. What
+-- can be written in several forms has one: full-width letters, ligatures and the like (NFKC), Arabic letters
+-- without vowel marks. Paths, names and addresses are split into their parts, since questions name the parts;
+-- characters that are invisible are deleted. Latin and Greek letters have no accents; ё is е, and Cyrillic
+-- has no stress marks; forms of the Arabic alef, yeh and kaf are one. Marks in other scripts are letters.
+-- Only the first 32,768 characters.
+create or replace function memoryd.lexemes_in(p_text text, p_language text, p_written boolean default false)
 returns tsvector
 language plpgsql immutable parallel safe
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    configuration constant regconfig := coalesce(
-        -- 'simple' if this server does not have it.
-        (select c.oid::regconfig from pg_ts_config c
-         where c.cfgname = p_language and c.cfgnamespace = 'pg_catalog'::regnamespace),
-        'pg_catalog.simple'::regconfig);
+    configuration regconfig := 'pg_catalog.english';
     -- What character_lexemes takes, and the punctuation of Chinese and Japanese.
     unspaced constant text := '[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u31f0-\u31ff'
                               '\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff]+';
@@ -264,7 +271,14 @@ declare
 begin
     if p_text is null then
         return null;
-    elsif octet_length(form) = length(form) then
+    elsif p_language is distinct from 'english' then
+        configuration := coalesce(
+            -- 'simple' if this server does not have it.
+            (select c.oid::regconfig from pg_ts_config c
+             where c.cfgname = p_language and c.cfgnamespace = 'pg_catalog'::regnamespace),
+            'pg_catalog.simple'::regconfig);
+    end if;
+    if octet_length(form) = length(form) then
         return to_tsvector(configuration, translate(form, '/\_.:@=#', '        '));
     end if;
     if form ~ '[™℠]' then
@@ -311,18 +325,6 @@ begin
     return case when characters is null then made else made || characters end;
 end
 $$;
-
--- The lexemes of a text: stems in this language, without accents, of words of any script. Only the first
--- 32,768 characters count. Of English in ASCII they are those that memoryd.lexemes_of gives. p_written: also
--- those with accents, as they are written.
-create or replace function memoryd.lexemes_in(p_text text, p_language text, p_written boolean default false)
-returns tsvector
-language sql immutable parallel safe
-return case when p_language = 'english'
-                 and octet_length(left(p_text, 32768)) = length(left(p_text, 32768))
-            then to_tsvector('pg_catalog.english'::regconfig,
-                             translate(left(p_text, 32768), '/\_.:@=#', '        '))
-            else memoryd.lexemes_of_any(p_text, p_language, p_written) end;
 
 -- The lexemes of a question in each of these languages.
 create or replace function memoryd.question_lexemes(p_text text, p_languages text[]) returns text[]

@@ -207,7 +207,7 @@ begin
                        case when p_user is not null then memoryd.scope_of(p_user, null) end,
                        case when p_agent is not null then memoryd.scope_of(null, p_agent) end,
                        memoryd.scope_of(null, '_shared'), 0], null)
-                   else array_remove(memoryd.open_scopes(caller, null), 0) end;
+                   else array_remove((memoryd.scopes_asked(caller, null, null)).scopes, 0) end;
     select array_agg(distinct w) into written
     from (select (regexp_matches(
               left(p_message, 3000), '[[:lower:][:digit:]),;:''’] ([[:upper:]][[:lower:]][[:alnum:]-]+)', 'g')

@@ -32,7 +32,9 @@ $$;
 
 -- Whether a message is small talk: greetings, thanks, yes and no, signs, nothing at all. p_plain: from
 -- memoryd.plain(). p_names: names in it, which are addressed by it ("Thanks, Tomas!"), unless a question
--- begins with one ("Thanks. And Acme?").
+-- begins with one ("Thanks. And Acme?"). Beside thanks, a greeting or laughter function words, or one
+-- other word, say nothing either, if no mark is between them and the message asks nothing ("cheers mate",
+-- "haha geil", "bonne soirée à toi"). p_names null: it must be small talk to the last word.
 create or replace function memoryd.is_small_talk(p_plain text, p_names text[]) returns boolean
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -41,6 +43,8 @@ declare
     named constant text := '(' || (
         select string_agg(regexp_replace(n, '([^[:alnum:][:space:]])', '\\\1', 'g'), '|')
         from unnest(p_names) n) || ')';
+    -- Letters and digits of any script: signs, as emojis are, say nothing.
+    said constant text := '[[:alnum:]\u00c0-\u024f\u0370-\u1fff\u3040-\ud7af]';
     rest text := p_plain;
     taken text;
 begin
@@ -48,12 +52,22 @@ begin
         return false;
     end if;
     taken := regexp_replace(translate(rest, '.,;:!?…¿¡()"“”', repeat(' ', 14)), '\s+', ' ', 'g');
-    rest := regexp_replace(taken, memoryd.phrases_of('small talk'), '', 'g');
+    rest := regexp_replace(regexp_replace(taken, memoryd.phrases_of('greeting'), '', 'g'),
+                           memoryd.phrases_of('small talk'), '', 'g');
     if rest <> taken and p_names <> '{}' then
         rest := regexp_replace(rest, '\m' || named || '\M', '', 'g');
     end if;
-    -- Letters and digits of any script: signs, as emojis are, say nothing.
-    return rest !~ '[[:alnum:]\u00c0-\u024f\u0370-\u1fff\u3040-\ud7af]';
+    if rest !~ said or p_names is null or rest ~ '[0-9\u3040-\u9fff]' or p_plain ~ '[?？]' then
+        return rest !~ said;
+    end if;
+    return not exists (
+        select from regexp_split_to_table(p_plain, '[.,;:!…¿¡()"“”]') c(clause)
+        cross join lateral (select regexp_replace(c.clause, memoryd.phrases_of('greeting'), '', 'g')) g(rest)
+        cross join lateral (select regexp_replace(g.rest, memoryd.phrases_of('small talk'), '', 'g')) r(rest)
+        where r.rest ~ said
+          and (g.rest = c.clause
+               or btrim(r.rest) ~ ' '
+                  and memoryd.telling_words(btrim(r.rest), memoryd.language_of(c.clause)) is not null));
 end
 $$;
 

@@ -167,39 +167,56 @@ values
 ('how-to', 'spanish',
  ' cómo (puedo|podemos|se|hago|hacer|funciona|[a-z]+o|[a-z]+amos|[a-z]+ar) '
  '| cuál es (el|la|nuestr[oa]) (proceso|procedimiento|política) | pasos para '),
--- What says nothing that memory could help with, as whole words.
+-- Thanks, greetings and laughter, as whole words: who is greeted may be named by one word more.
+('greeting', 'english',
+ ' (hi|hello|hey|hiya|greetings|good (morning|afternoon|evening|night|day)'
+     '|thanks?( you)?( so| very)? much|thank you|thanks|thx|ty|ta|cheers|much appreciated'
+     '|nice (one|work|job)|good (work|job|one)|well done|great (work|job)|lo+l|lmao|rofl|ttyl|tysm|gn'
+     '|catch you later|sleep (well|tight)|sweet dreams|bye|goodbye|see you|see ya|take care|cya'
+     '|nice to meet you|have a (nice|great|good|lovely) (day|one|evening|weekend|night|week|time))(?= )'),
+('greeting', 'german',
+ ' (hallo|guten (morgen|tag|abend)|gute nacht|danke( schön| sehr| dir)?|vielen dank|tschüss|servus|moin'
+     '|schlaf (gut|schön)|mach''s gut|schöne[ns]? (tag|abend|wochenende)( noch)?)(?= )'),
+('greeting', 'french',
+ ' (bonjour|bonsoir|salut|merci( beaucoup| bien)?|au revoir|coucou|bonne (nuit|journée|soirée)|mdr|ptdr'
+     ')(?= )'),
+('greeting', 'spanish',
+ ' (hola|buenos días|buenas( tardes| noches)?|(muchas )?gracias|adiós|hasta (luego|pronto|la vista)|chao'
+     ')(?= )'),
+('greeting', 'of other languages',
+ ' (olá|oi|bom dia|boa (tarde|noite)|obrigad[oa]|valeu|tchau|até (logo|amanhã)|ciao|grazie( mille)?'
+     '|buongiorno|buonasera|buonanotte|arrivederci|cześć|dzień dobry|dzięki|dziękuję|dobranoc|ahoj|děkuji'
+     '|привет|здравствуй(те)?|доброе утро|добрый (день|вечер)|спасибо|спокойной ночи|привіт|дякую|bedankt'
+     '|dank je( wel)?|goedemorgen|goedenavond|welterusten|doei|hej|tack( så mycket)?|god natt|takk|kiitos'
+     '|merhaba|günaydın|teşekkürler|iyi geceler|γεια( σου)?|καλημέρα|καληνύχτα|ευχαριστώ|مرحبا|شكرا'
+     '|नमस्ते|धन्यवाद|terima kasih|selamat pagi|cảm ơn|xin chào|おはよう(ございます)?|こんにちは|こんばんは'
+     '|ありがとう(ございます)?|おやすみ(なさい)?|안녕(하세요)?|고마워(요)?|감사합니다)(?= )'),
+('greeting', 'of all languages',
+ ' ([aeub]*(h[aeiouäöü]){2,}h?|(j[aeiou]){2,}j?|([xх][aiаеи]){2,}[xх]?|k{3,}|w{3,}|(rs){2,}s?|ㅋ{2,}|ㅎ{2,}'
+     '|ه{3,})(?= )'),
+-- What else says nothing that memory could help with.
 ('small talk', 'english',
- ' (hi|hello|hey|hiya|yo|greetings|good (morning|afternoon|evening|night|day)|morning'
-     '|thanks?( you)?( so| very)? much|thank you|thanks|thx|ty|cheers|much appreciated'
-     '|ok|okay|k|alright|all right|sure|yes|yep|yeah|yup|no|nope|right|fine|done|understood|noted|agreed'
-     '|got it|i see|makes sense|sounds good|will do|cool|great|nice|perfect|awesome|excellent|amazing|wow'
-     '|lovely|brilliant|wonderful|good|nice (one|work|job)|good (work|job|one)|well done|great (work|job)'
-     '|that''s (funny|great|cool|nice|good|awesome|fine)|congrats|congratulations'
-     '|lo+l|lmao|rofl|(ha){2,}h?|(he){2,}|hmm+|oh+|ah+|uh|ugh|meh|aw+|yay|phew|omg|ikr|idk'
-     '|nvm|brb|gtg|g2g|ttyl|tysm|gn|omw|talk (later|soon|to you later|tomorrow)|catch you later'
-     '|sleep (well|tight)|nah|sup|wassup|no way|you too|same here'
+ ' (yo|morning|ok|okay|k|alright|all right|sure|yes|yep|yeah|yup|no|nope|right|fine|done|understood|noted'
+     '|agreed|got it|i see|makes sense|sounds good|will do|cool|great|nice|perfect|awesome|excellent'
+     '|amazing|wow|lovely|brilliant|wonderful|good|that''s (funny|great|cool|nice|good|awesome|fine)'
+     '|congrats|congratulations|hmm+|oh+|ah+|uh|ugh|meh|aw+|yay|phew|omg|ikr|idk'
+     '|nvm|brb|gtg|g2g|omw|talk (later|soon|to you later|tomorrow)|nah|sup|wassup|no way|you too|same here'
      '|you''re welcome|you are welcome|welcome|no (problem|worries|rush)|np|never mind|my pleasure|sorry'
-     '|bye|goodbye|see you|see ya|later|take care|cya'
-     '|how are you( doing)?|how''s it going|how is it going|what''s up|nice to meet you'
-     '|have a (nice|great|good|lovely) (day|one|evening|weekend|night|week|time)'
+     '|later|how are you( doing)?|how''s it going|how is it going|what''s up'
      '|everyone|everybody|all|team|guys|folks|there|again|a lot|so much|very much|too|today|tomorrow|soon'
      '|please|and|then|one|so|very|really|for that|for your help|for the help)(?= )'),
 ('small talk', 'german',
- ' (hallo|hi|guten (morgen|tag|abend)|gute nacht|danke( schön| sehr| dir)?|vielen dank|bitte( schön)?|ja|nein'
-     '|genau|super|toll|prima|alles (klar|gut)|tschüss|bis (bald|morgen|dann|später|nachher)|gern(e)?|moin'
-     '|servus|wie geht''s( dir| euch)?|schlaf (gut|schön)|mach''s gut|ach so|passt|na|jo|jep|krass|mega|ciao'
-     '|schöne[ns]? (tag|abend|wochenende)( noch)?)(?= )'),
+ ' (bitte( schön)?|ja|nein|genau|super|toll|prima|alles (klar|gut)|bis (bald|morgen|dann|später|nachher)'
+     '|gern(e)?|wie geht''s( dir| euch)?|ach so|passt|na|jo|jep|krass|mega)(?= )'),
 ('small talk', 'french',
- ' (bonjour|bonsoir|salut|merci( beaucoup| bien)?|de rien|oui|non|d''accord|parfait|super|au revoir'
-     '|à (demain|bientôt|plus( tard)?|tout à l''heure)|(comment )?ça va( bien)?|coucou|ouais|nickel|bravo'
-     '|bonne (nuit|journée|soirée)|mdr|ptdr)(?= )'),
+ ' (de rien|oui|non|d''accord|parfait|super|à (demain|bientôt|plus( tard)?|tout à l''heure)'
+     '|(comment )?ça va( bien)?|ouais|nickel|bravo)(?= )'),
 ('small talk', 'spanish',
- ' (hola|buenos días|buenas (tardes|noches)|(muchas )?gracias|de nada|sí|vale|perfecto|genial|adiós'
-     '|hasta (luego|mañana|pronto|la vista)|qué tal( estás)?|cómo estás|buenas|(ja){2,}j?|nos vemos|claro'
-     '|venga|guay|chao|que descanses|igualmente)(?= )'),
+ ' (de nada|sí|vale|perfecto|genial|hasta mañana|qué tal( estás)?|cómo estás|nos vemos|claro|venga|guay'
+     '|que descanses|igualmente)(?= )'),
 ('small talk', 'chinese',
- ' (你好|您好|嗨|谢谢(你|您)?|多谢|再见|拜拜|晚安|早上好|早安|晚上好|好(的|吧|啊|呀)?|嗯+|哈+|呵+|嘿+|是的|对|没事|没关系'
-     '|不客气|辛苦了|明白了?|收到|可以|没问题|哦+|哇+|啊+|呀|了|明天见|回头见)+(?= )')
+ ' (你好|您好|嗨|谢谢(你|您|啦)?|谢啦|多谢|再见|拜拜|晚安|早上好|早安|晚上好|好(的|吧|啊|呀)?|嗯+|哈+|呵+|嘿+|是的|对|没事'
+     '|没关系|不客气|辛苦了|明白了?|收到|可以|没问题|哦+|哇+|啊+|呀|了|明天见|回头见)+(?= )')
       ) as v(pattern, language, phrases)) p
       group by p.pattern) k);
 begin

@@ -93,8 +93,7 @@ declare
         case when privileged then p_request.scopes else array_remove(p_request.scopes, 0) end;
     partly constant boolean := not privileged and 0 = any(p_request.scopes);
     -- Asked once, since to look each source up takes longer than to compare two codes.
-    of_all_sources constant boolean := case
-        when privileged then memoryd.source_names() else memoryd.source_names_for_users() end <@ sources;
+    of_all_sources constant boolean := memoryd.source_names(not privileged) <@ sources;
     conditions constant memoryd.conditions := p_request.conditions;
 begin
     if p_request.scopes is null then
@@ -309,9 +308,6 @@ declare
     average constant double precision := (p_question).average_length;
     nearest tid[];
 begin
-    if (p_question).times is null or sought is null or scopes is null then
-        return '{}';
-    end if;
     nearest := array(
         select t.tid
         from (select e.scope, e.id, e.source, e.passage
@@ -404,6 +400,49 @@ begin
 end
 $$;
 
+-- The passages of a window of time (since, until), and those without a code, where these scopes have at most
+-- p_most: then nothing needs to be looked for among what was written at other times. Null where they have
+-- more, or no window is asked for. They are read by time from the index of the codes. Not of what is shared
+-- with an end user: the time that it takes would tell whether others share anything.
+create or replace function memoryd.passages_within(p_request memoryd.search_request, p_most integer)
+returns tid[]
+language plpgsql stable
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+declare
+    scopes constant bigint[] := p_request.scopes;
+    since constant timestamptz := (p_request.conditions).since;
+    until constant timestamptz := (p_request.conditions).until;
+    within tid[];
+begin
+    if coalesce(since, until) is null or scopes is null or p_request.ids is not null
+       or not (p_request.reader).privileged and 0 = any(scopes) then
+        return null;
+    end if;
+    within := array(
+        select e.tid
+        from unnest(scopes) as s(scope)
+        cross join lateral (
+            (select t.ctid as tid from memoryd.entries t
+             where t.scope = s.scope and t.code is not null
+               and t.created_at >= coalesce(since, '-infinity') and t.created_at < coalesce(until, 'infinity')
+             limit p_most + 1)
+            union all
+            (select t.ctid from memoryd.entries t where t.scope = s.scope and t.code is null
+             limit p_most + 1)) e
+        limit p_most + 1);
+    if cardinality(within) > p_most then
+        return null;
+    end if;
+    return array(
+        select e.ctid from memoryd.entries e
+        where e.ctid = any(within) and e.source = any(p_request.sources)
+          and memoryd.is_found_here(e.scope, e.group_scope, scopes)
+          and memoryd.may_find(p_request, e.scope, e.owner_id, e.access_level, e.visibility_tags,
+                               e.grants_metadata));
+end
+$$;
+
 -- All passages that may answer the question, each once or more; where rows are asked for by their ids, all
 -- passages of these. Of a row that was changed a moment ago none: its new text is weighed by
 -- memoryd.fresh_passages().
@@ -413,6 +452,7 @@ language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 declare
+    within constant tid[] := memoryd.passages_within(p_request, 60);
     worded tid[];
     others memoryd.conditions := p_request.conditions;
     asked memoryd.search_request := p_request;
@@ -437,20 +477,22 @@ begin
               and not exists (select from memoryd.unindexed u
                               where u.scope = e.scope and u.id = e.id and u.source = e.source and u.changed));
     end if;
-    worded := memoryd.worded_passages(p_request, p_question);
-    if others.roles is not null or others.speakers is not null then
+    worded := coalesce(within, memoryd.worded_passages(p_request, p_question));
+    if within is null and (others.roles is not null or others.speakers is not null) then
         -- Messages of others, too: what is sought may be beside them.
         others.roles := null;
         others.speakers := null;
         asked.conditions := others;
         worded := worded[1:60] || memoryd.worded_passages(asked, p_question);
     end if;
-    if p_request.embedding is not null then
+    if within is null and p_request.embedding is not null then
         nearest := memoryd.nearest_passages(p_request);
         if cardinality(nearest) > greatest(64, p_request.reach) then
             nearest := memoryd.nearest_with_words(nearest, p_question, 64);
         end if;
-        nearest := nearest || memoryd.timed_passages(p_request, p_question);
+        if (p_question).times is not null and scopes is not null then
+            nearest := nearest || memoryd.timed_passages(p_request, p_question);
+        end if;
     end if;
     if 'conversation' = any(sources) then
         -- The messages beside the best of these: a question is often answered in the next messages.

@@ -65,9 +65,9 @@ begin
 end
 $$;
 
--- These memories, best first, with their scores: how well each answers, as recall() ranks it, and 0 where it
--- shares nothing with the question. Up to 5,000 all are compared. Of more than these only what the search of
--- the agent's whole memory finds is returned.
+-- These memories, best first, with their scores, as recall() has them, and 0 where one shares nothing with
+-- the question and is linked to none that does. Up to 5,000 all are compared. Of more than these only what
+-- the search of the agent's whole memory finds is returned.
 create or replace function memoryd.rank_keys(p_request memoryd.search_request, p_ids uuid[])
 returns table (id uuid, score double precision)
 language plpgsql stable
@@ -81,14 +81,14 @@ begin
     asked.ids := case when exact then p_ids end;
     return query
     with found as materialized (
-        select f.id, least(1, f.relevance * f.weight) as score
-        from memoryd.find(asked) f
+        select b.id, b.score, row_number() over () as rank
+        from memoryd.best_rows(asked, array(select f from memoryd.find(asked) f)) b
     )
     select i.id, coalesce(f.score, 0)
     from unnest(p_ids) with ordinality as i(id, nth)
     left join found f on f.id = i.id
     where exact or f.id is not null
-    order by coalesce(f.score, 0) desc, i.nth;
+    order by f.rank, i.nth;
 end
 $$;
 

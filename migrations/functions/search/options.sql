@@ -30,6 +30,12 @@ as $$
         ('project', 'text', null, null, true, true, false, null,
          'Name the current project as the metadata of rows do, or leave it out.',
          'The current project, channel or group chat; rows of other ones are left out.'),
+        ('project_only', 'flag', null, null, false, true, false, null,
+         'Give true, to leave out what does not name the current project, or false.',
+         'Of other sources than memories only rows that name the current project.'),
+        ('exclude', 'names', null, null, false, true, false, null,
+         'Give an array of at most 100 ids.',
+         'Leave out the rows with these ids, such as those that were shown before.'),
         ('min_score', 'number', 0, 1, true, false, false, null,
          'Give a score from 0 to 1, such as 0.35.',
          'Leave out results with a lower score, 0 to 1; 0.35 removes most that do not belong.'),
@@ -65,7 +71,7 @@ as $$
         ('around', 'whole', 0, 10, true, false, false, '2',
          'Give how many messages before and after to show, a whole number from 0 to 10.',
          'Show each message with this number of messages before and after it, 0 to 10.'),
-        ('profile', 'whole', 0, 10000, true, true, false, null,
+        ('profile', 'whole', 0, 10000, true, true, false, '60',
          'Give how many words of facts about the user to show first, a whole number from 0 to 10000.',
          'Begin with facts and preferences of the user, newest first, in at most this number of words.')
 $$;

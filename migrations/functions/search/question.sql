@@ -38,26 +38,30 @@ begin
 end
 $$;
 
--- The languages that a question is looked up in: its own, and the four that most rows of the counted scopes
--- are in. The first is the one that it most likely is in: its own if the scopes have it. Of the scopes of
--- others an end user's question learns nothing: each scope that is counted is read by itself.
+-- The languages that a question is looked up in: its own, and the four that most rows of the counted
+-- scopes are in. The first is the one that it most likely is in: its own if the scopes have it. Of the scopes
+-- of others an end user's question learns nothing: each scope that is counted is read by itself.
 create or replace function memoryd.languages_asked(p_query text, p_counted bigint[]) returns text[]
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    own constant text := memoryd.language_of(p_query, memoryd.allowed_languages());
+    own text;
     spoken text[];
+    passages bigint[];
 begin
-    spoken := array(
-        select t.language
-        from unnest(p_counted) as c(scope)
-        cross join lateral (
-            select s.language, s.passages from memoryd.scope_statistics s where s.scope = c.scope
-            offset 0) t
-        group by t.language
-        order by sum(t.passages) desc, t.language
-        limit 4);
+    select array_agg(u.language), array_agg(u.passages) into spoken, passages
+    from (select t.language, sum(t.passages)::bigint as passages
+          from unnest(p_counted) as c(scope)
+          cross join lateral (
+              select s.language, s.passages from memoryd.scope_statistics s where s.scope = c.scope
+              offset 0) t
+          group by t.language
+          order by 2 desc, 1) u;
+    own := memoryd.language_of(p_query, memoryd.allowed_languages(), case
+        when spoken[1] <> 'simple' and passages[1] * 2 > (select sum(n) from unnest(passages) n)
+        then spoken[1] end);
+    spoken := coalesce(spoken[:4], '{}');
     if spoken = '{}' then
         spoken := array['english'];
     end if;
@@ -500,7 +504,7 @@ declare
     speakers constant text[] := memoryd.speakers_named(names, counted);
     languages constant text[] := memoryd.languages_asked(text, counted);
     in_scopes constant bigint[] := case when p_scopes is not null then counted end;
-    language constant text := memoryd.language_of(text, memoryd.allowed_languages());
+    language constant text := memoryd.language_of(text, memoryd.allowed_languages(), languages[1]);
     telling constant text := memoryd.telling_words(text, language);
     asked constant text[] := memoryd.asked_in_scopes(
         coalesce(telling, text), languages, speakers, names, in_scopes);

@@ -12,13 +12,15 @@
 --   named    The question names the speaker, or speaks of the role that the message has.
 --   timed    The row was written at a time that the question names, is valid from there or names it itself;
 --            half of it for one near that time.
---   session  0.23 of what the best message of the same session has more.
+--   session  0.23 of what the best message of the same session has more. For a long question, which goes on
+--            with a whole session, also 0.3 of what its second to fourth message have. Long is one of
+--            40 words, half of it one of 30, nothing of it one of 20; two letters without spaces are a word.
 -- relevance  From 0 to 1: half of the sum between the lowest and the best sum, and a half, times how well the
 --            best candidate fits at all: the mean of the part of the question that it has and of its
 --            similarity.
 -- score      min(1, relevance x weight + recency + association): recency is up to 0.15 of relevance x weight,
 --            and association what is missing to a fifth of the strength of the link to one of the best
---            memories
+--            memories. For a long question recency is up to 0.2, for what is near now or when it is asked.
 -- Rare words: a row that has a word asked for which hardly any row has is never below one that shares no word
 -- with the question, not even a near one or one of a message beside it. The kind of such a memory does not
 -- lower it (memoryd.read_passages), and where more is missing, memoryd.search() adds it to the weight.
@@ -33,12 +35,9 @@
 -- it has, and recency and association are added as they are.
 
 -- Rows that are not indexed yet, since they were written a moment ago: 200, and of 4,000 that came with an
--- embedding the nearest 64; where rows are asked for by their ids, 1,000 of these. They are weighed here.
+-- embedding the nearest 64; where rows are asked for by their ids, 5,000 of these. They are weighed here.
 create or replace function memoryd.fresh_passages(p_request memoryd.search_request)
-returns table (source text, id uuid, scope bigint, embedding vector, weights sparsevec, length integer,
-               asks boolean, times datemultirange, owner_id uuid, agent_id text, is_current boolean,
-               expires_at timestamptz, session_id uuid, "position" integer, speaker text, role text,
-               created_at timestamptz, weight double precision)
+returns setof memoryd.passage
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
@@ -69,7 +68,7 @@ begin
              offset 0) u
          where u.source = any(sources)
            and memoryd.is_found_here(u.scope, case when u.source = 'knowledge' then u.scope end, scopes)
-         limit 1000)
+         limit 5000)
         union
         (select g.source, g.id, g.scope
          from (select u.source, u.id, u.scope from memoryd.unindexed u
@@ -95,27 +94,30 @@ begin
                                    t.row_metadata)
         ) s
     ), columns as (
-        select array_agg(f.text order by f.nth) as texts from fresh f
+        select array_agg(f.text order by f.nth) as texts, array_agg(f.found_in order by f.nth) as scopes
+        from fresh f
     )
-    select f.source, f.id, f.found_in, f.given_embedding, w.weights, w.length, memoryd.asks(f.text),
-           memoryd.row_times(f.text, f.created_at, f.valid_from), f.owner_id,
-           f.agent_id, f.is_current, f.expires_at, f.session_id, f.position, f.speaker, f.role, f.created_at,
-           f.weight
+    select null::tid, f.found_in, f.source, f.id, l2_normalize(f.given_embedding)::halfvec,
+           w.weights::sparsevec(1000000000), w.length, w.length,
+           memoryd.row_times(f.text, f.created_at, f.valid_from), memoryd.asks(f.text), f.owner_id,
+           f.agent_id, '{}'::jsonb, f.is_current, f.expires_at, f.session_id, f.position, f.speaker, f.role,
+           f.created_at, f.weight::real
     from columns c
-    cross join lateral memoryd.weigh_passages(c.texts) w
+    cross join lateral memoryd.weigh_passages(c.texts, c.scopes) w
     join fresh f on f.nth = w.nth
     where wanted = '{}' or f.metadata @> wanted;
 end
 $$;
 
--- The candidates: what ranking asks of them, numbered. Only those that are asked for: of this user (null: of
--- any), of these groups, or shared with this user; for this agent, with these metadata, in this project; and
--- of what others say in groups or share nothing of users who have switched memory off. meets: whether it
--- meets the conditions. A message that does not is no result, but its words count for the messages beside it.
+-- The candidates, and p_fresh: what ranking asks of them, numbered. Only those that are asked for: of this
+-- user (null: of any), of these groups, or shared with this user; for this agent, with these metadata, in
+-- this project; and of what others say in groups or share nothing of users who have switched memory off.
+-- meets: whether it meets the conditions. A message that does not is no result, but its words count for the
+-- messages beside it.
 -- rare: it has a word asked for that hardly any row has. Of such passages of memories the kind says only
 -- which counts more than another: the heaviest counts whole.
 create or replace function memoryd.read_passages(
-    p_request memoryd.search_request, p_question memoryd.question, p_tids tid[])
+    p_request memoryd.search_request, p_question memoryd.question, p_tids tid[], p_fresh memoryd.passage[])
 returns table (number bigint, tid tid, source text, id uuid, weights sparsevec, rare boolean,
                similarity double precision, length integer, row_length integer, asks boolean,
                times datemultirange, session_id uuid, "position" integer, speaker text, role text,
@@ -149,21 +151,15 @@ begin
     select row_number() over (), r.tid, r.source, r.id, r.weights, h.rare,
            nullif((h.cosine - scale.background) / scale.unit, 'NaN'), r.length, r.row_length,
            r.asks, r.times, r.session_id, r.position, r.speaker, r.role, r.created_at,
-           r.weight / case when h.rare and r.source = 'memory' then least(
+           r.weight::float8 / case when h.rare and r.source = 'memory' then least(
                1, max(r.weight) filter (where h.rare and r.source = 'memory') over ()) else 1 end,
            memoryd.meets(conditions, r.created_at, r.session_id, r.position, r.role, r.speaker)
-    from (select e.ctid as tid, e.source, e.id, e.scope, e.weights, e.embedding, e.length, e.row_length,
-                 e.asks, e.times, e.owner_id,
-                 e.agent_id, e.grants_metadata, e.is_current, e.expires_at, e.session_id, e.position,
-                 e.speaker, e.role, e.created_at, e.weight::double precision as weight
-          from memoryd.entries e
-          where e.ctid = any(tids)
+    from (select e.ctid as tid, e.scope, e.source, e.id, e.embedding, e.weights, e.length, e.row_length,
+                 e.times, e.asks, e.owner_id, e.agent_id, e.grants_metadata, e.is_current, e.expires_at,
+                 e.session_id, e.position, e.speaker, e.role, e.created_at, e.weight
+          from memoryd.entries e where e.ctid = any(tids)
           union all
-          select null, f.source, f.id, f.scope, f.weights, l2_normalize(f.embedding)::halfvec, f.length,
-                 f.length, f.asks, f.times, f.owner_id, f.agent_id, '{}'::jsonb, f.is_current,
-                 f.expires_at, f.session_id, f.position,
-                 f.speaker, f.role, f.created_at, f.weight
-          from memoryd.fresh_passages(p_request) f) r
+          select f.* from unnest(p_fresh) f) r
     cross join lateral (select coalesce(r.weights <#> rare_words < 0, false) as rare,
                                1 - (r.embedding <=> sought) as cosine offset 0) h
     cross join lateral (select case when r.scope = any(groups) then null
@@ -177,7 +173,13 @@ begin
       and ((r.scope <> 0 and r.scope <> all (groups)) or not memoryd.memory_is_off(r.owner_id))
       and memoryd.in_project(r.grants_metadata, project)
       and (project is null or r.source <> 'insight' or memoryd.drawn_in_project(
-          (select i.source_memories from public.dream_insights i where i.id = r.id), project));
+          (select i.source_memories from public.dream_insights i where i.id = r.id), project))
+      and (conditions.exclude is null or r.id::text <> all (conditions.exclude))
+      and (conditions.project_only is not true or r.source = 'memory'
+           or r.grants_metadata ->> 'project' = project
+           or exists (select from public.dream_insights i
+                      join public.agent_memory m on m.id = any(i.source_memories)
+                      where i.id = r.id and m.metadata ->> 'project' = project));
 end
 $$;
 
@@ -304,7 +306,7 @@ $$;
 -- facts others replaced, which stands below what is true now. kin: for a context, which rows set the measure
 -- for each other (memoryd.kin_of).
 create or replace function memoryd.fit_passages(
-    p_request memoryd.search_request, p_question memoryd.question, p_tids tid[])
+    p_request memoryd.search_request, p_question memoryd.question, p_tids tid[], p_fresh memoryd.passage[])
 returns table (number bigint, tid tid, source text, id uuid, weights sparsevec, rare boolean,
                similarity double precision, near double precision, length integer, row_length integer,
                asks boolean, session_id uuid, "position" integer, speaker text, role text,
@@ -320,13 +322,13 @@ declare
     ideal constant double precision := nullif((p_question).ideal, 0);
     times_asked constant datemultirange := (p_question).times;
     near_times_asked constant datemultirange := (p_question).near_times;
-    -- What was written since is not of a time that was still to come.
-    asked_at constant timestamptz := coalesce((p_request.conditions).asked_at, 'infinity');
+    -- What was written on later days is not of a time that was still to come.
+    last_day constant date := coalesce(memoryd.day_of((p_request.conditions).asked_at), 'infinity');
 begin
     return query
     with read as materialized (
         select r.*, least(1, greatest(0, r.similarity)) as near
-        from memoryd.read_passages(p_request, p_question, p_tids) r
+        from memoryd.read_passages(p_request, p_question, p_tids, p_fresh) r
     ), lexical as materialized (
         select l.*
         from (select array_agg(r.number) as numbers,
@@ -336,14 +338,16 @@ begin
               from read r) c
         cross join lateral memoryd.lexical_scores(
             p_question, c.numbers, c.weights, c.lengths, c.row_lengths, c.sessions, c.positions) l
+    ), short as materialized (
+        select r.number, r.source, r.id from read r join lexical l using (number)
+        where r.row_length <= 4 and l.said > 0 order by l.lexical - l.lent desc limit 8
     ), names as materialized (
         select b.number
-        from (select r.number, r.source, r.id from read r join lexical l using (number)
-              where r.row_length <= 4 and l.said > 0 order by l.lexical - l.lent desc limit 8) b
-        join memoryd.searchable t on t.source = b.source and t.id = b.id
+        from (select array_agg(s.source) as sources, array_agg(s.id) as ids from short s) c
+        cross join lateral memoryd.show_rows(c.sources, c.ids) t join short b using (source, id)
         cross join lateral (
             select regexp_replace(normalize(t.searched_text, NFD), '[\u0300-\u036f]', '', 'g') as text) n
-        where n.text ~ '[[:upper:]]' and not exists (
+        where c.ids is not null and n.text ~ '[[:upper:]]' and not exists (
             select from unnest((p_question).asked) a
             cross join lateral (select initcap(regexp_replace(a, '(\W)', '\\\1', 'g')) as word) w
             where n.text ~* ('\m' || w.word)
@@ -356,8 +360,7 @@ begin
            w.lexical, coalesce(l.lent, 0), coalesce(l.said, 0), n.number is not null,
            f.fit, t.fit, k.kin
     from read r
-    left join lexical l using (number)
-    left join names n using (number)
+    left join lexical l using (number) left join names n using (number)
     cross join lateral (select coalesce(l.lexical, 0) as lexical) w
     cross join lateral (
         -- A question without words that count is compared by its embedding alone.
@@ -368,7 +371,8 @@ begin
         select case when times_asked is null then 0
                     when times_asked @> d.day or times_asked && r.times then 1
                     when near_times_asked @> d.day then 0.5 else 0 end::double precision as fit
-        from (select case when r.created_at <= asked_at then memoryd.day_of(r.created_at) end as day) d) t
+        from (select case when o.day <= last_day then o.day end as day
+              from memoryd.day_of(r.created_at) as o(day)) d) t
     left join lateral (
         select memoryd.kin_of(r.source, (
             select m.kind from public.agent_memory m where m.id = r.id and r.source = 'memory')) as kin
@@ -385,17 +389,17 @@ $$;
 -- The candidates with the parts of the relevance of each: see the head of this file, and `weights` for their
 -- factors beside that of the words, 1. A row is as good as its best passage. more: a second pass for rows
 -- that stand alone, with the words of the best three. too_much: what a row loses so that it stays below
--- another: a short message (at most 20 words, as its prior says) below the one beside it. least_near: 0 where
--- all candidates are known, so that each may have a place.
+-- another: a short message (at most 20 words, as its prior says) below the one beside it. Where rows are
+-- asked for by their ids, each may have a place. p_long: from 0 to 1, how long the question is.
+-- p_learned: whether similarity alone says that a row fits; if not, a part of the words must be shared, too.
 create or replace function memoryd.rank_passages(
-    p_request memoryd.search_request, p_question memoryd.question, p_tids tid[])
+    p_request memoryd.search_request, p_question memoryd.question, p_tids tid[], p_fresh memoryd.passage[],
+    p_long double precision, p_learned boolean)
 returns setof memoryd.search_result
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
-declare
-    weights record;
-    least_near constant double precision := case when p_request.ids is null then 0.2 else 0 end;
+declare weights record;
 begin
     select 0.5::float8 dense, 0.3::float8 more, -2.5::float8 prior, 0.5::float8 named, 0.8::float8 timed,
            0.23::float8 session, 0.7::float8 asked, 0.05::float8 margin, 0.4::float8 fits into weights;
@@ -403,10 +407,13 @@ begin
     with parts as materialized (
         select h.* from (select s.*, coalesce(s.lexical / nullif(max(s.lexical) over w, 0), 0) as part,
                      coalesce(weights.dense * s.near / nullif(max(s.near) over w, 0), 0) as dense_part,
-                     max(s.fit) over w as best_fit, least(0.36::double precision, 0.03 + 0.06 * ln(greatest(
+                     max(s.fit) over w as best_fit, max(least(s.fit, case when not p_learned then 3
+                         * s.lexical / coalesce(nullif((p_question).ideal, 0), 'infinity') end)) over w known,
+                     least(0.36::double precision, 0.03 + 0.06 * ln(greatest(
                          1, (p_question).rows * count(*) over w / count(*) over ()))) as by_chance
-              from memoryd.fit_passages(p_request, p_question, p_tids) s window w as (partition by s.kin)) h
-        where h.lexical > 0 or h.near > least_near
+              from memoryd.fit_passages(p_request, p_question, p_tids, p_fresh) s
+              window w as (partition by s.kin)) h
+        where h.lexical > 0 or h.near > case when p_request.ids is null then 0.2 else 0 end
            or (h.time_fit = 1 and coalesce(cardinality((p_question).tops), 0) <= 3)
     ), words as materialized (
         select memoryd.more_words(p_request, p_question, array(
@@ -415,7 +422,7 @@ begin
     ), passages as (
         select p.id, p.source, p.session_id, p.position, p.created_at, p.similarity, p.weight, p.rare,
                p.lexical, p.lent, p.part * p.lent / nullif(p.lexical, 0) as lent_part, p.asks, p.said,
-               p.only_name, p.kin, p.by_chance, p.fit, p.best_fit, p.dense_part,
+               p.only_name, p.kin, p.by_chance, p.fit, p.best_fit, p.known, p.dense_part,
                p.part + coalesce(weights.more * m.more / nullif(max(m.more) over w, 0), 0) as lexical_part,
                weights.prior / (5 + p.row_length) * case when p.asks and p.near > weights.asked then 4
                    when p.asks or p.row_length <= 1 then 2 else 1 end as prior_part,
@@ -432,46 +439,45 @@ begin
         order by p.id, p.source, lexical_part + dense_part desc
     ), bounded as (
         select b.*, greatest(0, case when b.beside[1] > b.total - b.lent_part and b.beside[3] = 0
-                                      and b.prior_part <= -0.1
-                                    then least(b.lent_part, b.total + 0.01 - b.beside[2]) end,
-                             b.total + 0.01 - (
-                                 select max(o.total) from best o
+                                    and b.prior_part <= -0.1
+                                then least(b.lent_part, b.total + 0.01 - b.beside[2]) end,
+                             b.total + 0.01 - (select max(o.total) from best o
                                  where b.only_name and not o.only_name and o.said & ~b.said <> 0
                                    and 4 * (o.lexical - o.lent) > b.lexical)) as too_much
-        from (select *, max(array[total - lent_part, total, asks::integer]) filter (
-                  where lexical > lent) over (
-                  partition by coalesce(session_id, id) order by position
-                  range between 2 preceding and 2 following exclude current row) as beside
-              from best) b
+        from (select *, max(array[total - lent_part, total, asks::integer]) filter (where lexical > lent)
+                  over (partition by coalesce(session_id, id) order by position
+                  range between 2 preceding and 2 following exclude current row) as beside from best) b
     ), sessions as (
-        select b.*, weights.session * (max(b.total - b.too_much) over w - b.total + b.too_much) as more_of
-        from bounded b window w as (partition by coalesce(b.session_id, b.id))
+        select b.*, weights.session * (max(b.net) over w - b.net) + 0.3 * p_long * coalesce(
+                   sum(greatest(0, net)) filter (where nth_here between 2 and 4) over w, 0) as more_of
+        from (select *, total - too_much as net, row_number() over (
+                  partition by coalesce(session_id, id) order by total - too_much desc, id) as nth_here
+              from bounded) b window w as (partition by coalesce(b.session_id, b.id))
     ), spans as (
         select s.*, max(s.sum) over w as highest, least(0, min(s.sum) over w) as lowest
         from (select *, total - too_much + more_of as sum from sessions) s window w as (partition by kin))
     select r.source, r.id, null, null::float8, r.similarity, null::jsonb, r.created_at,
            r.lexical_part - r.too_much, r.dense_part, r.prior_part, r.named_part, r.timed_part, r.more_of,
            least(1, r.best_fit * (0.5 + 0.5 * r.standing))
-               * case when p_question.only_times then 0.5 else 1 end, r.weight, 0::float8, 0::float8,
+               * case when p_question.only_times then 0.5 else 1 end, r.weight, p_long, 0::float8,
            case when r.has_rare then 2 when r.lexical > 0 then 1 else 0 end,
            case when p_question.only_times then case when r.timed_part < weights.timed
                     then 'not of that time' end
-                when r.best_fit + r.better < 0
-                    then concat_ws(' ', 'nothing', 'that ' || r.kin, 'fits the question')
+                when known + better < 0 then concat_ws(' ', 'nothing', 'that ' || kin, 'fits the question')
                 when r.untimed + r.fit + r.better < weights.fits then 'others fit much better'
                 when r.kin <> '' and r.nth > 60 then 'others are more relevant' end
     from (select *, coalesce((sum - lowest) / nullif(highest - lowest, 0), 1) as standing,
                  coalesce((sum - timed_part - lowest) / nullif(highest - lowest, 0), 1) as untimed,
                  weights.margin * highest - by_chance as better,
-                 row_number() over (partition by kin order by sum desc, id) as nth
-          from spans) r;
+                 row_number() over (partition by kin order by sum desc, id) as nth from spans) r;
 end
 $$;
 
 -- The rows of the time that a question names, where it asks for nothing else: in order of time, and spread
 -- over it, of each part the one that says most; first those of the speakers that it names. No row fits better
 -- than another, so the relevance only falls with the order.
-create or replace function memoryd.rows_of_time(p_request memoryd.search_request, p_question memoryd.question)
+create or replace function memoryd.rows_of_time(
+    p_request memoryd.search_request, p_question memoryd.question, p_fresh memoryd.passage[])
 returns setof memoryd.search_result
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
@@ -485,7 +491,7 @@ begin
     with read as (
         select distinct on (r.source, r.id) r.*, coalesce(r.speaker = any(speakers), false) as named
         from memoryd.read_passages(
-            p_request, p_question, memoryd.passages_of_time(p_request, p_question)) r
+            p_request, p_question, memoryd.passages_of_time(p_request, p_question), p_fresh) r
         where r.meets and asked @> memoryd.day_of(r.created_at)
         order by r.source, r.id
     ), windows as (

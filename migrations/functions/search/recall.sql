@@ -1,6 +1,7 @@
 -- Recall: what is remembered about a question in all sources, in one call. Three layers:
 --   entry   recall(), explain_recall() and requests of kind recall: arguments and options are checked and
---           become one memoryd.search_request (recall_request); what was read is put on record (log_recall)
+--           become one memoryd.search_request (recall_request); what was read is put on record
+--           (recall_and_log)
 --   search  search.sql: the best rows, what is linked to them, their contents, the messages around them
 --   find    search.sql: with the owner's rights, which rows answer. From the question to words and weights
 --           (question.sql), the passages that these and the embedding lead to (candidates.sql), and their
@@ -19,7 +20,6 @@ declare
     options constant jsonb := coalesce(p_options, '{}');
     known constant text[] := memoryd.source_names();
     fault text;
-    advice text;
     made memoryd.search_request;
 begin
     perform memoryd.refuse(f.fault, f.hint)
@@ -27,76 +27,41 @@ begin
     if options <> '{}' then
         made := jsonb_populate_record(made, options);
     end if;
-    made.query := p_query;
-    made.agent := p_agent;
-    made.about := p_user;
-    made.embedding := p_embedding;
-    made.near := p_near;
-    made.count := p_count;
-    made.sources := p_sources;
-    made.filter := coalesce(p_filter, '{}');
-    made.conditions := memoryd.conditions_of(options);
-    made.explained := p_call = 'explain_recall';
     -- An upgrade locks the table of logins first: whoever waits for it there has locked nothing.
     perform memoryd.caller_id();
-    if made.count is null or made.count < 0 then
-        fault := 'match_count is ' || coalesce(made.count::text, 'null');
-        advice := 'Give how many results you want, 0 or more.';
-    elsif made.around > 0 and made.count > 1000 then
-        fault := 'match_count is ' || made.count;
-        advice := 'With around at most 1000 results are put together.';
-    elsif cardinality(made.sources) > 100 then
-        fault := 'sources has ' || cardinality(made.sources) || ' entries';
-    elsif not made.sources <@ known or array_position(made.sources, null) is not null then
-        fault := 'unknown source ' || (
-            select coalesce(s, 'null') from unnest(made.sources) s
-            where s <> all (known) or s is null limit 1);
-    elsif jsonb_typeof(made.filter) <> 'object' then
-        fault := 'filter is of type ' || jsonb_typeof(made.filter);
-        advice := 'Give an object that the metadata contain, such as {"kind": "fact"}.';
-    elsif made.embedding is not null
-        and vector_dims(made.embedding) <> memoryd.searched_dimensions() then
-        fault := 'query_embedding has ' || vector_dims(made.embedding)
-            || ' dimensions, this database''s have ' || memoryd.searched_dimensions();
-        advice := 'Embed the query with the model that the rows are embedded with.';
-    end if;
+    select p_query, p_agent, p_user, p_embedding, p_near, p_count, p_sources, coalesce(p_filter, '{}'),
+           memoryd.conditions_of(options), p_call = 'explain_recall'
+    into made.query, made.agent, made.about, made.embedding, made.near, made.count, made.sources, made.filter,
+         made.conditions, made.explained;
+    fault := case
+        when p_count is null or p_count < 0 or made.around > 0 and p_count > 1000
+            then 'match_count is ' || coalesce(p_count::text, 'null')
+        when cardinality(p_sources) > 100 then 'sources has ' || cardinality(p_sources) || ' entries'
+        when not p_sources <@ known or array_position(p_sources, null) is not null
+            then 'unknown source ' || coalesce((
+                select s from unnest(p_sources) s where s <> all (known) limit 1), 'null')
+        when jsonb_typeof(made.filter) <> 'object' then 'filter is of type ' || jsonb_typeof(made.filter)
+        when p_embedding is not null and vector_dims(p_embedding) <> memoryd.searched_dimensions()
+            then 'query_embedding has ' || vector_dims(p_embedding) || ' dimensions, this database''s have '
+                || memoryd.searched_dimensions() end;
     if fault is not null then
         raise exception '%', fault
-            using errcode = 'invalid_parameter_value',
-                  hint = coalesce(advice, 'Sources: ' || array_to_string(known, ', ') || '.');
+            using errcode = 'invalid_parameter_value', hint = case
+                when p_count > 1000 and fault like 'match_count%'
+                    then 'With around at most 1000 results are put together.'
+                when fault like 'match_count%' then 'Give how many results you want, 0 or more.'
+                when fault like 'filter%' then
+                    'Give an object that the metadata contain, such as {"kind": "fact"}.'
+                when fault like 'query_embedding%' then
+                    'Embed the query with the model that the rows are embedded with.'
+                else 'Sources: ' || array_to_string(known, ', ') || '.' end;
     end if;
     return made;
 end
 $$;
 
--- Puts the results of a request on record: in the audit trail that the memory was read, and in
+-- The results of a request, put on record: in the audit trail that the memory was read, and in
 -- memory_queries what was found. Support, and an end user without an id, write nothing there.
-create or replace function memoryd.log_recall(
-    p_request memoryd.search_request, p_found memoryd.search_result[], p_began timestamptz) returns void
-language plpgsql volatile
-set search_path = pg_catalog, public, :vector_schema, pg_temp
-as $$
-declare
-    caller constant memoryd.caller := memoryd.current_caller();
-    found record;
-begin
-    perform memoryd.audit_read(
-        coalesce(p_request.about, caller.user_id), p_request.agent, 'recall', cardinality(p_found),
-        memoryd.ms_since(p_began));
-    if current_setting('transaction_read_only') = 'off'
-       and (caller.is_service or not caller.privileged and caller.user_id is not null) then
-        select array_agg(f.source) as sources, array_agg(f.id) as ids, array_agg(f.score) as scores
-        into found from unnest(p_found) f;
-        perform set_config('memoryd.last_recall', coalesce(memoryd.log_retrieval(
-            memoryd.one_line(left(p_request.agent, 200)),
-            case when caller.privileged then p_request.about else caller.user_id end, null,
-            public.extract_keywords(left(p_request.query, 8192)), '{}', null, found.sources, found.ids,
-            found.scores)::text, ''), false);
-    end if;
-end
-$$;
-
--- The results of a request, put on record: for an answer, in whose statement it stands.
 create or replace function memoryd.recall_and_log(p_request memoryd.search_request)
 returns setof memoryd.search_result
 language plpgsql volatile
@@ -104,10 +69,24 @@ set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 declare
     began constant timestamptz := clock_timestamp();
-    found constant memoryd.search_result[] := array(select s from memoryd.search(p_request) s);
+    caller constant memoryd.caller := memoryd.current_caller();
+    results constant memoryd.search_result[] := array(select s from memoryd.search(p_request) s);
+    found record;
 begin
-    perform memoryd.log_recall(p_request, found, began);
-    return query select f.* from unnest(found) f;
+    return query select f.* from unnest(results) f;
+    perform memoryd.audit_read(
+        coalesce(p_request.about, caller.user_id), p_request.agent, 'recall', cardinality(results),
+        memoryd.ms_since(began));
+    if current_setting('transaction_read_only') = 'off'
+       and (caller.is_service or not caller.privileged and caller.user_id is not null) then
+        select array_agg(f.source) as sources, array_agg(f.id) as ids, array_agg(f.score) as scores
+        into found from unnest(results) f;
+        perform set_config('memoryd.last_recall', coalesce(memoryd.log_retrieval(
+            memoryd.one_line(left(p_request.agent, 200)),
+            case when caller.privileged then p_request.about else caller.user_id end, null,
+            public.extract_keywords(left(p_request.query, 8192)), '{}', null, found.sources, found.ids,
+            found.scores)::text, ''), false);
+    end if;
 end
 $$;
 
@@ -126,19 +105,17 @@ language plpgsql volatile
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 declare
-    began constant timestamptz := clock_timestamp();
+    -- First, since it waits for an upgrade.
     request constant memoryd.search_request := memoryd.recall_request(
         'recall', recall.query, recall.agent_id, recall.user_id, recall.query_embedding, recall.match_count,
         recall.sources, recall.filter, recall.options);
-    found constant memoryd.search_result[] := array(select s from memoryd.search(request) s);
 begin
     return query
     select r.source, r.id, r.content, r.score,
-           case when recall.query_embedding is null then memoryd.calibrated(r.similarity, 0, 1)
+           case when recall.query_embedding is null then greatest(-1, least(1, r.similarity))
                 else k.background + r.similarity * k.unit end,
            r.metadata, r.created_at
-    from unnest(found) r cross join memoryd.calibration() k;
-    perform memoryd.log_recall(request, found, began);
+    from memoryd.recall_and_log(request) r cross join memoryd.calibration() k;
 end
 $$;
 

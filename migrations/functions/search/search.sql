@@ -1,7 +1,10 @@
 -- The whole search: from a question to the rows that the caller may read, with the parts of each score.
 
 -- A request with what its caller may search; null where nothing may be found: for an end user without an id,
--- and of a user who has switched memory off.
+-- and of a user who has switched memory off. The scopes of an end user are their own, those of their groups,
+-- and 0, which is shared: they may read every row of these, but in scope 0 only rows that they are granted. A
+-- privileged caller may search all scopes (null). Scope 0 is closed to a user to whom nothing is granted, and
+-- who shares nothing: so not even the time that a search takes tells what others share.
 create or replace function memoryd.open_request(p_request memoryd.search_request)
 returns memoryd.search_request
 language plpgsql stable
@@ -12,6 +15,7 @@ declare
     caller memoryd.caller := memoryd.current_caller();
     here constant text := (p_request.conditions).project;
     asked record;
+    granted uuid;
 begin
     if p_request.on_behalf is not null and caller.is_service then
         caller := (p_request.on_behalf, false, false)::memoryd.caller;
@@ -22,23 +26,25 @@ begin
     opened.unowned := caller.privileged and p_request.about is null and p_request.agent is not null;
     opened.sources := case
         when caller.privileged then coalesce(p_request.sources, memoryd.source_names())
-        when p_request.sources is null then memoryd.source_names_for_users()
-        else array(select s from unnest(p_request.sources) s
-                   where s = any(memoryd.source_names_for_users())) end;
+        when p_request.sources is null then memoryd.source_names(true)
+        else array(select s from unnest(p_request.sources) s where s = any(memoryd.source_names(true))) end;
     opened.groups := asked.groups;
-    opened.scopes := memoryd.open_scopes(caller, asked.scopes, here);
-    -- Only now: a search by support is on record also where it says no more than that memory is off.
     if (not caller.privileged and caller.user_id is null)
        or memoryd.memory_is_off(coalesce(p_request.about, caller.user_id)) then
         return null;
     end if;
+    opened.scopes := case
+        when caller.privileged then asked.scopes
+        when p_request.about <> caller.user_id then '{}'
+        else array_remove(asked.scopes, 0) end;
     -- A service that asks about a user has that user's rights to what is shared.
-    if caller.privileged and p_request.about is not null
+    granted := case when caller.privileged then p_request.about else caller.user_id end;
+    if granted is not null
        and (exists (select from public.user_memory_access a
-                    where a.user_id = p_request.about and a.visibility_scope <> 'own')
-            or memoryd.shares(p_request.about)) then
+                    where a.user_id = granted and a.visibility_scope <> 'own')
+            or memoryd.shares(granted)) then
         opened.scopes := opened.scopes || 0::bigint;
-        opened.reader := (p_request.about, false, false)::memoryd.caller;
+        opened.reader := (granted, false, false)::memoryd.caller;
     end if;
     opened.access := case when not (opened.reader).privileged
                           then memoryd.access_of((opened.reader).user_id, here) end;
@@ -71,10 +77,24 @@ set jit = off
 set max_parallel_workers_per_gather = 0
 as $$
 declare
-    request memoryd.search_request := memoryd.open_request(p_request);
+    caller constant memoryd.caller := memoryd.current_caller();
+    request memoryd.search_request;
     question memoryd.question;
+    fresh memoryd.passage[];
     of_time memoryd.search_result[] := '{}';
+    -- 0 for a question of 20 words, 1 for a message of 40; two characters of a script without spaces are one.
+    long constant double precision := greatest(0, least(1, regexp_count(
+        coalesce(p_request.query, ''),
+        replace('[#]{1,2}|[^\W#]+', '#', '\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff'))
+        / 20.0 - 1));
+    -- The local model has learned English: in other languages it finds all texts near each other.
+    learned constant boolean :=
+        not memoryd.embeds_here() or memoryd.language_of(p_request.query) = 'english';
 begin
+    -- Before anything is looked up; also where it says no more than that memory is off.
+    perform memoryd.log_admin_read('lexeme_statistics', null)
+    where caller.privileged and not caller.is_service;
+    request := memoryd.open_request(p_request);
     -- Where nothing is asked, or nothing is in these scopes, the question is not read. The scopes are not
     -- looked at for what is shared with an end user, which would tell whether others share anything.
     if (request.reader).privileged is null
@@ -96,8 +116,9 @@ begin
         request.embedding := memoryd.comparable(
             memoryd.embed(memoryd.without_names(request.query, question.speakers)));
     end if;
+    fresh := array(select f from memoryd.fresh_passages(request) f);
     if question.only_times and request.ids is null then
-        of_time := array(select t from memoryd.rows_of_time(request, question) t);
+        of_time := array(select t from memoryd.rows_of_time(request, question, fresh) t);
         return query select t.* from unnest(of_time) t;
         if cardinality(of_time) >= request.shown then
             return;
@@ -105,76 +126,13 @@ begin
     end if;
     return query
     select h.*
-    from memoryd.rank_passages(request, question, memoryd.candidates(request, question)) h
+    from memoryd.rank_passages(
+        request, question, memoryd.candidates(request, question), fresh, long, learned) h
     where not exists (select from unnest(of_time) t where t.id = h.id and t.source = h.source)
     order by greatest(h.relevance * h.weight, case when h.shares = 2 then
                  max(h.relevance * h.weight) filter (where h.shares = 0) over () end) desc,
              h.created_at desc, h.id
     limit request.count;
-end
-$$;
-
--- What the results show of these rows (of a chunk also which document it is of), read with the caller's own
--- rights. End users have no right to the view of all sources, because it contains the agents' knowledge: so
--- there are two queries. The offset keeps each source a query of its own, which reads only that source's
--- table.
-create or replace function memoryd.show_rows(p_caller memoryd.caller, p_sources text[], p_ids uuid[])
-returns table (source text, id uuid, content text, metadata jsonb)
-language plpgsql stable
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    if (p_caller).privileged then
-        return query
-        select r.*
-        from (select g.source, array_agg(g.id) as ids from unnest(p_sources, p_ids) as g(source, id)
-              group by g.source) c
-        cross join lateral (
-            select t.source, t.id, t.content, case when t.source = 'document'
-                        then t.metadata || memoryd.document_of_chunk(t.id) else t.metadata end
-            from memoryd.searchable t
-            where t.source = c.source and t.id = any(c.ids)
-            offset 0
-        ) r;
-    else
-        return query
-        select r.*
-        from (select g.source, array_agg(g.id) as ids from unnest(p_sources, p_ids) as g(source, id)
-              group by g.source) c
-        cross join lateral (
-            select t.source, t.id, t.content, case when t.source = 'document'
-                        then t.metadata || memoryd.document_of_chunk(t.id) else t.metadata end
-            from memoryd.searchable_by_users t
-            where t.source = c.source and t.id = any(c.ids)
-            offset 0
-        ) r;
-    end if;
-end
-$$;
-
--- Of these rows those that have some of the asked keywords (null: none are asked), each with the part that it
--- has of them, from 0 to 1.
-create or replace function memoryd.keyword_parts(p_sources text[], p_ids uuid[], p_asked text[])
-returns table (source text, id uuid, part double precision)
-language plpgsql stable
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    if p_asked is null then
-        return;
-    end if;
-    return query
-    select r.source, r.id, k.part
-    from (select g.source, array_agg(g.id) as ids from unnest(p_sources, p_ids) as g(source, id)
-              group by g.source) c
-    cross join lateral (
-        select t.source, t.id, t.keywords from memoryd.searchable_by_users t
-        where t.source = c.source and t.id = any(c.ids)
-        offset 0) r
-    cross join lateral (
-        select count(*)::double precision / nullif(cardinality(p_asked), 0) as part
-        from unnest(p_asked) as w(word) where w.word = any(r.keywords)) k
-    where k.part > 0;
 end
 $$;
 
@@ -205,6 +163,7 @@ begin
       and (m.expires_at is null or m.expires_at > now())
       and (wanted = '{}' or m.metadata @> wanted)
       and memoryd.in_project(m.row_metadata, conditions.project)
+      and (conditions.exclude is null or m.id::text <> all (conditions.exclude))
       and memoryd.meets(conditions, m.created_at, null, null, null, null)
       and (conditions.as_of is null
            or memoryd.stood(conditions, 'memory', m.id, true, m.created_at, null));
@@ -214,9 +173,8 @@ $$;
 -- The best rows for a request, without their contents: what memoryd.find() has found, and what is linked to
 -- the best memories of it. A link adds its strength times link_weight where keywords alone decide; else what
 -- is missing to that: so it brings a memory in, and changes nothing among those that answer the question.
--- by_kind: a link to what happened brings what is known, however little it fits. long: 0 for a question of 20
--- words, 1 for a message of 40, which goes on with something recent; two characters of a script without
--- spaces are a word. Then up to 0.15 more for what is near now, or the time at which it is asked.
+-- by_kind: a link to what happened brings what is known, however little it fits. A long question goes on with
+-- something recent: up to 0.2 more for what is near now, or the time at which it is asked.
 create or replace function memoryd.best_rows(
     p_request memoryd.search_request, p_found memoryd.search_result[])
 returns setof memoryd.search_result
@@ -236,51 +194,48 @@ declare
         and p_request.about is null and p_request.agent is not null;
     asked_at constant double precision := extract(
         epoch from coalesce((p_request.conditions).asked_at, (p_request.conditions).until, now()));
-    long constant double precision := greatest(0, least(1, regexp_count(
-        coalesce(p_request.query, ''),
-        '[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]{1,2}|\w+') / 20.0 - 1));
 begin
     perform memoryd.tell_by_words() where by_words_alone;
     return query
-    with found as materialized (select * from unnest(p_found)), ranked as materialized (
+    with found as materialized (select * from unnest(p_found)), keyword_parts as materialized (
+        select s.source, s.id, count(*)::float8 / cardinality(asked_keywords) as part
+        from (select array_agg(f.source) as sources, array_agg(f.id) as ids from found f) c
+        cross join lateral memoryd.show_rows(c.sources, c.ids) s
+        cross join unnest(asked_keywords) as w(word)
+        where asked_keywords <> '{}' and w.word = any(s.keywords) group by s.source, s.id
+    ), ranked as materialized (
         select h.source, h.id, h.similarity, h.created_at, h.lexical, h.dense, h.prior, h.named, h.timed,
-               h.session, coalesce(k.part, h.relevance) as relevance, h.weight, h.shares,
+               h.session, coalesce(k.part, h.relevance) as relevance, h.weight, h.recency as long, h.shares,
                case when k.part >= case when h.left_out like 'nothing%' then 1 else 0.25 end then null
                     else h.left_out end as left_out
-        from found h left join memoryd.keyword_parts(array(select f.source from found f), array(
-            select f.id from found f), asked_keywords) k using (source, id)
+        from found h left join keyword_parts k using (source, id)
     ), best_memories as (
         select array_agg(t.id) as ids
         from (select r.id from ranked r where r.source = 'memory' and r.relevance > 0.3 and (
                   r.left_out is null or not only_fitting) order by r.relevance desc limit 20) t
     ), links as materialized (
-        select l.id, l.strength from best_memories b cross join lateral memoryd.linked_to(b.ids) l
-    ), brought as materialized (
-        select m.id from best_memories b cross join lateral memoryd.linked_to(array(
-            select h.id from public.agent_memory h where p_request.by_kind and h.id = any(b.ids)
-                and memoryd.kin_of('memory', h.kind) = 'happened')) l
-        join public.agent_memory m on m.id = l.id and memoryd.kin_of('memory', m.kind) = 'is known'
-        where l.strength >= 0.4
+        select l.* from best_memories b, memoryd.linked_to(b.ids, p_request.by_kind is true) l
     ), linked as (
         select array_agg(l.id) as ids from links l
         where l.id not in (select r.id from ranked r where r.source = 'memory')
     ), scored as (
         select r.*, coalesce(case when by_words_alone then link_weight * l.strength
-                    else greatest(0, link_weight * l.strength - r.relevance * r.weight) end, 0) as association
+                    else greatest(0, link_weight * l.strength - r.relevance * r.weight) end, 0)
+                   as association, l.brought
         from ranked r left join links l on l.id = r.id and r.source = 'memory'
         union all
-        select m.source, m.id, m.similarity, m.created_at, 0, 0, 0, 0, 0, 0, m.relevance, m.weight, 0,
-               case when l.strength < 0.5 then 'linked too loosely' end, link_weight * l.strength
+        select m.source, m.id, m.similarity, m.created_at, 0, 0, 0, 0, 0, 0, m.relevance, m.weight, 0, 0,
+               case when l.strength < 0.5 then 'linked too loosely' end, link_weight * l.strength, l.brought
         from linked g cross join lateral memoryd.linked_rows(p_request, g.ids, asked_keywords, unowned) m
         join links l on l.id = m.id where g.ids is not null
     ), summed as (
         select s.*, r.recency, s.relevance * s.weight + r.recency + s.association as total,
-               case when s.id not in (select o.id from brought o) then s.left_out end as why
+               case when s.brought is not true then s.left_out end as why
         from scored s cross join lateral (
             select case when of_time then 0 else greatest(
                        case when s.created_at > now() - interval '24 hours' then 0.15
                             when s.created_at > now() - interval '72 hours' then 0.05 else 0 end,
-                       0.15 * long / (1 + abs(asked_at - extract(epoch from s.created_at)) / 3456000)) end
+                       0.2 * s.long / (1 + abs(asked_at - extract(epoch from s.created_at)) / 3456000)) end
                    * case when by_words_alone then 1 else s.relevance * s.weight end as recency offset 0) r
         where s.relevance > 0 or s.association > 0
     ), best as materialized (
@@ -362,11 +317,10 @@ set jit = off
 set max_parallel_workers_per_gather = 0
 as $$
 declare
-    caller constant memoryd.caller := memoryd.current_caller();
     around constant integer := coalesce(p_request.around, 0);
     profile constant memoryd.search_result[] := array(
         select p from memoryd.profile_of(
-            coalesce(p_request.about, caller.user_id), p_request.agent, p_request.conditions) p);
+            coalesce(p_request.about, memoryd.caller_id()), p_request.agent, p_request.conditions) p);
     asked memoryd.search_request := p_request;
     sought memoryd.search_request := p_request;
     found memoryd.search_result[];
@@ -383,10 +337,11 @@ begin
     with best as materialized (
         select b.*, row_number() over () as nth from memoryd.best_rows(asked, found) b
     ), shown as materialized (
-        select b.nth, b.source, b.id, s.content, s.metadata
+        select b.nth, b.source, b.id, s.content, case when b.source = 'document'
+                   then s.metadata || memoryd.document_of_chunk(b.id) else s.metadata end as metadata
         from best b
-        join memoryd.show_rows(caller, array(select b.source from best b order by b.id),
-                               array(select b.id from best b order by b.id)) s using (source, id)
+        join memoryd.show_rows(array(select b.source from best b), array(select b.id from best b)) s
+            using (source, id)
         where cardinality(profile) = 0 or b.source <> 'memory'
            or lower(s.content) <> all (select lower(p.content) from unnest(profile) p)
     ), pieces as materialized (

@@ -118,9 +118,11 @@ comment on view memoryd.source_insight is 'dream_insights as recall searches it.
 
 -- From here on nothing names a source.
 
--- The views of all sources, with the same columns; the names of the sources; and whether a user shares rows
--- of one of them by level (shares). A search reads these, and does not read what is declared above. A given
--- embedding counts only where it can be compared.
+-- The views of all sources, with the same columns; the names of the sources, or of those for users; whether a
+-- user shares rows of one of them by level (shares); and what is shown of rows, read with the caller's own
+-- rights, each source by itself: a session plans only those that it has found something in (show_rows). A
+-- search reads these, and does not read what is declared above. A given embedding counts only where it can be
+-- compared.
 do $$
 declare
     columns constant text[] :=
@@ -158,25 +160,35 @@ begin
         create or replace view memoryd.searchable with (security_invoker = true) as
             select * from memoryd.searchable_by_users union all %s $s$, of_users, others);
     execute format($s$
-create or replace function memoryd.source_names() returns text[]
+create or replace function memoryd.source_names(p_for_users boolean default false) returns text[]
 language sql immutable parallel safe
-return %L::text[];
-create or replace function memoryd.source_names_for_users() returns text[]
-language sql immutable parallel safe
-return %L::text[];
+return case when p_for_users then %L else %L end::text[];
 create or replace function memoryd.shares(p_user uuid) returns boolean
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
-as $f$ %s $f$;
-$s$, array(select s.name from memoryd.sources() s),
-     array(select s.name from memoryd.sources() s where s.for_users),
-     format('begin return %s; end', (
-         select string_agg(format('exists (select from memoryd.%I s
-                                           where s.owner_id = p_user and s.access_level is not null)',
-                                  'source_' || s.name), ' or ')
-         from memoryd.sources() s
-         join pg_attribute a
-             on a.attrelid = ('memoryd.source_' || s.name)::regclass and a.attname = 'access_level')));
+as $f$ begin return %s; end $f$;
+create or replace function memoryd.show_rows(p_sources text[], p_ids uuid[])
+returns table (source text, id uuid, content text, metadata jsonb, searched_text text, keywords text[])
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $f$ begin %s end $f$;
+$s$, array(select s.name from memoryd.sources() s where s.for_users),
+     array(select s.name from memoryd.sources() s),
+     (select string_agg(format('exists (select from public.%I t
+                                        where t.user_id = p_user and t.access_level is not null)',
+                               s.table_name), ' or ')
+      from memoryd.sources() s
+      join pg_attribute a
+          on a.attrelid = ('public.' || s.table_name)::regclass and a.attname = 'access_level'),
+     (select string_agg(format('
+if %L = any(p_sources) then
+    return query select %1$L, v.id, v.content, v.metadata, v.searched_text, %s
+                 from memoryd.%I v where v.id = any(p_ids);
+end if;', s.name, case when a.attname is null then 'null::text[]' else 'v.keywords' end,
+                               'source_' || s.name), '')
+      from memoryd.sources() s
+      left join pg_attribute a
+          on a.attrelid = ('memoryd.source_' || s.name)::regclass and a.attname = 'keywords'));
 end
 $$;
 comment on view memoryd.searchable_by_users is 'The sources that end users may search (memoryd.sources).';

@@ -144,7 +144,6 @@ declare
         case when p_step in ('recall', 'explain_recall', 'match_memory', 'search_keys', 'context',
                              'export') then p_step
              else 'read' end;
-    number constant integer := greatest(0, p_found);
     ms constant integer := least(greatest(0, p_ms), 86400000);
 begin
     if read_of is null or not memoryd.audit_is_on() then
@@ -158,13 +157,13 @@ begin
         end if;
         perform memoryd.log_audit(jsonb_build_object(
             'action', 'memory_read', 'step', step, 'user', read_of, 'agent', agent, 'caller', caller,
-            'found', number, 'ms', ms));
+            'found', greatest(0, p_found), 'ms', ms));
         return;
     end if;
     insert into public.agent_execution_logs (
         user_id, agent_id, step_name, action_type, input_data, output_data, execution_time_ms)
     values (read_of, agent, step, 'memory_read', jsonb_build_object('caller', caller),
-            jsonb_build_object('found', number), ms);
+            jsonb_build_object('found', greatest(0, p_found)), ms);
 end
 $$;
 comment on function memoryd.audit_read(uuid, text, text, integer, integer) is

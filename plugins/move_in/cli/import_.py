@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 BATCH_ROWS = 500
 SECONDS = 600.0
+HOSTS = ("claude-code", "codex")
+"""Coding agents whose past sessions can be read."""
 
 # Postgres reads the file, as `json`, which keeps numbers as they are written: Python's floats would not hold all of them, and
 # its reader goes less deep.
@@ -60,14 +62,24 @@ class Export:
 
 
 def import_(
-    file: str = typer.Argument(
-        help="A file that `memoryd export` wrote; - is stdin. With --from: a file or a folder."
+    file: str | None = typer.Argument(
+        None,
+        help="A file that `memoryd export` wrote; - is stdin. With --from: a file or a folder; of coding agents the folder of "
+        "their sessions unless given.",
     ),
     system: str | None = typer.Option(
-        None, "--from", metavar="SYSTEM", help=f"Whose export it is: {', '.join(System)}."
+        None,
+        "--from",
+        metavar="SYSTEM",
+        help=f"Whose export it is: {', '.join(System)}; or the past sessions of {' or '.join(HOSTS)}.",
     ),
     user: UUID | None = id_option(says="The user whose memory it becomes; else the user of the export."),
     agent: str | None = typer.Option(None, help="With --from: the agent whose memories they become."),
+    since: str | None = typer.Option(
+        None,
+        metavar="TIME",
+        help="With --from claude-code or codex: only what was remembered since this day.",
+    ),
     dry_run: bool = typer.Option(False, "--dry-run", help="With --from: read and check all, write nothing."),
     json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
@@ -76,13 +88,14 @@ def import_(
     Rows that exist already are skipped. Commands keep their status, and outcomes are not remembered twice. A file decides
     what agents are told and what its user may read: import only what you trust.
     """
-    if system is not None:
-        with sentences():
-            _from_elsewhere(system, file, user=user, agent=agent, dry_run=dry_run, json=json)
-        return
     with sentences():
-        if agent is not None or dry_run:
-            raise Misuse("--agent and --dry-run go with --from.")
+        if system is not None:
+            _from_elsewhere(system, file, user=user, agent=agent, since=since, dry_run=dry_run, json=json)
+            return
+        if agent is not None or dry_run or since is not None:
+            raise Misuse("--agent, --since and --dry-run go with --from.")
+        if file is None:
+            raise Misuse("Name the file.")
         text = _read(file)
 
     async def put_back(_settings: Settings, database: Database) -> tuple[UUID, dict[str, dict[str, int]]]:
@@ -106,10 +119,28 @@ def import_(
 
 
 def _from_elsewhere(
-    system: str, source: str, *, user: UUID | None, agent: str | None, dry_run: bool, json: bool
+    system: str,
+    source: str | None,
+    *,
+    user: UUID | None,
+    agent: str | None,
+    since: str | None,
+    dry_run: bool,
+    json: bool,
 ) -> None:
+    if agent is not None and not (agent.strip() and len(agent) <= 200 and agent.isprintable()):
+        raise Misuse("--agent has 1 to 200 characters, without invisible ones.")
+    if system in HOSTS:
+        if user is not None:
+            raise Misuse(f"Sessions of {system} become memories of an agent: --user does not go with them.")
+        from plugins.move_in.cli.import_sessions import import_sessions
+
+        import_sessions(system, source, agent=agent, since=since, dry_run=dry_run, json=json)
+        return
     if system not in list(System):
-        raise Misuse(f"--from is one of {', '.join(System)}.")
+        raise Misuse(f"--from is one of {', '.join([*System, *HOSTS])}.")
+    if source is None or since is not None:
+        raise Misuse("Name the file." if source is None else f"--since goes with {' and '.join(HOSTS)}.")
     from plugins.move_in.cli.import_elsewhere import import_elsewhere
 
     import_elsewhere(system, source, user=user, agent=agent, dry_run=dry_run, json=json)

@@ -6,6 +6,8 @@ nothing outside.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -16,7 +18,7 @@ from daemon.cli.output import as_json, remark, say, table
 from plugins.move_in.importers.items import System
 from plugins.move_in.importers.reading import read
 from plugins.move_in.importers.sources import READERS
-from plugins.move_in.importers.spool import Spool
+from plugins.move_in.importers.spool import Reason, Spool
 from plugins.move_in.importers.writer import WriteResult, write
 
 if TYPE_CHECKING:
@@ -34,8 +36,6 @@ def import_elsewhere(
     system = System(name)
     if user is None and agent is None and not READERS[system].says_whose:
         raise Misuse(f"An export of {system} does not name its user: give --user or --agent.")
-    if agent is not None and not (agent.strip() and len(agent) <= 200 and agent.isprintable()):
-        raise Misuse("--agent has 1 to 200 characters, without invisible ones.")
     spool = Spool(system, user=user, agent=agent)
 
     async def take(_settings: Settings, database: Database) -> dict[str, WriteResult]:
@@ -49,40 +49,58 @@ def import_elsewhere(
             return await write(connection, spool, dry_run=dry_run)
 
     try:
-        _report(system, spool, with_database(take), dry_run=dry_run, json=json)
+        counts = with_database(take)
+        report(
+            system,
+            counts,
+            left_out=spool.left_out,
+            changed=spool.changed,
+            users=spool.users,
+            dry_run=dry_run,
+            json=json,
+        )
     finally:
         spool.close()
 
 
-def _report(
-    system: System, spool: Spool, counts: dict[str, WriteResult], *, dry_run: bool, json: bool
+def report(
+    system: str,
+    counts: Mapping[str, WriteResult],
+    *,
+    left_out: Counter[Reason],
+    changed: Counter[Reason] | None = None,
+    users: Mapping[str, UUID] | None = None,
+    dry_run: bool,
+    json: bool,
 ) -> None:
+    """Says what was taken, and what was not."""
+    changed, users = changed or Counter(), users or {}
     if json:
         as_json(
             {
                 "from": system,
                 "dry_run": dry_run,
                 "rows": counts,
-                "left_out": _reasons(spool.left_out),
-                "changed": _reasons(spool.changed),
-                "users": spool.users,
+                "left_out": _reasons(left_out),
+                "changed": _reasons(changed),
+                "users": users,
             }
         )
         return
     taken = "would be taken>" if dry_run else "taken>"
     table([taken, "there already>", "what"], [[f"{c.taken:,}", f"{c.there:,}", n] for n, c in counts.items()])
-    for head, reasons in (("left out>", spool.left_out), ("changed>", spool.changed)):
+    for head, reasons in (("left out>", left_out), ("changed>", changed)):
         if reasons:
             say()
             rows = [[f"{n:,}", what, why] for (what, why), n in reasons.most_common()]
             table([head, "what", "why"], rows, whole=True)
-    if spool.users:
+    if users:
         say()
-        users = list(spool.users.items())
-        table(["user id here", "user there"], [[str(key), name] for name, key in users[:SHOWN]])
+        named = list(users.items())
+        table(["user id here", "user there"], [[str(key), name] for name, key in named[:SHOWN]])
         if len(users) > SHOWN:
             remark(f"and {len(users) - SHOWN:,} more; --json names all")
 
 
-def _reasons(counts: dict[tuple[str, str], int]) -> list[dict[str, object]]:
+def _reasons(counts: Mapping[Reason, int]) -> list[dict[str, object]]:
     return [{"what": what, "reason": why, "count": n} for (what, why), n in counts.items()]

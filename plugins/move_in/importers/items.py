@@ -40,6 +40,7 @@ class System(StrEnum):
     CHATGPT = "chatgpt"
     CLAUDE = "claude"
     MARKDOWN = "markdown"
+    MEMPALACE = "mempalace"
     COMMANDS = "commands"
 
 
@@ -64,6 +65,8 @@ class Memory(Record):
     valid_to: object = None
     expires_at: object = None
     project: object = None
+    of_agent: bool = False
+    """Whether it is the agent's own, whoever the export is given to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,6 +64,12 @@ class _Json:
         elif self._peek() == '"':
             # Some programs write JSON as a string of JSON.
             text = self._value()
+            if self._peek() == '"':
+                yield "", text
+                while self._peek() == '"':
+                    yield "", self._value()
+                self._end()
+                return
             self._end()
             yield from _Json(text, self._name).records()
         else:

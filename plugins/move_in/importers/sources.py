@@ -23,9 +23,10 @@ from plugins.move_in.importers.formats import (
     letta,
     markdown,
     mem0,
+    mempalace,
     zep,
 )
-from plugins.move_in.importers.items import UNKNOWN, Items, Omission, System, guarded
+from plugins.move_in.importers.items import UNKNOWN, Items, Omission, System, guarded, mapping
 from plugins.move_in.importers.records import NO_TABLE, ExportError, from_json, from_sqlite
 
 
@@ -33,8 +34,10 @@ from plugins.move_in.importers.records import NO_TABLE, ExportError, from_json, 
 class Reader:
     """How the export of a system is read."""
 
-    items: Callable[[str, Any], Items]
+    items: Callable[..., Items]
+    """Gets a record's section and the record; with `remembers` also what the records of the file before have said."""
     sqlite: Mapping[str, str] = field(default_factory=dict)
+    remembers: bool = False
     says_whose: bool = False
     """Whether records name their users."""
     files: str = "*.json"
@@ -46,7 +49,7 @@ LIKE_A_URL = re.compile(r"://|@|^\W*postgres(ql)?:|\bpassword=", re.IGNORECASE)
 
 READERS: Mapping[System, Reader] = {
     System.MEM0: Reader(mem0.items, sqlite=mem0.SQLITE, says_whose=True),
-    System.LETTA: Reader(letta.items, files="*.af"),
+    System.LETTA: Reader(letta.items, remembers=True, says_whose=True, files="*.af"),
     System.GRAPHITI: Reader(graphiti.items, says_whose=True),
     System.ZEP: Reader(zep.items, says_whose=True),
     System.LANGMEM: Reader(langmem.items, says_whose=True, files="*.json*"),
@@ -54,6 +57,7 @@ READERS: Mapping[System, Reader] = {
     System.CHATGPT: Reader(chatgpt.items, files="conversations*.json"),
     System.CLAUDE: Reader(claude.items, files="[cpm]*.json"),
     System.MARKDOWN: Reader(markdown.items, files="**/*.md"),
+    System.MEMPALACE: Reader(mempalace.items, files="**/*.md"),
     System.COMMANDS: Reader(commands.items, says_whose=True, files="*.json*"),
 }
 
@@ -61,19 +65,22 @@ READERS: Mapping[System, Reader] = {
 def items_of(system: System, name: str, modified: str, content: bytes | Path) -> Items:
     """The items of a file: of its bytes, or of an SQLite file in its place. Raises ExportError."""
     reader = READERS[system]
-    if system is System.MARKDOWN:
-        yield from guarded("file", _of_markdown(name, modified, content))
+    if reader.files.endswith(".md"):
+        yield from guarded("file", _of_markdown(reader, name, modified, content))
         return
     found = (
         from_json(content, name) if isinstance(content, bytes) else from_sqlite(content, name, reader.sqlite)
     )
-    for section, record in found:
+    told: tuple[dict[str, Any], ...] = ({},) if reader.remembers else ()
+    for section, given in found:
+        # Some programs write each record as a string of JSON.
+        record = mapping(given)
         if section == NO_TABLE:
             yield Omission("table", NO_TABLE)
-        elif not isinstance(record, dict):
+        elif not isinstance(given, dict) and not record:
             yield Omission(section or "record", UNKNOWN)
         else:
-            yield from guarded(section or "record", reader.items(section, record))
+            yield from guarded(section or "record", reader.items(section, record, *told))
 
 
 def files_in(system: System, source: str) -> Iterator[tuple[Path, str]]:
@@ -102,11 +109,11 @@ def files_in(system: System, source: str) -> Iterator[tuple[Path, str]]:
         raise ExportError(f"{path} has no file {pattern}. Unpack the export there, or name a file.")
 
 
-def _of_markdown(name: str, modified: str, content: bytes | Path) -> Items:
+def _of_markdown(reader: Reader, name: str, modified: str, content: bytes | Path) -> Items:
     try:
         text, guessed = decode(content) if isinstance(content, bytes) else ("", {"encoding": "none"})
     except UnreadableFileError:
         text, guessed = "", {"encoding": "none"}
     if guessed:
         return iter([Omission("file", "it is not UTF-8: save it as UTF-8")])
-    return markdown.items(name, {"text": text, "modified": modified})
+    return reader.items(name, {"text": text, "modified": modified})

@@ -29,6 +29,7 @@ from plugins.move_in.importers.items import (
     text_of,
     time_of,
 )
+from plugins.move_in.importers.machines import without_machines
 
 TABLES = ("memories", "conversations", "messages", "commands")
 IN_MEMORY = 16_000_000
@@ -38,6 +39,10 @@ BATCH_LENGTH = 4_000_000
 SHARED = "_shared"
 """Not an agent: memories under this name belong to every agent."""
 INTEGERS = range(-(2**31), 2**31)
+BY_MACHINE = "a machine wrote it, not its user"
+TIMELESS = (
+    "it has no time, nor has its conversation: it has that of the import, and no facts are read from it"
+)
 NOBODY = "it names neither user nor agent: give --user or --agent"
 Reason = tuple[str, str]
 """How many items were left out or changed, by reason."""
@@ -57,6 +62,10 @@ class Spool:
             for table in TABLES
         }
         self._seen: dict[UUID, int] = {}
+        # Of each conversation its own time, that of its first message with one, and that of the last.
+        self._begun: dict[UUID, datetime] = {}
+        self._first: dict[UUID, datetime] = {}
+        self._last: dict[UUID, datetime] = {}
         self.left_out: Counter[Reason] = Counter()
         self.changed: Counter[Reason] = Counter()
         self.users: dict[str, UUID] = {}
@@ -84,9 +93,20 @@ class Spool:
             self.left_out[type(item).__name__.lower(), str(refused)] += 1
 
     def batches(self, table: str) -> Iterator[str]:
-        """The rows of a table in their order, as JSON arrays."""
+        """The rows of a table in their order, as JSON arrays. Messages without a time now have that of another."""
         self._files[table].seek(0)
-        return batches(self._files[table], rows=BATCH_ROWS)
+        lines: Iterable[str] = self._files[table]
+        return batches(map(self._timed, lines) if table == "messages" else lines, rows=BATCH_ROWS)
+
+    def _timed(self, line: str) -> str:
+        row = json.loads(line) if '"created_at": null' in line else None
+        if row is None or row["created_at"] is not None:
+            return line
+        session = UUID(row["session_id"])
+        row["created_at"] = self._first.get(session) or self._begun.get(session)
+        if row["created_at"] is None:
+            self.changed["message", TIMELESS] += 1
+        return json.dumps(row, default=str) + "\n"
 
     def _write(self, table: str, row: dict[str, Any]) -> None:
         key, said = row["id"], hash(row.get("content"))
@@ -103,8 +123,10 @@ class Spool:
     def _memory(self, item: Memory) -> dict[str, Any]:
         text = self._text(item.text)
         user, agent = self._owner(item.owner, item.agent)
+        if item.of_agent:
+            user = None
         if user is None and agent is None:
-            raise InvalidItemError(NOBODY)
+            raise InvalidItemError("it is the agent's own: give --agent" if item.of_agent else NOBODY)
         expires, since, until = (
             self._time("memory", t) for t in (item.expires_at, item.valid_from, item.valid_to)
         )
@@ -129,32 +151,53 @@ class Spool:
 
     def _conversation(self, item: Conversation) -> dict[str, Any]:
         user, agent = self._owner(item.owner, item.agent)
+        key, time = (
+            self._id("conversation", item.id, user, agent),
+            self._time("conversation", item.created_at),
+        )
+        if time is not None:
+            self._begun[key] = time
         return {
-            "id": self._id("conversation", item.id, user, agent),
+            "id": key,
             "user_id": user,
             "agent_id": agent,
             "title": text_of(item.title)[:10_000] or None,
             "channel": self._system,
-            "created_at": self._time("conversation", item.created_at),
+            "created_at": time,
         }
 
     def _message(self, item: Message) -> dict[str, Any]:
         did = any(item.metadata.get(k) for k in ("tool_calls", "tool_call_id"))
         text = text_of(item.text) if did and is_blank(text_of(item.text)) else self._text(item.text)
+        if item.role == "user":
+            text, parts = without_machines(text)
+            if parts and is_blank(text):
+                raise InvalidItemError(BY_MACHINE)
+            if parts:
+                self.left_out["part of a message", BY_MACHINE] += parts
         user, agent = self._owner(item.owner, item.agent)
         if user is None and agent is None:
             raise InvalidItemError(NOBODY)
         speaker = text_of(item.speaker).strip()[:200]
+        session, time = (
+            self._id("conversation", item.conversation, user, agent),
+            self._time("message", item.created_at),
+        )
+        if time is None:
+            time = self._last.get(session)
+        else:
+            self._first.setdefault(session, time)
+            self._last[session] = time
         return {
             "id": self._id("message", f"{item.conversation} {item.id}", user, agent),
-            "session_id": self._id("conversation", item.conversation, user, agent),
+            "session_id": session,
             "user_id": user,
             "agent_id": agent,
             "role": item.role,
             "speaker": speaker or None,
             "content": text,
             "metadata": self._metadata(item.id, item.metadata, item.metadata.get("project")),
-            "created_at": self._time("message", item.created_at),
+            "created_at": time,
         }
 
     def _command(self, item: Command) -> dict[str, Any]:

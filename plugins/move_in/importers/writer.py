@@ -76,6 +76,12 @@ on conflict do nothing
 """,
 }
 
+# Nobody knows when it was said: so no fact is read from it.
+UNTIMED = """
+delete from memoryd.unread u using jsonb_to_recordset($1) as r(id uuid, created_at timestamptz)
+where u.message_id = r.id and r.created_at is null
+"""
+
 
 @dataclass(slots=True)
 class WriteResult:
@@ -109,6 +115,8 @@ async def _batches(
         if not dry_run:
             status = await connection.execute(WRITE[table], batch, timeout=SECONDS)
             written = int(status.rpartition(" ")[2])
+            if table == "messages":
+                await connection.execute(UNTIMED, batch, timeout=SECONDS)
         # Afterwards, since another import of the same file may have ended meanwhile.
         there = await connection.fetchval(exist, batch, timeout=SECONDS) - written
         yield rows, there, rows - there if dry_run else written

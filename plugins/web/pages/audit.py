@@ -24,7 +24,7 @@ from plugins.audit.repair import RepairResult, intended, repair
 from plugins.audit.rule import ALL_SYSTEMS, SECONDS, Extent, Finding, Findings, Rule
 from plugins.web.background import Background
 from plugins.web.errors import NotThereError
-from plugins.web.forms import BadValueError, text_in, time_in, uuid_in
+from plugins.web.forms import BadValueError, id_in, text_in, time_in
 from plugins.web.pages import audit_derived
 from plugins.web.render import page
 from plugins.web.viewer import Verb, Viewer, on_behalf, reading
@@ -75,7 +75,7 @@ async def run(request: Request) -> Response:
         raise BadValueError(str(error)) from None
     extent = Extent(
         agent=text_in(form, "agent", longest=200),
-        user=uuid_in(form, "user"),
+        user=id_in(form, "user"),
         since=time_in(form, "since"),
         system=ALL_SYSTEMS if form.get("imported") == "yes" else None,
     )

@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from handlers.shared.ports import AnyConnection
 from plugins.web.errors import ChangedMeanwhileError, NotThereError, shown_again
-from plugins.web.forms import number_in, text_in, time_in, uuid_in
+from plugins.web.forms import id_in, number_in, text_in, time_in, uuid_in
 from plugins.web.lists import Conditions, NumberedRows, Timeline
 from plugins.web.render import page
 from plugins.web.viewer import Viewer, ids_found, on_behalf, reading, row_of, seen
@@ -48,6 +48,13 @@ left join lateral (
     select m.created_at from public.conversation_messages m where m.session_id = w.id
     order by m.created_at desc limit 1) l on true
 """  # noqa: S608 - a number of ours
+# What a conversation without a title begins with.
+FIRST_WORDS = """
+select w.id, f.said from unnest($1::uuid[]) as w(id)
+cross join lateral (
+    select left(m.content, 200) as said from public.conversation_messages m where m.session_id = w.id
+    order by m.message_index limit 1) f
+"""
 SESSION = """
 select s.id, s.user_id, s.agent_id, s.chat_id, left(s.title, 1000) as title, left(s.channel, 200) as channel, s.created_at,
        left(g.group_name, 200) as group_name, left(g.platform, 200) as platform
@@ -96,7 +103,7 @@ async def listing(request: Request) -> Response:
     """The conversations that match the filters, the newest first."""
     web, viewer, asked = web_of(request), viewer_of(request), request.query_params
     filters = Conditions()
-    filters.where_given("s.user_id = {}", uuid_in(asked, "user"))
+    filters.where_given("s.user_id = {}", id_in(asked, "user"))
     filters.scan_for("s.agent_id = {}", text_in(asked, "agent", longest=200))
     filters.scan_for("s.channel = {}", text_in(asked, "channel"))
     filters.where_given("s.created_at >= {}", time_in(asked, "since"))
@@ -105,10 +112,14 @@ async def listing(request: Request) -> Response:
         filters.where("s.chat_id is not null")
     async with reading(web.database, viewer) as connection:
         listed = await LIST.page(connection, viewer, asked, filters)
+        untitled = [row["id"] for row in listed["rows"] if not (row["title"] or row["group_name"])]
+        begun = {row["id"]: row["said"] for row in await connection.fetch(FIRST_WORDS, untitled)}
     ids = [row["id"] for row in listed["rows"]]
     async with on_behalf(web.database, viewer, "conversation_messages", "select", user=None) as connection:
         counts = {row["id"]: row for row in await connection.fetch(COUNTS, ids)}
-    return page(request, "conversations/list.html", **listed, counts=counts, counted=COUNTED, asked=asked)
+    return page(
+        request, "conversations/list.html", **listed, begun=begun, counts=counts, counted=COUNTED, asked=asked
+    )
 
 
 async def detail(request: Request, *, status: int = 200) -> Response:

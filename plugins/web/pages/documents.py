@@ -9,7 +9,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from plugins.web.errors import ChangedMeanwhileError, NotThereError, shown_again
-from plugins.web.forms import choice_in, number_in, text_in, uuid_in
+from plugins.web.forms import choice_in, id_in, number_in, text_in
 from plugins.web.lists import Conditions, NumberedRows, Timeline
 from plugins.web.render import page
 from plugins.web.viewer import on_behalf, reading, row_of, seen
@@ -66,7 +66,7 @@ async def listing(request: Request) -> Response:
     """The documents that match the filters, the last changed first."""
     web, viewer, asked = web_of(request), viewer_of(request), request.query_params
     filters = Conditions()
-    filters.where_given("d.user_id = {}", uuid_in(asked, "user"))
+    filters.where_given("d.user_id = {}", id_in(asked, "user"))
     filters.scan_for("d.status = {}", choice_in(asked, "status", STATUSES))
     filters.scan_for("d.source = {}", text_in(asked, "source"))
     if asked.get("shared") == "yes":

@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from handlers.dream.dreamer import WINDOW_HOURS
 from plugins.web.errors import ChangedMeanwhileError, NotThereError, shown_again
-from plugins.web.forms import BadValueError, number_in, text_in, uuid_in
+from plugins.web.forms import BadValueError, id_in, number_in, text_in, uuid_in
 from plugins.web.lists import AT_ONCE, Conditions, Timeline
 from plugins.web.render import page
 from plugins.web.viewer import ids_found, on_behalf, reading, row_of, seen
@@ -106,7 +106,7 @@ async def insights(request: Request) -> Response:
     web, viewer, asked = web_of(request), viewer_of(request), request.query_params
     filters = Conditions()
     filters.where_given("i.agent_id = {}", text_in(asked, "agent", longest=200))
-    filters.where_given("i.user_id = {}", uuid_in(asked, "user"))
+    filters.where_given("i.user_id = {}", id_in(asked, "user"))
     filters.scan_for("i.category = {}", text_in(asked, "category"))
     if (least := number_in(asked, "confidence", 0.0, least=0, most=1)) > 0:
         filters.scan_for("i.confidence >= {}", least)

@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from handlers.shared.ports import AnyConnection
-from plugins.web.forms import choice_in, number_in, text_in, uuid_in
+from plugins.web.forms import choice_in, id_in, number_in, text_in, uuid_in
 from plugins.web.lists import Conditions
 from plugins.web.render import page, short
 from plugins.web.viewer import Viewer, ids_found, reading, row_of, rows_found
@@ -112,7 +112,7 @@ def scope_of(viewer: Viewer, query: Mapping[str, str]) -> Scope:
     filters = Conditions()
     filters.where("a.strength >= {}", number_in(query, "least", 0.0, least=0, most=1))
     filters.where_given("a.association_type = {}", choice_in(query, "kind", TYPES))
-    user = uuid_in(query, "user") or viewer.user
+    user = id_in(query, "user") or viewer.user
     return Scope(uuid_in(query, "memory"), user, text_in(query, "agent", longest=200), filters)
 
 

@@ -15,7 +15,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from plugins.web.errors import NotThereError, shown_again
-from plugins.web.forms import choice_in, text_in, uuid_in
+from plugins.web.forms import choice_in, id_in, text_in
 from plugins.web.lists import Conditions, Timeline
 from plugins.web.pages.knowledge_edits import CONFIDENCES, VERSION, change_entry, in_organisation
 from plugins.web.render import page
@@ -86,7 +86,7 @@ async def listing(request: Request) -> Response:
     filters.scan_for("k.category = {}", text_in(asked, "category"))
     filters.scan_for("(k.created_by = {0} or k.created_by_name = {0})", text_in(asked, "by", longest=200))
     filters.scan_for("k.tags @> array[{}::text]", text_in(asked, "tag", longest=200))
-    filters.scan_for("k.org_id = {}", uuid_in(asked, "org"))
+    filters.scan_for("k.org_id = {}", id_in(asked, "org"))
     async with reading(web.database, viewer) as connection:
         listed = await LIST.page(connection, viewer, asked, filters)
     return page(
@@ -105,7 +105,7 @@ async def due(request: Request) -> Response:
     web, viewer = web_of(request), viewer_of(request)
     if viewer.user is not None:
         return page(request, "knowledge/none.html")
-    org = uuid_in(request.query_params, "org")
+    org = id_in(request.query_params, "org")
     # Support's role may not call decisions(). Its titles are read below, with support's rights.
     async with on_behalf(web.database, viewer, "shared_knowledge", "select", user=None) as connection:
         await in_organisation(connection, org)

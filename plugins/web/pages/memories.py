@@ -13,10 +13,10 @@ from starlette.routing import Route
 
 from handlers.shared.ports import AnyConnection
 from plugins.web.errors import ChangedMeanwhileError, shown_again
-from plugins.web.forms import BadValueError, choice_in, text_in, time_in, uuid_in
+from plugins.web.forms import BadValueError, choice_in, id_in, text_in, time_in
 from plugins.web.lists import Conditions, Timeline
 from plugins.web.render import page
-from plugins.web.viewer import Verb, ids_found, on_behalf, reading, row_of, seen
+from plugins.web.viewer import Verb, ids_found, on_behalf, reading, row_of, rows_found, seen
 from plugins.web.web import viewer_of, web_of
 
 KINDS = ("observation", "outcome", "fact", "error", "goal", "note")
@@ -96,6 +96,13 @@ select 'message', m.session_id, coalesce(m.speaker, m.role), left(m.content, 300
 from public.conversation_messages m where m.id = any($2::uuid[])
 """
 USES = "select u.uses, u.used_at from memoryd.memory_uses u where u.memory_id = $1"
+# Ended tasks of the memory's own user alone, or of nobody's: what becomes of other users' tasks is not told.
+TASKS = """
+select count(*) as ended, count(*) filter (where c.status = 'completed') as succeeded
+from memoryd.commands_shown(array[$1::uuid]) s
+join public.agent_commands c on c.id = s.command_id and c.status in ('completed', 'failed')
+where c.user_id is not distinct from $2::uuid
+"""
 STATE = "select s.state, s.reason from public.index_state(array[$1::uuid]) s"
 CHANGE = """
 update public.agent_memory m
@@ -113,7 +120,7 @@ async def listing(request: Request) -> Response:
     web, viewer, asked = web_of(request), viewer_of(request), request.query_params
     filters = Conditions()
     filters.where_given("m.agent_id = {}", text_in(asked, "agent", longest=200))
-    filters.where_given("m.user_id = {}", uuid_in(asked, "user"))
+    filters.where_given("m.user_id = {}", id_in(asked, "user"))
     filters.scan_for("m.kind = {}", text_in(asked, "kind"))
     filters.scan_for("m.source = {}", text_in(asked, "source"))
     filters.scan_for("m.metadata -> 'tags' ? {}", text_in(asked, "tag", longest=200))
@@ -149,6 +156,7 @@ async def detail(request: Request, *, status: int = 200) -> Response:
             ),
             "came_from": await connection.fetch(CAME_FROM, memory["command_id"], messages[:20]),
             "state": await connection.fetchrow(STATE, wanted),
+            "tasks": (await rows_found(connection, viewer, TASKS, wanted, memory["user_id"]))[0],
         }
     # The number of retrievals is no content: it stands in a table of the daemon.
     uses = None if viewer.user is not None else await web.database.fetchrow(USES, wanted)

@@ -18,7 +18,7 @@ from plugins.web.asking import Comparison, comparison_for
 from plugins.web.found import SOURCES, parents_of
 from plugins.web.pages.knowledge_edits import in_organisation
 from plugins.web.pages.recall_options import COUNT, MOST, OPTIONS, OTHER, Question, question_in
-from plugins.web.pages.recall_shown import PARTS, Results, compared, highest, results_of
+from plugins.web.pages.recall_shown import PARTS, Results, compared, results_of, scale_of
 from plugins.web.render import page
 from plugins.web.viewer import Viewer, reading
 from plugins.web.web import viewer_of, web_of
@@ -66,8 +66,8 @@ async def _find(request: Request, question: Question, by: Comparison) -> list[Re
         await in_organisation(connection, question.org)
         rows = {side: await _search(connection, viewer, question, side, by) for side in question.settings}
         parents = await parents_of(connection, [row for found in rows.values() for row in found])
-    most = highest([row for found in rows.values() for row in found])
-    answers = [results_of(rows[side], options, parents, most) for side, options in question.settings.items()]
+    scale = scale_of([row for found in rows.values() for row in found])
+    answers = [results_of(rows[side], options, parents, scale) for side, options in question.settings.items()]
     return list(compared(*answers)) if len(answers) == 2 else answers
 
 

@@ -10,7 +10,7 @@ from starlette.datastructures import QueryParams
 
 from daemon.db.migration_files import Option, options_of
 from plugins.web.errors import NotThereError
-from plugins.web.forms import number_in, text_in, time_in, uuid_in, whole_in
+from plugins.web.forms import id_in, number_in, text_in, time_in, whole_in
 from plugins.web.viewer import Viewer
 
 OTHER = "other_"
@@ -55,7 +55,7 @@ class Question:
 
 def user_in(asked: QueryParams, viewer: Viewer) -> UUID | None:
     """The user whose memory is searched; for an end user themselves. Raises NotThereError."""
-    user = uuid_in(asked, "user")
+    user = id_in(asked, "user")
     if viewer.user is None:
         return user
     if user not in (None, viewer.user):
@@ -65,7 +65,7 @@ def user_in(asked: QueryParams, viewer: Viewer) -> UUID | None:
 
 def organisation_in(asked: QueryParams, viewer: Viewer) -> UUID | None:
     """The organisation whose knowledge support searches too; an end user searches none. Raises BadValueError."""
-    return uuid_in(asked, "org") if viewer.user is None else None
+    return id_in(asked, "org") if viewer.user is None else None
 
 
 def question_in(asked: QueryParams, viewer: Viewer) -> Question | None:
@@ -107,7 +107,7 @@ def _value(asked: QueryParams, name: str, option: Option) -> object:
         case "time":
             return None if (time := time_in(asked, name)) is None else time.isoformat()
         case "uuid":
-            return str(uuid_in(asked, name))
+            return str(id_in(asked, name))
         case "names":
             names = (text_in(asked, name, longest=2000) or "").split(",")
             return [each.strip() for each in names if each.strip()] or None

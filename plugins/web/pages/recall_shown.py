@@ -12,7 +12,7 @@ from plugins.web.found import link_of
 from plugins.web.pages.recall_options import Options
 
 PARTS = ("lexical", "dense", "named", "timed", "session", "prior")
-"""The parts of the sum behind relevance. Only the last one is subtracted."""
+"""The parts of the sum behind relevance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ class Results:
     left_out: list[Result]
 
 
-def results_of(rows: Sequence[Any], options: Options, parents: Mapping[UUID, UUID], most: float) -> Results:
-    """`most`: the highest sum that a bar has to show, see highest()."""
+def results_of(rows: Sequence[Any], options: Options, parents: Mapping[UUID, UUID], scale: Scale) -> Results:
+    """The results of one setting, with their bars."""
     results: list[Result] = []
     left_out: list[Result] = []
     for row in rows:
@@ -58,29 +58,43 @@ def results_of(rows: Sequence[Any], options: Options, parents: Mapping[UUID, UUI
             row,
             _kind(row["source"], json.loads(row["metadata"])),
             link_of(row["source"], row["id"], parents),
-            sum_of(row, most),
+            sum_of(row, scale),
             score_of(row),
         )
         (left_out if is_out else results).append(made)
     return Results(results, left_out)
 
 
-def highest(rows: Sequence[Any]) -> float:
-    """The highest sum of the positive parts of a row; never 0."""
-    return max((sum(max(0.0, row[name]) for name in PARTS) for row in rows), default=1.0) or 1.0
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Of the bars of sums: the most that parts of a row add (never 0), and the most that they take off."""
+
+    most: float
+    least: float
+
+    def segment(self, name: str, begin: float, width: float) -> Segment:
+        """A part from `begin`, counted from the line between both sides."""
+        hundredth = 100 / (self.most + self.least)
+        return Segment(name, (self.least + begin) * hundredth, width * hundredth)
 
 
-def sum_of(row: Mapping[str, Any], most: float) -> list[Segment]:
-    """The positive parts of a row, one after another; the subtracted part lies over their end."""
+def scale_of(rows: Sequence[Any]) -> Scale:
+    """The scale that shows all these rows."""
+    most = max((sum(max(0.0, row[name]) for name in PARTS) for row in rows), default=1.0) or 1.0
+    return Scale(most, max((-sum(min(0.0, row[name]) for name in PARTS) for row in rows), default=0.0))
+
+
+def sum_of(row: Mapping[str, Any], scale: Scale) -> list[Segment]:
+    """The parts that add to a row, one after another, and to the other side those that take off."""
     segments: list[Segment] = []
-    at = 0.0
+    added = taken = 0.0
     for name in PARTS:
         if (value := row[name]) > 0:
-            segments.append(Segment(name, 100 * at / most, 100 * value / most))
-            at += value
-    lost = min(at, -min(0.0, row["prior"]))
-    if lost:
-        segments.append(Segment("prior", 100 * (at - lost) / most, 100 * lost / most))
+            segments.append(scale.segment(name, added, value))
+            added += value
+        elif value < 0:
+            taken -= value
+            segments.append(scale.segment(name, -taken, -value))
     return segments
 
 

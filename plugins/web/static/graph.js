@@ -11,15 +11,16 @@
   const card = frame.querySelector(".chosen");
   const still = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
   const WIDTHS = [0.7, 1.3, 2.1, 3.2];
+  const LABELS = 20; // memories that may have one
   const MANY = 800; // links: so many are drawn plainly until they have settled, and as a picture of themselves while they are moved
   const began = performance.now();
   const view = { x: 0, y: 0, scale: 1, isFitted: true };
   const kept = { picture: document.createElement("canvas"), view: null };
-  let memories = [], links = [], batches = [], look = {}, simulation, chosen = null, drawing = 0, moved = -Infinity, shown = 0;
+  let memories = [], largest = [], links = [], batches = [], look = {}, simulation, chosen = null, drawing = 0, moved = -Infinity, shown = 0;
 
   const readLook = () => {
     const style = getComputedStyle(frame);
-    look = { ink: style.color, ground: style.backgroundColor, accent: getComputedStyle(card.querySelector("a")).color, kinds: {} };
+    look = { ink: style.color, ground: style.backgroundColor, font: style.fontFamily, accent: getComputedStyle(card.querySelector("a")).color, kinds: {} };
     for (const line of frame.querySelectorAll("line[data-kind]")) {
       const drawn = getComputedStyle(line);
       look.kinds[line.dataset.kind] = { colour: drawn.stroke, dash: (drawn.strokeDasharray.match(/[\d.]+/g) ?? []).map(Number) };
@@ -60,6 +61,27 @@
     paint.setTransform(by, 0, 0, by, (view.x - kept.view.x * by) * ratio, (view.y - kept.view.y * by) * ratio);
     paint.globalAlpha = 1;
     paint.drawImage(kept.picture, 0, 0);
+  };
+
+  // The most linked memories have their first words beside them, where these cover no others.
+  const label = (x, y, scale) => {
+    const boxes = [];
+    paint.font = `12px ${look.font}`;
+    paint.textBaseline = "middle";
+    paint.lineWidth = 3;
+    paint.strokeStyle = look.ground;
+    paint.fillStyle = look.ink;
+    for (const one of largest) {
+      const words = one.text.length > 28 ? `${one.text.slice(0, 27).trimEnd()}…` : one.text;
+      const [left, middle] = [one.x * scale + x + one.size + 4, one.y * scale + y];
+      const right = left + paint.measureText(words).width;
+      if (left < 0 || right > canvas.clientWidth || middle < 8 || middle > canvas.clientHeight - 8) continue;
+      if (boxes.some(([l, m, r]) => left < r && l < right && Math.abs(m - middle) < 16)) continue;
+      boxes.push([left, middle, right]);
+      paint.strokeText(words, left, middle);
+      paint.fillText(words, left, middle);
+    }
+    frame.dataset.labels = boxes.length;
   };
 
   const draw = () => {
@@ -111,6 +133,7 @@
     };
     dots(false);
     dots(true);
+    if (isSettled()) label(x, y, scale);
     for (const one of [memories.find((m) => m.id === frame.dataset.root), chosen]) {
       if (!one) continue;
       paint.beginPath();
@@ -232,6 +255,7 @@
     links = data.links.map((l) => ({ source: l.from, target: l.to, kind: l.kind, strength: l.strength }));
     for (const one of memories) one.size = 3;
     for (const l of links) for (const end of [l.source, l.target]) memories[end].size = Math.min(11, memories[end].size + 0.4);
+    largest = [...memories].sort((a, b) => b.size - a.size).slice(0, LABELS);
     simulation = d3.forceSimulation(memories)
       .force("link", d3.forceLink(links).distance((l) => 28 + 50 * (1 - l.strength)))
       .force("apart", d3.forceManyBody().strength(-45).theta(1.2).distanceMax(400))

@@ -7,6 +7,11 @@ document.addEventListener("submit", (event) => {
   if (asked && !window.confirm(asked)) event.preventDefault();
 });
 
+// The menu begins where one is: on a telephone it is wider than the screen.
+const menu = document.querySelector(".top nav");
+const here = menu?.querySelector("[aria-current]");
+if (here) menu.scrollLeft = here.offsetLeft - menu.offsetLeft - (menu.clientWidth - here.offsetWidth) / 2;
+
 // An element with data-every is loaded again so often (seconds), while the page can be seen.
 const refreshing = () => {
   for (const element of document.querySelectorAll("[data-every]")) {
@@ -38,7 +43,10 @@ document.addEventListener("DOMContentLoaded", () => {
 });
 // What the reader has opened stays open when a part of the page is refreshed; what was loaded may be refreshed in its turn.
 let opened = [];
-document.addEventListener("htmx:beforeSwap", () => {
+document.addEventListener("htmx:beforeSwap", ({ detail }) => {
+  // A bad value: the whole page, whose form says what is wrong; and when it is mended.
+  if (detail.xhr.status === 400 || document.querySelector("[aria-invalid]"))
+    Object.assign(detail, { shouldSwap: true, target: document.getElementById("main"), selectOverride: "#main", swapOverride: "outerHTML" });
   opened = [...document.querySelectorAll("details[open][id]")].map((element) => element.id);
 });
 document.addEventListener("htmx:afterSwap", () => {

@@ -18,7 +18,12 @@ from plugins.hooks.projects import project_of, root_of
 from tests.support.repository import ROOT
 
 URL = "postgresql://me:hunter2@127.0.0.1:1/memory"
-FILES = {"claude-code": ".claude/settings.json", "codex": ".codex/hooks.json", "cursor": ".cursor/hooks.json"}
+FILES = {
+    "claude-code": ".claude/settings.json",
+    "codex": ".codex/hooks.json",
+    "cursor": ".cursor/hooks.json",
+    "gemini": ".gemini/settings.json",
+}
 
 
 @pytest.fixture

@@ -338,3 +338,17 @@ async def test_what_users_said_of_themselves_is_known(
     assert await ChatMemory(db, user=uuid4()).facts() == []
     with pytest.raises(Refused):
         await ChatMemory(db).facts()
+
+
+async def test_a_prompt_begins_with_what_is_known_of_the_user(db: Database, session: str) -> None:
+    user = uuid4()
+    await Memory(db, agent="helper", user=user, rights="service").remember("Allergic to peanuts")
+    chat = ChatMemory(db, user=user)
+    first, asked = await chat.prompt(session, "Any dinner ideas?")
+    assert (first["role"], first["content"].splitlines()[-1]) == ("system", "- Allergic to peanuts")
+    assert asked == {"role": "user", "content": "Any dinner ideas?"}
+    for other in (
+        chat.prompt(session, "thanks!", profile=0),
+        ChatMemory(db, user=uuid4()).prompt(uuid4(), "hi"),
+    ):
+        assert "peanuts" not in str(await other)

@@ -98,10 +98,10 @@ async def test_a_change_waits_for_links_under_way_and_deletes_them(
     await daemons.start()
     await until(connection, IDLE)
     await pausing(connection, LINKS_WRITTEN)
+    third = await asyncpg.connect(daemons.url)
     async with gate_closed(second):
         memory = await at(connection, "red boats sail south", 20)
         await paused(connection)
-        third = await asyncpg.connect(daemons.url)
         changing = await meanwhile(third, connection, SAY, first, "green apples taste good", embedding(0, 1))
         assert not changing.done()
     await changing

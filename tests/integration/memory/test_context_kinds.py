@@ -131,3 +131,29 @@ async def test_only_other_agents_lines_are_said_to_be_from_another_agent(scratch
         "says Tom": "from a person",
         "says None": "from another agent",
     }
+
+
+async def test_what_an_agent_noted_and_concluded_by_hearsay_is_said_by_itself(
+    scratch: asyncpg.Connection,
+) -> None:
+    heard = {
+        agent: await remember(
+            scratch, f"water the plants, {agent} noted", kind="note", agent_id=agent,
+            metadata='{"trust": "agent"}',
+        )
+        for agent in ("alice", "bob", "_shared")
+    }  # fmt: skip
+    for said, sources in (
+        ("water the plants by hand", ["alice"]),
+        ("water the plants by all means", ["alice", "_shared"]),
+    ):
+        await conclude(scratch, said, 0.9, category="summary", source_memories=[heard[s] for s in sources])
+    await index_world(scratch)
+    lines = entries(await scratch.fetchval(BLOCK, "water the plants"))
+    marks = {line.rpartition(") ")[2]: line.rpartition("(")[2].partition(")")[0] for line in lines}
+    assert marks == {
+        "water the plants, alice noted": "said by you",
+        "water the plants, _shared noted": "from what all agents share",
+        "water the plants by hand": "said by you",
+        "water the plants by all means": "from what all agents share",
+    }

@@ -10,6 +10,7 @@ import asyncpg
 import pytest
 
 from tests.support.access.acting import ANN, BOB, acting_as
+from tests.support.access.isolation import index_world
 from tests.support.access.refusals import refused
 from tests.support.database.schemas import connected
 from tests.support.rows import column, one_row
@@ -188,6 +189,42 @@ async def test_a_few_keys_among_many_memories_are_ranked_whole(scratch: asyncpg.
     assert [r["key"] for r in found][-1] == "x/1"
     assert {r["key"] for r in found} == {"x/1", "x/2", "x/3"}
     assert found[0]["score"] > found[2]["score"] == 0
+
+
+async def test_thousands_that_were_just_written_are_found_by_words_without_a_daemon(
+    connection: asyncpg.Connection,
+) -> None:
+    await connection.fetchrow(KEEP, "the flamingo came to Porto", "a/first")
+    await connection.execute(
+        "insert into agent_memory (agent_id, kind, content, key) select 'alice', 'fact', 'note ' || n, 'a/' || n "
+        "from generate_series(1, 2500) n"
+    )
+    found = await connection.fetch(
+        "select key, score from search_keys('a/', 'who saw the flamingo?', 'alice')"
+    )
+    assert (found[0]["key"], found[0]["score"] > 0.3, found[1]["score"]) == ("a/first", True, 0)
+
+
+async def test_keys_come_in_the_order_of_a_recall(connection: asyncpg.Connection) -> None:
+    """Also where they are not equally new: then the newer one is the better one."""
+    for n, text in enumerate(("the tuba of Sam", "the tuba of Ida", "the boat of Sam", "a harp")):
+        await connection.fetchrow(KEEP, text, f"t/{n}")
+    await connection.execute("alter table agent_memory disable trigger user")
+    await connection.execute(
+        "update agent_memory set created_at = created_at - interval '9 days' where key = 't/1'"
+    )
+    await connection.execute("alter table agent_memory enable trigger user")
+    for indexed in (False, True):
+        if indexed:
+            await index_world(connection)
+        for asked in ("who has a tuba?", "what has Sam?", "boat"):
+            keys = await connection.fetch("select id, score from search_keys('t/', $1, 'alice')", asked)
+            recalled = await connection.fetch(
+                "select id, score from recall($1, 'alice', sources => '{memory}')", asked
+            )
+            best = [tuple(row) for row in keys if row["score"] > 0.2]
+            assert best == [tuple(row) for row in recalled][: len(best)], asked
+            assert best
 
 
 async def test_of_a_user_with_memory_off_nothing_is_stored_or_found(scratch: asyncpg.Connection) -> None:

@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from daemon.db.migration_files import load_migrations
-from tests.support.content.index import index_rows
+from tests.support.content.index import index_all, index_rows
 from tests.support.processes.daemons import Daemons
 from tests.support.rows import column, embedding, remember
 from tests.support.waiting import until
@@ -147,6 +147,34 @@ async def test_rows_that_share_only_function_words_do_not_belong(
     await write(scratch, *rows)
     for question in questions:
         assert await column(scratch, BELONGS, question, "a") == []
+
+
+@pytest.mark.parametrize("language", sorted(UNRELATED.keys() - {"Thai", "Japanese"}))
+@pytest.mark.usefixtures("tokens")
+async def test_nor_do_they_by_the_vectors_of_the_local_model(
+    connection: asyncpg.Connection, language: str
+) -> None:
+    """It knows English: of other languages it finds all texts near each other, by their function words."""
+    rows, questions = UNRELATED[language]
+    for text in rows:
+        await remember(connection, text, agent_id="a")
+    await index_all(connection)
+    for question in questions:
+        assert await column(connection, BELONGS, question, "a") == []
+        assert await column(connection, BELONGS, rows[0], "a") != []
+
+
+@pytest.mark.usefixtures("tokens")
+async def test_what_is_said_in_other_words_belongs_in_english(connection: asyncpg.Connection) -> None:
+    for text in (
+        "Mushrooms make me ill, I cannot eat them.",
+        "The ferry leaves at noon.",
+        "Secrets live in the vault.",
+    ):
+        await remember(connection, text, agent_id="a")
+    await index_all(connection)
+    found = await column(connection, BELONGS, "What food am I allergic to?", "a")
+    assert found == ["Mushrooms make me ill, I cannot eat them."]
 
 
 async def test_function_words_of_the_question_say_nothing_in_other_languages(

@@ -1,5 +1,7 @@
 """A question that asks for nothing but a time is answered with the rows of that time, in order."""
 
+# ruff: noqa: RUF001 - Chinese punctuation is what is tested
+
 from __future__ import annotations
 
 import json
@@ -79,6 +81,18 @@ ASKED = {
     "2025年5月3日到6日我们讨论了哪些话题": ["2025-05-03", "2025-05-06"],
     "三月九日以后有什么新消息": ["2026-03-13", "2026-03-14", *YESTERDAY],
     "1453年发生了什么": ["1453-05-29"],
+    "what went on in 1453 ?": ["1453-05-29"],
+    "Was geschah 1453?": ["1453-05-29"],
+    "Was haben wir 2024 besprochen?": ["2024-05-05"],
+    "Was war 1453 so los ?": ["1453-05-29"],
+    "¿Qué hicimos el 2024?": ["2024-05-05"],
+    "¿ Qué ocurrió hacia 1453 ?": ["1453-05-29"],
+    "1453, ¿qué sucedió?": ["1453-05-29"],
+    "Qu\u2019est-ce qu\u2019on s\u2019est dit hier ?": YESTERDAY,
+    "Que s'est-il passé vers 1453 ?": ["1453-05-29"],
+    "1453 : que s'est-il passé ?": ["1453-05-29"],
+    "1453 年 发生了 什么 ？": ["1453-05-29"],
+    "昨天 ， 我们 说了 什么 ？": YESTERDAY,
 }
 """None: something else is asked, too."""
 OTHER = (
@@ -90,6 +104,15 @@ OTHER = (
     "Où est la clé que j'ai perdue hier ?",
     "昨天的火车晚点了吗",
     "May May march in March",
+    "Did you say 2024?",
+    "Show me 2024 items",
+    "Was ist 2024?",
+    "Was kosten 2024 Steine?",
+    "Was ist mit 2024 passiert?",
+    "Zimmer 2024?",
+    "¿Cuánto es 2024?",
+    "¿Qué pasó con el 2024 del pedido?",
+    "Qui a dit 2024 fois bonjour ?",
 )
 WRITE = """
 insert into conversation_messages (session_id, user_id, message_index, role, speaker, content, created_at)
@@ -150,6 +173,25 @@ async def test_the_time_is_the_answer(diary: asyncpg.Connection) -> None:
         if got != (days or []) or (days and len(of_time) < 10) or not ordered or not falls:
             wrong[asked] = (got, len(of_time), ordered, falls)
     assert wrong == {}
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "what was said today ?",
+        "Was gab's heute Neues?",
+        "¿ Qué pasó hoy ?",
+        "qu'est-ce qu'on a dit aujourd'hui ?",
+        "Qu\u2019est-ce qu\u2019on s\u2019est dit aujourd\u2019hui ?",
+        "aujourd'hui ?",
+        "今天 发生了 什么 ？",
+    ],
+)
+async def test_today_is_the_day_on_which_it_is_asked(diary: asyncpg.Connection, asked: str) -> None:
+    rows = await found(diary, asked, asked_at="2026-03-17T20:00:00Z")
+    assert [(str(row["created_at"].date()), row["reason"]) for row in rows] == [
+        ("2026-03-17", "of that time")
+    ] * 10
 
 
 async def test_what_asks_for_more_is_ranked_by_it(diary: asyncpg.Connection) -> None:

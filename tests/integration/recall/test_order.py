@@ -120,3 +120,83 @@ async def test_a_long_message_goes_on_with_what_is_recent_and_a_question_does_no
         assert (0.15 >= recency["3"] > recency["50"] > recency["300"] >= 0) == counts
         if not counts:
             assert set(recency.values()) == {0}
+
+
+PROJECT: dict[str, tuple[tuple[str, ...], str, str, str]] = {
+    "English": (
+        (
+            "The greenhouse gets a roof of old windows.",
+            "For the foundation of the greenhouse we poured gravel.",
+            "The tomatoes shall stand along the wall of the greenhouse.",
+            "A barrel collects the rain from the roof.",
+        ),
+        "Old windows with a roof rack, gravel, a barrel and tomatoes were at the flea market.",
+        (
+            "Good morning, I hope you had a nice weekend! Yesterday I was in the garden for a while. The old windows "
+            "for the roof are there now, the gravel is dry and my brother brought the barrel for the rain. How shall "
+            "I go on with the tomatoes?"
+        ),
+        "What of the windows, the gravel and the barrel?",
+    ),
+    "German": (
+        (
+            "Das Gewächshaus bekommt ein Dach aus alten Fenstern.",
+            "Unter das Gewächshaus kam Kies als Fundament.",
+            "Die Tomaten sollen an der Wand vom Gewächshaus stehen.",
+            "Eine Tonne sammelt den Regen vom Dach.",
+        ),
+        "Alte Fenster mit Dachträger, Kies, eine Tonne und Tomaten gab es auf dem Flohmarkt.",
+        (
+            "Guten Morgen, ich hoffe, du hattest ein schönes Wochenende! Gestern war ich eine Weile im Garten. Die "
+            "alten Fenster für das Dach sind jetzt da, der Kies ist trocken und mein Bruder hat die Tonne für den "
+            "Regen gebracht. Wie mache ich mit den Tomaten weiter?"
+        ),
+        "Was ist mit den Fenstern, dem Kies und der Tonne?",
+    ),
+    "Spanish": (
+        (
+            "El invernadero tendrá un techo de ventanas viejas.",
+            "Debajo del invernadero pusimos grava como base.",
+            "Los tomates irán junto a la pared del invernadero.",
+            "Un barril recoge la lluvia del techo.",
+        ),
+        "Ventanas viejas con techo, grava, un barril y tomates había en el mercadillo.",
+        (
+            "Buenos días, ¡espero que hayas pasado un buen fin de semana! Ayer estuve un rato en el jardín. Las "
+            "ventanas viejas para el techo ya están, la grava está seca y mi hermano trajo el barril para la lluvia. "
+            "¿Cómo sigo con los tomates?"
+        ),
+        "¿Qué hay de las ventanas, la grava y el barril?",
+    ),
+    "Chinese": (
+        ("温室的屋顶用旧窗户来做。", "温室下面铺了碎石做地基。", "番茄要种在温室的墙边。", "一个木桶收集屋顶的雨水。"),
+        "跳蚤市场上有旧窗户、屋顶架、碎石、木桶和番茄。",
+        (
+            "早上好,希望你周末过得愉快!昨天我在花园里待了一会儿。做屋顶的旧窗户现在已经到了,碎石也干了,我哥哥把收集雨水"
+            "的木桶带来了。另外天气预报说下周会下雨,所以我想尽快弄好。接下来番茄我该怎么继续做呢?"
+        ),
+        "旧窗户、碎石和木桶怎么样了?",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("language", sorted(PROJECT))
+async def test_a_long_message_goes_on_with_the_session_that_has_most_of_it(
+    connection: asyncpg.Connection, language: str
+) -> None:
+    """Though one message of another session has as much of it at once; for a short question that message is first."""
+    lines, market, message, question = PROJECT[language]
+    project, other = uuid4(), uuid4()
+    for line in lines:
+        await say(connection, project, line, user_id=ANN)
+    await say(connection, other, market, user_id=ANN)
+    for _ in range(12):
+        await say(connection, uuid4(), "Biscuit sleeps on the sofa", user_id=ANN)
+    await index_all(connection)
+    explain = "select content, session, score from explain_recall($1, user_id => $2, match_count => 20)"
+    long = {row["content"]: row for row in await connection.fetch(explain, message, ANN)}
+    short = {row["content"]: row for row in await connection.fetch(explain, question, ANN)}
+    assert next(iter(short)) == market
+    assert next(iter(long)) in lines
+    assert short[market]["session"] == 0
+    assert all(long[line]["session"] > 0 for line in lines)

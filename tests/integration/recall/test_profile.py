@@ -166,4 +166,4 @@ async def test_the_prompt_of_a_chatbot_begins_with_it(
             f"- {t}" for t in [*reversed(FACTS), "Prefers short answers"]
         ]
         assert said == {"role": "user", "content": QUESTION}
-        assert "vegan" not in str(await chat.prompt("telegram:1", QUESTION))
+        assert "vegan" not in str(await chat.prompt("telegram:1", QUESTION, profile=0))

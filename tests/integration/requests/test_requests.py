@@ -153,7 +153,10 @@ REFUSED: Sequence[tuple[str, dict[str, object], str]] = (
     (
         "context",
         {"match_count": 5},
-        "unknown option match_count. Options of a context: project, exclude_session, exclude_last, asked_at, words, profile.",
+        (
+            "unknown option match_count. Options of a context: project, project_only, exclude, exclude_session, exclude_last, "
+            "asked_at, words, profile."
+        ),
     ),
     ("dream", {"deep": True}, "unknown option deep. A request of kind dream takes no options."),
     ("export", {"sources": []}, "unknown option sources. A request of kind export takes no options."),

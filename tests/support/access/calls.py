@@ -27,19 +27,19 @@ PURE = frozenset(
         "agent_id_fits", "check_memory_type",
         "embedding_to_match", "grants_access", "is_current", "is_plain", "is_whole", "json_fits",
         "kind_weight", "kin_of", "memory_weight",
-        "list_fits", "ms_since", "group_scope", "message_scope", "looks_like", "nfkc", "one_line", "styled_letters",
+        "list_fits", "ms_since", "group_scope", "message_scope", "looks_like", "nfkc", "one_line",
         "assigned", "is_blank", "asks_nothing", "calibrated",
         "refuse",
         "refuse_unseen", "scope_of", "searched_text", "source_names",
-        "source_names_for_users", "text_fits",
+        "text_fits",
         "time_fits", "unseen", "meets", "is_comparison", "compares", "meets_filter",
         "options", "fault_of_options", "shows_group",
         "quote_hash", "refuse_ownerless",
         "claimed_trust", "is_small_talk", "least_trusted", "origin_mark", "excerpt", "lexemes_in",
-        "lexemes_of_any", "telling_words", "frequent_words", "language_of", "language_of_script",
+        "telling_words", "frequent_words", "language_of", "language_of_script",
         "character_lexemes", "passage_line", "phrases_of",
         "plain", "quoted", "says_same", "pattern_scopes", "trust_of_knowledge",
-        "trust_of_memory", "trust_of_source", "words_of",
+        "trust_of_memory", "words_of",
         "day_to_come", "depends_on_day", "may_state", "says_nothing", "statement_in",
     )
 ) | {"public.extract_keywords"}  # fmt: skip
@@ -225,18 +225,11 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             for scope in _EACH_SCOPE
         ),
         "memoryd.show_rows": tuple(
-            f"select * from memoryd.show_rows({caller}::memoryd.caller, "
-            f"array_fill('{source}'::text, array[cardinality(<{table}>)]), <{table}>) order by 1, 2"
+            f"select * from memoryd.show_rows('{{{source}}}', <{table}>) order by 1, 2"
             for source, table in SOURCES.items()
-            for caller in _CALLERS
         ),
         "memoryd.document_of_chunk": (
             "select c, memoryd.document_of_chunk(c) from unnest(<memory_chunks>) c order by 1",
-        ),
-        "memoryd.keyword_parts": tuple(
-            f"select * from memoryd.keyword_parts(array_fill('{source}'::text, array[cardinality(<{table}>)]), "
-            f"<{table}>, '{{secret,recipe}}') order by 1, 2"
-            for source, table in SOURCES.items()
         ),
         "memoryd.linked_rows": tuple(
             f"select * from memoryd.linked_rows({request(agent=agent, user=user)}, "
@@ -245,7 +238,7 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             for unowned in YES_NO
             for agent in ("'alice'", "null")
         ),
-        "memoryd.linked_to": ("select * from memoryd.linked_to(<agent_memory>) order by 1",),
+        "memoryd.linked_to": ("select * from memoryd.linked_to(<agent_memory>, true) order by 1",),
         **{
             f"memoryd.{name}": tuple(
                 f"select * from memoryd.{name}({arguments}, memoryd.conditions_of('{{\"profile\": 1000}}')) order by 2"
@@ -349,9 +342,9 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "memoryd.stood": (
             (
-                "select i.id, memoryd.stood(row(null, null, null, null, null, null, now(), null, null, null, null), "
-                "'memory', i.id, "
-                "true, now(), null) "
+                "select i.id, "
+                "memoryd.stood(row(null, null, null, null, null, null, now(), null, null, null, null, null, null), "
+                "'memory', i.id, true, now(), null) "
                 "from unnest(<agent_memory>) as i(id) order by 1"
             ),
         ),

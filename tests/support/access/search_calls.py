@@ -114,9 +114,5 @@ SEARCH_CALLS: Mapping[str, tuple[str, ...]] = {
         f"select * from memoryd.recall_and_log({each})"
         for each in (*(request(user=user) for user in USERS), *FORGED)
     ),
-    "memoryd.log_recall": tuple(
-        f"select memoryd.log_recall({each}, array(select s from memoryd.search({each}) s), now())::text"
-        for each in (*(request(user=user) for user in USERS), *FORGED)
-    ),
 }
 """By schema and name."""

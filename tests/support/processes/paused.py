@@ -33,8 +33,10 @@ AT = {
         "for each row execute function public.pause()"
     ),
 }
+# Of this database: the other tests of this server have gates, too.
 PAUSED = f"""
-select exists (select from pg_locks l where l.locktype = 'advisory' and l.objid = {GATE} and not l.granted)
+select exists (select from pg_locks l join pg_database d on d.oid = l.database and d.datname = current_database()
+               where l.locktype = 'advisory' and l.objid = {GATE} and not l.granted)
 """
 WAITING = "select wait_event_type in ('Lock', 'Timeout') from pg_stat_activity where pid = $1"
 

@@ -108,6 +108,7 @@ def worker_on(
     claim_seconds: float = 30.0,
     max_attempts: int = 5,
     retry_max_seconds: float = 300.0,
+    gives_way: Callable[[], bool] = lambda: False,
 ) -> Worker:
     """A worker as a daemon has one."""
     return Worker(
@@ -118,6 +119,7 @@ def worker_on(
         retry_max_seconds=retry_max_seconds,
         logger=get_logger(),
         wake_others=lambda _topics: None,
+        gives_way=gives_way,
     )
 
 

@@ -25,6 +25,7 @@ OPTIONS = (
     "--window-size=1280,900",
 )  # fmt: skip
 TELEPHONE = 360
+SCREEN = 1280
 SECONDS = 60
 """Until what is waited for must be there."""
 OFTEN = 0.02
@@ -69,7 +70,7 @@ class Browser:
         self.tell("Target.closeTarget", targetId=other)
         WebDriverWait(self.driver, SECONDS, OFTEN).until(lambda driver: driver.window_handles == [first])
 
-    def look(self, *, width: int = 1280, dark: bool = False) -> None:
+    def look(self, *, width: int = SCREEN, dark: bool = False) -> None:
         """How wide the window is, and whether the reader likes it dark."""
         self.tell(
             "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False

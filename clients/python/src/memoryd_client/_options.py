@@ -49,6 +49,10 @@ class ContextOptions(TypedDict, total=False):
 
     project: str | None
     """The current project, channel or group chat; rows of other ones are left out."""
+    project_only: bool | None
+    """Of other sources than memories only rows that name the current project."""
+    exclude: Sequence[str] | None
+    """Leave out the rows with these ids, such as those that were shown before."""
     exclude_session: UUID | str | None
     """Leave out this conversation, such as the current one."""
     exclude_last: int | None
@@ -75,6 +79,8 @@ OPTIONS: Mapping[str, tuple[str, int | None, int | None]] = {
     "speakers": ("names", None, None),
     "around": ("whole", 0, 10),
     "profile": ("whole", 0, 10000),
+    "project_only": ("flag", None, None),
+    "exclude": ("names", None, None),
     "words": ("whole", 100, 10000),
 }
 """By name: what a value is, and its bounds."""
@@ -82,5 +88,6 @@ OPTIONS: Mapping[str, tuple[str, int | None, int | None]] = {
 PROMPT: RecallOptions = {
     "relevant_only": True,
     "around": 2,
+    "profile": 60,
 }
 """The options of ChatMemory.prompt() unless given."""

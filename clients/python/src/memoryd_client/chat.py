@@ -101,8 +101,8 @@ class ChatMemory(DatabaseClient):
     ) -> list[dict[str, str]]:
         """Adds the user's message, and returns the messages for a language model to answer it, as `role` and `content`.
 
-        First what is known of the user, in `profile` words (none unless given), and what is
-        remembered of other conversations and belongs to it: `count` pieces at most. Then the latest messages of this one,
+        First what is known of the user, in `profile` words (60 unless given; 0: nothing), and what is remembered of other
+        conversations and belongs to it: `count` pieces at most. Then the latest messages of this one,
         oldest first; the last is `text`. Turns of tools, and turns without a text, are left out: `load_context()` has
         them, with their metadata. The options are those of recall().
         """

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
     from memoryd_client._connections import Connection
 
+Requests = tuple[UUID | None, ...]
+"""Of each search the request with which a daemon embeds what it asks."""
 ROOT = "langgraph/"
 NOT_IN_A_LABEL = re.compile(r"[%/\x00-\x1f\x7f]")
 
@@ -48,12 +50,15 @@ select m.key, m.id, m.metadata, m.created_at, m.updated_at
 from agent_memory m where {MINE} and {THERE} and m.key = any($3::text[])
 """  # noqa: S608 - constants
 SEARCH = """
-select o.nth, s.key, s.id, s.metadata, s.created_at, s.updated_at, s.score
-from unnest($3::text[], $4::text[], $5::text[], $6::integer[], $7::integer[]) with ordinality
-     as o(prefix, query, filter, count, start, nth)
-cross join lateral search_keys(
-    o.prefix, o.query, $1, $2, o.filter::jsonb, o.count, o.start) with ordinality
-    as s(key, id, content, score, metadata, created_at, updated_at, expires_at, place)
+select o.nth, a.answer ->> 'request' as request, s.*
+from unnest($3::text[], $4::text[], $5::text[], $6::integer[], $7::integer[], $8::uuid[]) with ordinality
+     as o(prefix, query, filter, count, start, request, nth)
+cross join lateral (select ask_memory('keys', o.query, $1, $2, jsonb_build_object(
+    'prefix', o.prefix, 'filter', o.filter::jsonb, 'match_count', o.count, 'match_offset', o.start), o.request)
+    as answer offset 0) a
+left join lateral rows from (jsonb_to_recordset(a.answer -> 'result') as (
+    key text, id uuid, metadata jsonb, created_at timestamptz, updated_at timestamptz, score double precision))
+    with ordinality as s(key, id, metadata, created_at, updated_at, score, place) on true
 order by o.nth, s.place
 """
 REFRESH = """
@@ -108,9 +113,16 @@ class MemorydStore(KeyedAdapter, BaseStore):
         return await sync._LOOP.wait(self._gathering.run(_Batch(ops, self._fields)))  # noqa: SLF001
 
     async def _transact(self, batch: _Batch) -> list[Result]:
-        return await self._database.read(
-            self._who, lambda c: batch.run(c, self._whose), payload=batch.payload
-        )
+        async def once(asked: Requests) -> list[Result] | Requests:
+            return await self._database.read(
+                self._who, lambda c: batch.run(c, self._whose, asked), payload=batch.payload
+            )
+
+        done = await once(())
+        if isinstance(done, tuple):
+            done = await once(done)
+        assert isinstance(done, list)
+        return done
 
 
 class _Batch:
@@ -147,17 +159,50 @@ class _Batch:
     def _of(self, kind: type[Any]) -> list[tuple[int, Any]]:
         return [(n, op) for n, op in enumerate(self._ops) if isinstance(op, kind)]
 
-    async def run(self, connection: Connection, whose: tuple[object, ...]) -> list[Result]:
-        """Reads, then writes, in a transaction that has begun."""
-        results = await self._read(connection, whose)
+    async def run(
+        self, connection: Connection, whose: tuple[object, ...], asked: Requests
+    ) -> list[Result] | Requests:
+        """Reads, then writes, in a transaction that has begun.
+
+        Where a daemon has to embed what is searched for, nothing is written, and the requests are returned to be `asked` with
+        in the next transaction.
+        """
+        results = await self._read(connection, whose, asked)
+        if isinstance(results, tuple):
+            return results
         await put(connection, whose, [row for row in self._puts.values() if row])
         if gone := [key for key, row in self._puts.items() if row is None]:
             await connection.execute(DROP, *whose, gone)
         return results
 
-    async def _read(self, connection: Connection, whose: tuple[object, ...]) -> list[Result]:
+    async def _read(
+        self, connection: Connection, whose: tuple[object, ...], asked: Requests
+    ) -> list[Result] | Requests:
         results: list[Any] = [None] * len(self._ops)
         refreshed: set[UUID] = set()
+        if self._searches:
+            for n, _ in self._searches:
+                results[n] = []
+            columns = list(map(list, zip(*(call for _, call in self._searches), strict=True)))
+            requests: list[UUID | None] = [None] * len(self._searches)
+            for row in await connection.fetch(SEARCH, *whose, *columns, list(asked) or requests):
+                if row["request"] is not None:
+                    requests[row["nth"] - 1] = UUID(row["request"])
+                elif row["key"] is not None:
+                    n = self._searches[row["nth"] - 1][0]
+                    results[n].append(SearchItem(**_fields_of(row), score=row["score"]))
+                    self._refreshes(refreshed, n, row)
+            if any(requests):
+                return tuple(requests)
+        await self._get(connection, whose, results, refreshed)
+        await self._list(connection, whose, results)
+        if refreshed:
+            await connection.execute(REFRESH, list(refreshed))
+        return results
+
+    async def _get(
+        self, connection: Connection, whose: tuple[object, ...], results: list[Any], refreshed: set[UUID]
+    ) -> None:
         if self._gets:
             rows = await connection.fetch(GET, *whose, list(set(self._gets.values())))
             found = {row["key"]: row for row in rows}
@@ -165,18 +210,6 @@ class _Batch:
                 if row := found.get(key):
                     results[n] = Item(**_fields_of(row))
                     self._refreshes(refreshed, n, row)
-        if self._searches:
-            for n, _ in self._searches:
-                results[n] = []
-            columns = list(map(list, zip(*(call for _, call in self._searches), strict=True)))
-            for row in await connection.fetch(SEARCH, *whose, *columns):
-                n = self._searches[row["nth"] - 1][0]
-                results[n].append(SearchItem(**_fields_of(row), score=row["score"]))
-                self._refreshes(refreshed, n, row)
-        await self._list(connection, whose, results)
-        if refreshed:
-            await connection.execute(REFRESH, list(refreshed))
-        return results
 
     async def _list(self, connection: Connection, whose: tuple[object, ...], results: list[Any]) -> None:
         listed: dict[tuple[str, tuple[object, ...]], list[Any]] = {}

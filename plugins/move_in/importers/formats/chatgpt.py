@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from datetime import UTC, datetime
 from typing import Any
 
 from plugins.move_in.importers.items import (
@@ -15,9 +17,14 @@ from plugins.move_in.importers.items import (
     guarded,
     listed,
     mapping,
+    time_of,
 )
 
 ROLES = {"user", "assistant", "tool"}
+MARKED = re.compile("\ue200(?:entity\ue202([^\ue200\ue201]*)|[^\ue200\ue201]*)\ue201|[\ue200-\ue20f]")
+"""Citations and names, between characters that nobody sees; a name has its text in the second place of an array."""
+CITED = re.compile(r" ?【\d+(?::\d+)?†[^【】]{0,200}】|\b(?:file)?cite(?:turn\d+[a-z]+\d+)+\b")
+NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 def items(_section: str, record: Any) -> Items:
@@ -38,14 +45,26 @@ def items(_section: str, record: Any) -> Items:
 
 
 def _branch(nodes: dict[str, Any], current: Any) -> dict[str, None]:
-    """The ids from the root to the current node; of a file without one, to the node that was written last."""
+    """The ids from the root to the current node; of a file without one, to the leaf that was written last."""
     if not isinstance(current, str) or current not in nodes:
-        current = list(nodes)[-1]
+        parents = {str(mapping(node).get("parent")) for node in nodes.values()}
+        leaves = [name for name in nodes if name not in parents] or list(nodes)
+        current = max(reversed(leaves), key=lambda name: _written(nodes[name]))
     path: dict[str, None] = {}
     while isinstance(current, str) and current in nodes and current not in path:
         path[current] = None
         current = mapping(nodes[current]).get("parent")
     return dict.fromkeys(reversed(path))
+
+
+def _written(node: Any) -> datetime:
+    message = mapping(mapping(node).get("message"))
+    return time_of(first(message, "update_time", "create_time")) or NEVER
+
+
+def _named(marked: re.Match[str]) -> str:
+    name = listed(marked[1])[1:2]
+    return name[0] if name and isinstance(name[0], str) else ""
 
 
 def _message(message: dict[str, Any], conversation: str, node: str) -> Items:
@@ -71,7 +90,7 @@ def _message(message: dict[str, Any], conversation: str, node: str) -> Items:
         "reasoning_recap",
     }:
         yield Omission("message", "it is not a turn of the conversation")
-    elif not text:
+    elif not (text := CITED.sub("", MARKED.sub(_named, text)).strip()):
         if not media:
             yield Omission("message", NO_TEXT)
     else:

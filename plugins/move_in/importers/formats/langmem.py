@@ -12,11 +12,11 @@ TEXTS = ("content", "text", "memory", "data", "fact")
 
 def items(_section: str, record: Any) -> Items:
     """A memory. If its namespace has several parts, the last one names the owner: ("memories", "mia")."""
-    if "key" not in record or not isinstance(record.get("value"), dict):
+    value = mapping(record.get("value"))
+    if "key" not in record or not isinstance(record.get("value"), (dict, str)):
         raise UnknownFormError
     namespace = record.get("namespace", record.get("prefix"))
     parts = namespace.split(".") if isinstance(namespace, str) else [str(p) for p in namespace or []]
-    value = mapping(record["value"])
     yield Memory(
         id=".".join([*parts, str(record["key"])]),
         text=_text(value),

@@ -22,33 +22,51 @@ ROLES = {"user", "assistant", "system", "tool"}
 EVENTS = {"heartbeat", "login", "system_alert"}
 
 
-def items(section: str, record: Any) -> Items:
-    """Blocks and passages become memories, messages one conversation for each agent."""
+def items(section: str, record: Any, told: dict[str, Any]) -> Items:
+    """Blocks and passages become memories, messages one conversation for each agent. `told`: the names of blocks' agents."""
     if record.get("is_deleted"):
         yield Omission(section, DELETED)
     elif section == "agents":
         # Ids in a file are numbers: block-0 is another block in the next file. So the id is made from the content.
         name = str(record.get("name") or "agent")
+        told.update({str(block): name for block in listed(record.get("block_ids"))})
         for each in listed(record.get("messages")):
             yield from guarded("message", _message(each, name, file=True))
         for each in listed(record.get("passages")):
-            yield from guarded("passages", items("passages", each))
+            yield from guarded("passages", _passage(mapping(each), name))
     elif section == "blocks":
-        label, value = record.get("label"), record.get("value")
-        text = f"{label}: {value}" if isinstance(value, str) and value.strip() else ""
-        yield Memory(
-            id=_id(record, label, value), text=text, created_at=record.get("created_at"),
-            metadata={"label": label, "description": record.get("description")},
-        )  # fmt: skip
+        yield from _block(record, told.get(str(record.get("id"))))
     elif section in {"passages", "archival_passages"}:
-        yield Memory(
-            id=_id(record, record.get("text")), text=record.get("text"), created_at=record.get("created_at"),
-            metadata={"tags": record.get("tags"), **mapping(first(record, "metadata", "metadata_"))},
-        )  # fmt: skip
+        yield from _passage(record, None)
     elif section == "messages":
         yield from _message(record, str(record.get("agent_id") or "agent"), file=False)
     else:
         raise UnknownFormError
+
+
+def _passage(record: dict[str, Any], agent: str | None) -> Items:
+    yield Memory(
+        id=_id(record, record.get("text")), text=record.get("text"), agent=agent, created_at=record.get("created_at"),
+        metadata={"tags": record.get("tags"), **mapping(first(record, "metadata", "metadata_"))},
+    )  # fmt: skip
+
+
+def _block(record: dict[str, Any], agent: str | None) -> Items:
+    """The persona is the agent's; of the human each line is a fact; another block is a note."""
+    label, value = record.get("label"), record.get("value")
+    text = value.strip() if isinstance(value, str) else ""
+    lines = [line.strip(" \t\r-*\u2022") for line in text.split("\n")] if label == "human" else [text]
+    for line in filter(None, dict.fromkeys(lines)) if text else [""]:
+        whole = _id(record, label, line)
+        yield Memory(
+            id=f"{whole} {digest(line)}" if label == "human" and len(whole) < 64 else whole,
+            text=line if label == "human" or not line else f"{label}: {line}",
+            kind="fact" if label == "human" else None,
+            agent=agent,
+            of_agent=label == "persona",
+            created_at=record.get("created_at"),
+            metadata={"label": label, "description": record.get("description")},
+        )
 
 
 def _id(record: dict[str, Any], *said: object) -> str:
@@ -83,6 +101,7 @@ def _message(record: Any, agent: str, *, file: bool) -> Items:
     yield Message(
         id=digest(agent, at, role, text, calls) if file else str(record.get("id")),
         conversation=agent,
+        agent=agent if file else None,
         role=role,
         text="\n".join(spoken) or text,
         speaker=record.get("name") if role == "user" else None,

@@ -14,7 +14,9 @@ from plugins.move_in.importers.items import Items, Memory, Omission, digest, fir
 FRONT = re.compile(r"\A---[ \t]*\n(.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
 FIELD = re.compile(r"^([A-Za-z_][\w -]*):[ \t]*(.*)", re.MULTILINE)
 HEADING = re.compile(r"(#{1,6})[ \t]+([^ \t].*)$")
-ITEM = re.compile(r"(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?(.*)")
+ITEM = re.compile(r"(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[([ xX])\][ \t]+)?(.*)")
+TASKS = {None: None, " ": "goal", "x": "outcome", "X": "outcome"}
+"""The kind of an item by its box: what is to be done, and what was."""
 FENCE = re.compile(r"[ \t]*(```|~~~)")
 
 
@@ -24,14 +26,16 @@ def items(path: str, record: Any) -> Items:
     front = FRONT.match(text)
     fields = dict(FIELD.findall(front[1])) if front else {}
     seen: set[str] = set()
-    for headings, said in _parts(text[front.end() :] if front else text):
-        key = digest(path, headings, said)
+    for headings, said, kind in _parts(text[front.end() :] if front else text):
+        # Done is another memory than open.
+        key = digest(path, headings, said, kind) if kind == "goal" else digest(path, headings, said)
         if key in seen:
             continue
         seen.add(key)
         yield Memory(
             id=key,
             text=f"{' > '.join(headings)}: {said}" if headings else said,
+            kind=kind,
             created_at=first(fields, "created", "created_at", "date") or record["modified"],
             metadata={"file": path, "front_matter": fields},
         )
@@ -39,16 +43,20 @@ def items(path: str, record: Any) -> Items:
         yield Omission("file", "it has no text")
 
 
-def _parts(text: str) -> list[tuple[tuple[str, ...], str]]:
-    parts: list[tuple[tuple[str, ...], str]] = []
+def _parts(text: str) -> list[tuple[tuple[str, ...], str, str | None]]:
+    """Headings, text, and the kind of a task."""
+    parts: list[tuple[tuple[str, ...], str, str | None]] = []
     headings: list[tuple[int, str]] = []
     lines: list[str] = []
     fenced = is_item = False
+    box: str | None = None
 
     def end() -> None:
+        nonlocal box
         if said := "\n".join(lines).strip():
-            parts.append((tuple(h for _, h in headings), said))
+            parts.append((tuple(h for _, h in headings), said, TASKS[box]))
         lines.clear()
+        box = None
 
     for line in text.split("\n"):
         fenced ^= FENCE.match(line) is not None
@@ -62,7 +70,8 @@ def _parts(text: str) -> list[tuple[tuple[str, ...], str]]:
         elif not fenced and (item := ITEM.match(line)):
             end()
             is_item = True
-            lines.append(item[1])
+            box = item[1]
+            lines.append(item[2])
         else:
             if (
                 is_item

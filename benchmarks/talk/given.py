@@ -1,0 +1,99 @@
+"""What a chatbot without a language model is given: whether the answer is in it, and whether small talk brings nothing.
+
+    python -m benchmarks.talk.given --chats FILE [--show]
+
+Writes the chats (benchmarks/talk/labelled.py says what a file has), indexes them, and asks after the last message. `any@5`: of
+how many questions a message that answers them is among the first five that recall brings; `in the context`: is in the block of
+build_context. `needs memory`: the same of messages that ask for nothing that was said, and need it all the same. `small talk`:
+of how many messages that need nothing the block has a line. benchmarks/talk/small_talk.json has short messages of both kinds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+
+from benchmarks.harness import arguments, daemon, database, report, wait_for
+from benchmarks.search.bodies import IDLE
+from benchmarks.talk.labelled import Chat, read_chats
+
+FIRST = 5
+INSERT = """
+insert into conversation_messages (id, session_id, user_id, agent_id, role, speaker, content, created_at)
+values ($1, $2, $3, 'chatbot', $4, $5, $6, $7)
+"""
+RECALL = """
+select id from recall($1, user_id => $2, match_count => $3, options => jsonb_build_object('asked_at', $4::timestamptz))
+"""
+CONTEXT = "select build_context('chatbot', $1, $2, jsonb_build_object('asked_at', $3::timestamptz))"
+
+
+def main() -> None:
+    parser = arguments(__doc__ or "")
+    parser.add_argument("--chats", type=Path, required=True, help="conversations with labels")
+    parser.add_argument("--show", action="store_true", help="print what is not as it should be")
+    options = parser.parse_args()
+    chats = read_chats(options.chats)
+    with database(options.database_url) as url:
+        figures = asyncio.run(_measure(url, chats, show=options.show))
+    report(f"what is given, {options.chats.name}", figures, options.json)
+
+
+async def _measure(url: str, chats: Sequence[Chat], *, show: bool) -> dict[str, object]:
+    async with daemon(url):
+        connection = await asyncpg.connect(url)
+        for chat in chats:
+            for session in chat.sessions:
+                rows = [
+                    (t.id, session[0].id, chat.user, t.role, t.speaker, t.text, t.at)
+                    for t in session
+                ]  # fmt: skip
+                await connection.executemany(INSERT, rows)
+        await wait_for(connection, IDLE, pause=0.05)
+        figures = await _asked(connection, chats, show=show)
+        await connection.close()
+    return figures
+
+
+async def _asked(connection: asyncpg.Connection, chats: Sequence[Chat], *, show: bool) -> dict[str, object]:
+    right: dict[str, list[bool]] = {"any@5": [], "in the context": [], "needs memory": [], "small talk": []}
+
+    def judge(name: str, chat: Chat, text: str, *, fine: bool) -> None:
+        right[name].append(fine)
+        if show and not fine:
+            print(f"{chat.name} {name}: {text}")
+
+    for chat in chats:
+        texts = {turn.id: turn.text for session in chat.sessions for turn in session}
+        for question in chat.questions:
+            block = await connection.fetchval(CONTEXT, question.text, chat.user, chat.ends)
+            said = _plain(block)
+            fine = any(_plain(texts[one])[:60] in said for one in question.answers)
+            if question in chat.needs:
+                judge("needs memory", chat, question.text, fine=fine)
+                continue
+            judge("in the context", chat, question.text, fine=fine)
+            rows = await connection.fetch(RECALL, question.text, chat.user, FIRST, chat.ends)
+            found = {row["id"] for row in rows}
+            judge("any@5", chat, question.text, fine=bool(found & set(question.answers)))
+        for text in chat.small_talk:
+            block = await connection.fetchval(CONTEXT, text, chat.user, chat.ends)
+            judge("small talk", chat, text, fine=not block)
+    figures: dict[str, object] = {
+        name: f"{sum(fine)} of {len(fine)} ({sum(fine) / max(1, len(fine)):.3f})"
+        for name, fine in right.items()
+    }
+    figures["small talk"] = f"{right['small talk'].count(False)} of {len(right['small talk'])} with a line"
+    return figures
+
+
+def _plain(text: Any) -> str:
+    return " ".join((text or "").lower().split())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,262 @@
+"""memoryd import --from: what exports lack, and what machines wrote into them: times, owners, tasks, marks, JSON in JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+from memoryd_client import id_of
+
+from plugins.move_in.importers.machines import without_machines
+from tests.acceptance.test_cli_import_elsewhere import MEMORIES, left_out, rows, run
+from tests.support.processes.commands import Commands
+
+SAID = "select content, created_at at time zone 'utc' as at from conversation_messages order by message_index"
+CHANGED = "it has no time, nor has its conversation: it has that of the import, and no facts are read from it"
+BY_MACHINE = "a machine wrote it, not its user"
+
+
+def written(file: Path, content: Any) -> Path:
+    """A file with this JSON."""
+    file.write_text(json.dumps(content), encoding="utf-8")
+    return file
+
+
+def claude(*messages: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    """A conversation of a Claude export."""
+    turns = [{"uuid": f"m{n}", "sender": "human"} | message for n, message in enumerate(messages)]
+    return {"uuid": "c", "name": "Lake", "chat_messages": turns} | fields
+
+
+async def test_a_missing_time_is_that_of_the_nearest_message_or_of_the_conversation(
+    memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path
+) -> None:
+    await connection.execute(
+        "insert into memoryd.settings (key, value) values ('facts', '\"model\"') "
+        "on conflict (key) do update set value = excluded.value"
+    )
+    nine, ten = "2025-03-01T09:00:00Z", "2025-03-01T10:00:00Z"
+    between = claude(
+        {"text": "first"}, {"text": "second", "created_at": nine}, {"text": "third", "created_at": None},
+        {"text": "fourth", "created_at": ten}, {"text": "fifth", "created_at": "soon"}, created_at="2025-02-01",
+    )  # fmt: skip
+    report = await run(memoryd, "claude", written(tmp_path / "c.json", [between]), "--user", "mia")
+    assert rows(report)["messages"] == (5, 0)
+    found = await connection.fetch(SAID)
+    assert [(r["content"], r["at"].hour) for r in found] == [
+        ("first", 9), ("second", 9), ("third", 9), ("fourth", 10), ("fifth", 10)
+    ]  # fmt: skip
+    await connection.execute("delete from conversation_sessions")
+    only = claude({"text": "I live in Porto"}, created_at="2025-02-01")
+    await run(memoryd, "claude", written(tmp_path / "c.json", [only]), "--user", "mia")
+    (row,) = await connection.fetch(SAID)
+    assert row["at"].month == 2
+    await connection.execute("delete from conversation_sessions")
+    assert await connection.fetchval("select count(*) from memoryd.unread") == 0
+    none = [claude({"text": "I live in Lagos"}), claude({"text": "In Faro", "created_at": nine}, uuid="d")]
+    dry = await run(memoryd, "claude", written(tmp_path / "c.json", none), "--user", "mia", "--dry-run")
+    report = await run(memoryd, "claude", tmp_path / "c.json", "--user", "mia")
+    for one in (dry, report):
+        assert {each["reason"]: each["count"] for each in one["changed"]} == {CHANGED: 1}
+    read = "select m.content from memoryd.unread u join conversation_messages m on m.id = u.message_id"
+    assert [r["content"] for r in await connection.fetch(read)] == ["In Faro"]
+
+
+async def test_what_machines_write_as_user_is_left_out_and_counted(
+    memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path
+) -> None:
+    turns = claude(
+        {"text": "<system-reminder>Be brief.</system-reminder>"},
+        {
+            "text": "Count the herons.\n<system-reminder>\n<b>x</b></system-reminder>\n<command-name>/clear</command-name>"
+        },
+        {"text": "[Request interrupted by user]"},
+        {"text": "<system-reminder>is sent to the model</system-reminder>", "sender": "assistant"},
+        {"text": "What does <system-reminder> do?"},
+    )
+    report = await run(memoryd, "claude", written(tmp_path / "c.json", [turns]), "--user", "mia")
+    assert [r["content"] for r in await connection.fetch(SAID)] == [
+        "Count the herons.",
+        "<system-reminder>is sent to the model</system-reminder>",
+        "What does <system-reminder> do?",
+    ]
+    assert [(e["what"], e["count"]) for e in report["left_out"] if e["reason"] == BY_MACHINE] == [
+        ("message", 2), ("part of a message", 2)
+    ]  # fmt: skip
+
+
+def test_a_flood_of_marks_is_gone_through_once() -> None:
+    """Read again for each of them, it would take hours."""
+    flood = (
+        "</system-reminder>" + "<system-reminder>" * 200_000 + "--- CONTEXT 0123456789ab x ---\n" * 100_000
+    )
+    assert without_machines(flood) == (flood, 0)
+    pairs = "<ide_selection>" * 100_000 + "</ide_selection>" * 100_000
+    assert without_machines(pairs)[1] == 1
+
+
+async def test_letta_names_its_agents_and_tells_the_persona_from_the_human(
+    memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path
+) -> None:
+    human = "- Likes herons.\n\n* Lives in Porto\nLikes herons."
+    sam = {
+        "agents": [{"id": "agent-0", "name": "Sam", "block_ids": ["block-0", "block-1"], "messages": [
+            {"role": "user", "content": [{"type": "text", "text": "Hello"}], "created_at": "2025-03-01"}]}],
+        "blocks": [
+            {"id": "block-0", "label": "human", "value": human},
+            {"id": "block-1", "label": "persona", "value": "I am Sam.\nI count birds."},
+            {"id": "block-2", "label": "persona", "value": "Whose am I?"},
+            {"id": "block-3", "label": "lake", "value": "frozen"}],
+    }  # fmt: skip
+    file = written(tmp_path / "sam.af", sam)
+    report = await run(memoryd, "letta", file)
+    assert left_out(report) == {
+        "it is the agent's own: give --agent": 1,
+        "it names neither user nor agent: give --user or --agent": 1,
+    }
+    assert await connection.fetchval("select agent_id from conversation_messages") == "Sam"
+    report = await run(memoryd, "letta", file, "--user", "mia")
+    found = await connection.fetch(MEMORIES)
+    mia = id_of("mia")
+    assert [(r["content"], r["user_id"], r["agent_id"], r["kind"]) for r in found if r["user_id"] == mia] == [
+        ("Likes herons.", mia, "Sam", "fact"),
+        ("Lives in Porto", mia, "Sam", "fact"),
+        ("lake: frozen", mia, await connection.fetchval("select memoryd.app_agent_id()"), "note"),
+    ]
+    assert [r["agent_id"] for r in found if r["content"].startswith("persona")] == ["Sam"]
+    assert rows(await run(memoryd, "letta", file, "--user", "mia", "--agent", "Sam"))["memories"] == (1, 4)
+
+
+def chatgpt(*nodes: tuple[str, str | None, float | None, str], **fields: Any) -> dict[str, Any]:
+    """A conversation of ChatGPT: of each message its id, the one before, its time, its text."""
+    return {"conversation_id": "c", "create_time": 1.7e9, "mapping": {
+        key: {"id": key, "parent": parent, "message": {
+            "id": key, "author": {"role": "assistant"}, "create_time": at,
+            "content": {"content_type": "text", "parts": [text]}, "metadata": {}}}
+        for key, parent, at, text in nodes}} | fields  # fmt: skip
+
+
+@pytest.mark.parametrize("current", [{}, {"current_node": None}, {"current_node": "gone"}])
+async def test_chatgpt_without_a_current_node_goes_on_to_the_latest_leaf(
+    current: dict[str, Any], memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path
+) -> None:
+    tree = chatgpt(
+        ("b", "a", 1.7e9 + 50, "new"), ("a", None, 1.7e9 + 90, "root"), ("d", "a", None, "lost"),
+        ("c", "a", 1.7e9 + 9, "old"), **current,
+    )  # fmt: skip
+    await run(memoryd, "chatgpt", written(tmp_path / "conversations.json", [tree]), "--user", "mia")
+    assert [r["content"] for r in await connection.fetch(SAID)] == ["root", "new"]
+
+
+async def test_marks_of_citations_go(
+    memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path
+) -> None:
+    said = (
+        "Herons nest in \ue200entity\ue202[\"city\",\"Porto\",\"in Portugal\"]\ue201. \ue200cite\ue202turn0search1\ue201"
+        "They eat fish 【12†source】【4:1†report.pdf】, as citeturn0search3 says. 【sic】 \ue200left\ue202open"
+    )  # fmt: skip
+    tree = chatgpt(
+        ("a", None, 1.7e9, said), ("b", "a", 1.7e9, "\ue200cite\ue202turn1\ue201"), current_node="b"
+    )
+    report = await run(memoryd, "chatgpt", written(tmp_path / "conversations.json", [tree]), "--user", "mia")
+    assert [r["content"] for r in await connection.fetch(SAID)] == [
+        "Herons nest in Porto. They eat fish, as  says. 【sic】 leftopen"
+    ]
+    assert left_out(report) == {"it has no text": 1}
+
+
+async def test_tasks_that_are_open_and_done_are_told_apart(
+    memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path
+) -> None:
+    file = tmp_path / "todo.md"
+    file.write_text(
+        "# Todo\n- [ ] buy seeds\n  at the market\n- [x] dig\n- [X] water\n- weed\n\nA [ ] box.\n"
+    )
+    await run(memoryd, "markdown", file, "--agent", "guide")
+    kinds = {r["content"]: r["kind"] for r in await connection.fetch(MEMORIES)}
+    assert kinds == {
+        "Todo: buy seeds\n  at the market": "goal", "Todo: dig": "outcome", "Todo: water": "outcome",
+        "Todo: weed": "note", "Todo: A [ ] box.": "note",
+    }  # fmt: skip
+    file.write_text("# Todo\n- [x] buy seeds\n  at the market\n")
+    assert rows(await run(memoryd, "markdown", file, "--agent", "guide")) == {"memories": (1, 0)}
+
+
+@pytest.mark.parametrize("form", ["[{0}, {1}]", "{0}\n{1}\n", '{{"results": [{0}, {1}]}}', "{0}"])
+async def test_json_within_a_string_of_json_is_read(
+    form: str, memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path
+) -> None:
+    one, two = (
+        json.dumps(json.dumps({"id": f"{n}", "memory": f"heron {n}", "user_id": "mia"})) for n in range(2)
+    )
+    (tmp_path / "m.json").write_text(form.format(one, two))
+    await run(memoryd, "mem0", tmp_path / "m.json")
+    assert [r["content"] for r in await connection.fetch(MEMORIES)] == ["heron 0", "heron 1"][
+        : form.count("{1}") + 1
+    ]
+    item = {"namespace": ["m", "mia"], "key": "k", "value": json.dumps({"content": "Mia rows"})}
+    await run(memoryd, "langmem", written(tmp_path / "l.json", [item]))
+    assert "Mia rows" in [r["content"] for r in await connection.fetch(MEMORIES)]
+
+
+# As export_palace() of mempalace 3.11.0 writes it.
+ROOM = """# family / music/brass
+
+## drawer_a1
+
+> My sister Dora
+> plays the tuba
+>\x20
+> ## not a heading
+> | Field | Value |
+> ---
+
+| Field | Value |
+|-------|-------|
+| Source | chat.md |
+| Filed | 2026-03-01T10:00:00 |
+| Added by | claude |
+
+---
+
+## drawer_b2
+
+> > quoted\vtwice
+
+| Field | Value |
+|-------|-------|
+| Source | unknown |
+| Filed | unknown |
+| Added by | unknown |
+
+---
+
+"""
+
+
+async def test_the_drawers_of_mempalace(
+    memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path
+) -> None:
+    palace = tmp_path / "palace"
+    (palace / "family").mkdir(parents=True)
+    (palace / "family/music_brass.md").write_text(ROOM)
+    (palace / "index.md").write_text("# Palace Export — 2026-11-29\n\n\n| Wing | Rooms | Drawers |\n")
+    (palace / "notes.md").write_text("Something else")
+    taken = await run(memoryd, "mempalace", palace, "--user", "mia")
+    assert left_out(taken) == {"it has a form that memoryd does not know": 1}
+    quoted, dora = await connection.fetch(MEMORIES)
+    assert dora["content"] == "My sister Dora\nplays the tuba\n\n## not a heading\n| Field | Value |\n---"
+    assert (dora["created_at"].isoformat(), quoted["content"]) == (
+        "2026-03-01T10:00:00+00:00",
+        "> quoted\vtwice",
+    )
+    stored = await connection.fetchval(
+        "select metadata -> 'original' from agent_memory where content ~ 'Dora'"
+    )
+    assert json.loads(stored) == {
+        "wing": "family", "room": "music/brass", "source": "chat.md", "added_by": "claude"
+    }  # fmt: skip
+    assert rows(await run(memoryd, "mempalace", palace, "--user", "mia")) == {"memories": (0, 2)}
