@@ -9,6 +9,7 @@ FROM python:3.12-slim AS build
 
 WORKDIR /src
 COPY pyproject.toml constraints.txt install.py README.md LICENSE ./
+COPY docs/glossary.md docs/glossary.md
 COPY daemon daemon
 COPY handlers handlers
 COPY memory memory

@@ -12,8 +12,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from apscheduler.schedulers.asyncio import AsyncIOScheduler
-from apscheduler.triggers.interval import IntervalTrigger
 from structlog.typing import FilteringBoundLogger
 
 from daemon.db.errors import DATABASE_FAULTS, is_gone, is_locked_out
@@ -49,6 +47,8 @@ class Schedule:
     """Runs ticks until shut down."""
 
     def __init__(self, *, database: Database, logger: FilteringBoundLogger) -> None:
+        from apscheduler.schedulers.asyncio import AsyncIOScheduler  # noqa: PLC0415 - commands run no ticks
+
         self._database = database
         self._log = logger
         self._scheduler = AsyncIOScheduler(timezone=UTC)
@@ -60,9 +60,9 @@ class Schedule:
         self._ticks.append(tick)
         self._scheduler.add_job(
             self._begin,
-            IntervalTrigger(
-                seconds=max(1, int(tick.every_seconds)), start_date=datetime(2020, 1, 1, tzinfo=UTC)
-            ),
+            "interval",
+            seconds=max(1, int(tick.every_seconds)),
+            start_date=datetime(2020, 1, 1, tzinfo=UTC),
             args=[tick],
             id=tick.name,
             coalesce=True,

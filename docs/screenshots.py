@@ -23,14 +23,17 @@ from PIL import Image
 
 from benchmarks.harness import daemon, embedded, wait_for
 from plugins.web.app import PAGES
-from tests.support.services.browser import MISSING, Browser, opened, programs
+from tests.support.services.browser import MISSING, SCREEN, TELEPHONE, Browser, opened, programs
 from tests.support.services.web_pages import served
 
 FOLDER = Path(__file__).parent
-WIDTH, HEIGHT, COLOURS = 1280, 860, 96
+HEIGHT, COLOURS = 900, 96
 IDLE = "select not exists (select from memoryd.jobs)"
 DREAM = "insert into memory_requests (kind) values ('dream') returning id"
 ANSWERED = "select status <> 'pending' from memory_requests where id = $1"
+TASK = "select id from agent_commands where context <> '' limit 1"
+ON_A_TELEPHONE = ("memories", "task")
+"""Also as a telephone shows them in the dark."""
 MEMORY = "select superseded_by from agent_memory where superseded_by is not null limit 1"
 
 
@@ -39,7 +42,7 @@ def person(name: str) -> str:
     return str(UUID(md5(f"screenshots {name}".encode(), usedforsecurity=False).hexdigest()))
 
 
-def shots(memory: object) -> dict[str, str]:
+def shots(memory: object, task_id: object) -> dict[str, str]:
     """The name of each file, and the page that it shows."""
     asked = {"q": "when does the oak kitchen come to Bergen", "user": person("mia")}
     task = {"agent": "planner", "message": "plan the delivery of the oak kitchen to Bergen"}
@@ -50,17 +53,20 @@ def shots(memory: object) -> dict[str, str]:
         "context": f"/context?{urlencode(task)}",
         "graph": f"/graph?{urlencode({'agent': 'planner'})}",
         "knowledge": "/knowledge",
+        "task": f"/tasks/{task_id}",
+        "user": f"/users/{person('mia')}",
         "trail": "/trail",
         "now": "/",
     }
 
 
-def take(browser: Browser, path: str, file: Path) -> None:
+def take(browser: Browser, path: str, file: Path, *, width: int = SCREEN, dark: bool = False) -> None:
     """One file, of few colours: as small as it can be."""
-    browser.look(width=WIDTH)
+    browser.look(width=width, dark=dark)
     browser.tell("Emulation.setScrollbarsHidden", hidden=True)
     browser.open(path)
-    browser.driver.set_window_size(WIDTH, HEIGHT)
+    browser.driver.set_window_size(width, HEIGHT)
+    browser.until("return !document.body.innerText.includes('It is looking')")
     picture = Image.open(io.BytesIO(browser.driver.get_screenshot_as_png())).convert("RGB")
     picture.quantize(COLOURS).save(file, optimize=True)
 
@@ -73,7 +79,7 @@ async def fill(url: str) -> dict[str, str]:
         await wait_for(connection, IDLE, pause=0.2)
         asked = await connection.fetchval(DREAM)
         await wait_for(connection, ANSWERED, asked, pause=0.2)
-        return shots(await connection.fetchval(MEMORY))
+        return shots(await connection.fetchval(MEMORY), await connection.fetchval(TASK))
     finally:
         await connection.close()
 
@@ -87,6 +93,8 @@ async def make(url: str, browser: Browser, folder: Path, to: Path) -> None:
         for name, path in pages.items():
             if path.split("?")[0].split("/")[1] in there:
                 take(browser, path, to / f"{name}.png")
+                if name in ON_A_TELEPHONE:
+                    take(browser, path, to / f"{name}-telephone.png", width=TELEPHONE, dark=True)
 
 
 def main() -> int:

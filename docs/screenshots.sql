@@ -38,8 +38,8 @@ from agent_memory where content like 'Jonas prefers%';
 
 insert into conversation_sessions (id, user_id, agent_id, title, channel)
 values (pg_temp.person('chat'), pg_temp.person('mia'), 'support', 'When does my kitchen come?', 'web');
-insert into conversation_messages (session_id, user_id, role, content, created_at)
-select pg_temp.person('chat'), pg_temp.person('mia'), role, content, now() - make_interval(mins => 30 - n)
+insert into conversation_messages (session_id, user_id, role, speaker, content, created_at)
+select pg_temp.person('chat'), pg_temp.person('mia'), role, case role when 'user' then 'Mia Berg' end, content, now() - make_interval(mins => 30 - n)
 from (values
     (1, 'user', 'Hello! My name is Mia and I live in Bergen. When does my kitchen come?'),
     (2, 'assistant', 'Hello Mia. The oak fronts arrive in the second week of December; installation is planned for the 16th.'),
@@ -48,6 +48,14 @@ from (values
     (5, 'user', 'My brother Erik will open the door, he lives in Oslo and stays with me.'),
     (6, 'assistant', 'I have noted that Erik opens the door.')
 ) as m(n, role, content) order by n;
+insert into conversation_sessions (id, user_id, agent_id, channel)
+select pg_temp.person(who || ' mail'), pg_temp.person(who), 'support', 'mail' from unnest(array['jonas', 'priya']) as w(who);
+insert into conversation_messages (session_id, user_id, role, speaker, content, created_at)
+select pg_temp.person(who || ' mail'), pg_temp.person(who), 'user', speaker, content, now() - make_interval(hours => hours)
+from (values
+    ('jonas', 'Jonas Lind', 'One of the two doors is for the other side. Can you send the right one?', 90),
+    ('priya', 'Priya Nair', 'Please send the invoice to Nair Cafe AS, 30 days as always.', 390)
+) as m(who, speaker, content, hours);
 
 insert into documents (title, source, document_type, content, user_id, access_level) values
     ('Care of oiled oak', 'handbook/oak.md', 'text/markdown', e'# Care of oiled oak\n\nWipe with a damp cloth, never with a wet one. '

@@ -9,8 +9,11 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from io import BufferedReader
-from pathlib import Path
+
+TYPE_CHECKING = False  # a coding agent waits for its hooks, which read files by this module
+if TYPE_CHECKING:
+    from io import BufferedReader
+    from pathlib import Path
 
 
 def open_regular(path: Path | str) -> BufferedReader:

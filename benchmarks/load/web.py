@@ -64,6 +64,7 @@ OF_LISTS: dict[str, list[dict[str, str]]] = {
         {"agent": "assistant"}, {"agent": "nobody"}, {"agent": "old hand"}, {"user": "{user}"}, {"category": "summary"},
         {"category": "correction"}, {"confidence": "0.9"},
     ],
+    "/tasks": [{"user": "{user}"}, {"agent": "assistant"}, {"status": "failed"}, {"memory": "{memory}"}],
     "/trail": [{"category": "milestone"}, {"category": "incident"}, {"agent": "nobody"}, {"agent": "old hand"}],
 }  # fmt: skip
 """What each list is asked for beside its first page and one from its middle: also what no row has, or only the oldest."""
@@ -72,6 +73,7 @@ ASKED: dict[str, list[dict[str, str]]] = {
     "/context": [{"agent": "assistant", "message": "{question}"}],
     "/graph": [{"memory": "{memory}"}, {"memory": "{hub}"}, {"user": "{user}"}, {"user": "{linked}"}],
     "/graph/data": [{"memory": "{hub}"}, {"user": "{linked}"}],
+    "/names": [{"user": "a"}, {"agent": "a"}],
     "/audit": [{"user": "{user}"}],
     "/audit/derived": [{"kind": "memory", "id": "{memory}"}, {"kind": "command", "id": "{command}"}],
 } | {
@@ -83,7 +85,8 @@ ONLY_ASKED = ("/graph/data", "/audit/derived")
 OF_ONE = {
     "/memories/": ("memory", "replaced", "hub"), "/conversations/": ("session", "long_session"),
     "/documents/": ("document", "long_document"), "/knowledge/": ("knowledge",), "/dreams/": ("dream",),
-    "/dreams/insights/": ("insight",), "/trail/": ("anchor",),
+    "/dreams/insights/": ("insight",), "/trail/": ("anchor",), "/tasks/": ("command",),
+    "/users/": ("user",),
 }  # fmt: skip
 """Pages of one row: of which."""
 KNOWN = """

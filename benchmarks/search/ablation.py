@@ -159,7 +159,7 @@ PARTS = (
         "time in the question",
         [Edit("times_in", "if line is null then", "if line is null or not p_written then")],
     ),
-    Part("times that rows name", [Edit("fit_passages", " or times_asked && r.times then 1", " then 1")]),
+    Part("times that rows name", [Edit("fit_passages", " or times_asked && r.times or", " or")]),
     Part(
         "candidates of these times",
         [Edit("candidates", "nearest := nearest || memoryd.timed_passages(p_request, p_question);", "")],

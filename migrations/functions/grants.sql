@@ -118,8 +118,7 @@ begin
             -- What an audit asks with the caller's rights; of the last three, which do not need them, each
             -- checks who calls.
             ('memoryd_service, memoryd_user',
-            'memoryd.says_the_same, memoryd.depends_on_day, memoryd.day_to_come, memoryd.says_nothing,
-             memoryd.may_state, memoryd.statement_in, memoryd.retrieved_memories, memoryd.facts_said_in,
+            'memoryd.depends_on_day, memoryd.says_nothing, memoryd.retrieved_memories, memoryd.facts_said_in,
              memoryd.commands_shown')
         ) as g(roles, names)
         cross join regexp_split_to_table(g.names, ',\s*') as n(name)

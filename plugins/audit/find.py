@@ -8,25 +8,118 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING
 
-from plugins.audit.contradictions import CONTRADICTIONS
-from plugins.audit.duplicates import DUPLICATES, NEAR_DUPLICATES
-from plugins.audit.empty import EMPTY
-from plugins.audit.rule import CURRENT, SECONDS, WITHIN, Extent, Findings, Rule
+from plugins.audit.rule import (
+    CURRENT,
+    SECONDS,
+    WITHIN,
+    WRITTEN_BY_HAND,
+    Extent,
+    Findings,
+    Repair,
+    Rule,
+    SqlRule,
+)
 from plugins.audit.scan import PERSONAL_DATA, SECRETS, ScanRule
-from plugins.audit.upkeep import FOUND_BY_RULES, NEVER_USED, OUT_OF_DATE
 
 if TYPE_CHECKING:
     from handlers.shared.ports import AnyConnection
 
-RULES: tuple[Rule, ...] = (
-    DUPLICATES,
-    NEAR_DUPLICATES,
-    CONTRADICTIONS,
-    OUT_OF_DATE,
-    FOUND_BY_RULES,
-    NEVER_USED,
-    EMPTY,
+# Only memories with the same keywords, which stand in a column, are compared. Texts with "today" are the same only on the same
+# day. The copy to keep: one that a person wrote, then one that was not imported, then an anchored one, then the oldest.
+FIRST = """
+m.last_modified_human is null, m.metadata ? 'imported_from',
+    not exists (select from public.memory_anchors a where a.memory_id = m.id), m.created_at, m.id
+"""
+
+EXACT = f"""
+with told as (
+    select m.id, count(*) over w as number, bool_or({WITHIN}) over w as within
+    from public.agent_memory m
+    where {CURRENT} and {WRITTEN_BY_HAND}
+    window w as (partition by m.scope, m.agent_id, m.kind, hash_array_extended(m.keywords, 0))
+), said as (
+    select m.id, m.scope, m.agent_id, m.user_id, {WITHIN} as within,
+           memoryd.said_key(m.kind, m.metadata ->> 'project', m.content) as said,
+           case when memoryd.depends_on_day(m.content) then m.created_at::date end as day,
+           row_number() over (partition by m.scope, m.agent_id order by {FIRST}) as nth
+    from told t
+    join public.agent_memory m on m.id = t.id
+    where t.number > 1 and t.within
+), numbered as (
+    select s.*, first_value(s.id) over w as kept, row_number() over w as copy
+    from said s
+    window w as (partition by s.scope, s.agent_id, s.said, s.day order by s.nth)
 )
+select array_agg(n.id order by n.nth) as ids, n.kept,
+       format('says the same as %s', n.kept) as reason, n.agent_id, n.user_id, count(*) as rank
+from numbered n
+where n.copy > 1 and n.within
+group by n.kept, n.agent_id, n.user_id
+"""
+
+DUPLICATES = SqlRule(
+    name="duplicates",
+    says="Several memories have the same text, apart from capital letters, white space and punctuation.",
+    repairs="The copies are forgotten; one stays: what a person wrote, then what was not imported, then the oldest.",
+    repair=Repair.FORGET,
+    sql=EXACT,
+)
+
+# Where nobody asks, nothing is recalled: so a memory counts only if retrievals of the same agent and user have brought
+# others, 30 days and more after it was written, changed or imported. Retrievals that no dream has counted yet are in the log.
+NEVER_RECALLED = f"""
+with used as materialized (
+    select r.memory_id, r.used_at from memoryd.retrieved_memories() r
+    union all
+    select i.id, q.query_time from public.memory_queries q cross join lateral unnest(q.retrieved_memory_ids) as i(id)
+), asked as materialized (
+    select m.scope, m.agent_id, max(u.used_at) as last_used
+    from used u join public.agent_memory m on m.id = u.memory_id
+    group by m.scope, m.agent_id
+)
+select array[m.id] as ids, null::uuid as kept,
+       format('in %s days no retrieval has brought it', extract(day from now() - k.since)) as reason,
+       m.agent_id, m.user_id, extract(epoch from now() - k.since) as rank
+from public.agent_memory m
+cross join lateral (select greatest(m.created_at, m.updated_at) as since) k
+join asked a on a.scope = m.scope and a.agent_id = m.agent_id
+where {CURRENT} and {WITHIN} and m.expires_at is null and m.last_modified_human is null and m.key is null
+  and k.since < now() - interval '30 days' and a.last_used > k.since + interval '30 days'
+  and not exists (select from used u where u.memory_id = m.id)
+  and not exists (select from public.memory_anchors n where n.memory_id = m.id)
+"""
+
+NEVER_USED = SqlRule(
+    name="never-recalled",
+    says="Older than 30 days, and no retrieval has brought it, while others of the same agent and user were brought.",
+    repairs="It expires in 30 days (expires_at), unless it is recalled and somebody sets expires_at to null.",
+    repair=Repair.EXPIRE,
+    sql=NEVER_RECALLED,
+)
+
+# The first condition is cheap and rarely true: a judgement costs as much as reading ten texts.
+SAYING_NOTHING = f"""
+with judged as materialized (
+    select m.id, m.agent_id, m.user_id, m.created_at, memoryd.says_nothing(m.content) as reason
+    from public.agent_memory m
+    where {CURRENT} and {WITHIN} and {WRITTEN_BY_HAND} and m.last_modified_human is null
+      and cardinality(m.keywords) <= 5 and length(m.content) <= 200
+)
+select array[j.id] as ids, null::uuid as kept, j.reason, j.agent_id, j.user_id,
+       extract(epoch from j.created_at) as rank
+from judged j
+where j.reason is not null
+"""
+
+EMPTY = SqlRule(
+    name="empty",
+    says="A memory that says nothing: signs alone, a placeholder, an empty template, small talk, or that nothing was said.",
+    repairs="It is forgotten.",
+    repair=Repair.FORGET,
+    sql=SAYING_NOTHING,
+)
+
+RULES: tuple[Rule, ...] = (DUPLICATES, NEVER_USED, EMPTY)
 """The rules that run by default, in the order of their repair."""
 OPTIONAL: tuple[ScanRule, ...] = (SECRETS, PERSONAL_DATA)
 """The rules that read every text, and need the packages of an extra."""

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from plugins.audit.redact import REDACTED, redact
 from plugins.audit.rule import SECONDS, Extent, Finding, Repair, Rule
 
 if TYPE_CHECKING:
     from handlers.shared.ports import AnyConnection
 
 EXPIRES_IN_DAYS = 30
+REDACTED = "[removed]"
 
 # In the order in which all transactions lock rows (migrations/functions/base/locks.sql).
 TABLES = (
@@ -30,19 +30,6 @@ TABLES = (
 )
 LOCK = "select t.id from public.{table} t where t.id = any($1) order by t.id for update"
 FORGET = "select public.forget($1::uuid[], 'memory'::text)"
-SUPERSEDE = """
-update public.agent_memory m
-set superseded_by = n.newer
-from unnest($1::uuid[], $2::uuid[]) as n(older, newer)
-where m.id = n.older
-"""
-# Not before it began: the database would refuse it.
-END = """
-update public.agent_memory m
-set valid_to = greatest(n.until, m.valid_from)
-from unnest($1::uuid[], $2::timestamptz[]) as n(id, until)
-where m.id = n.id
-"""
 EXPIRE = f"""
 update public.agent_memory m
 set expires_at = now() + interval '{EXPIRES_IN_DAYS} days'
@@ -64,10 +51,6 @@ def intended(finding: Finding) -> str:
     match finding.repair:
         case Repair.FORGET:
             return f"forget {rows}" + (f"; {finding.kept} stays" if finding.kept else "")
-        case Repair.SUPERSEDE:
-            return f"replace {rows} by {finding.kept}"
-        case Repair.END:
-            return f"end {rows} as of {finding.until:%Y-%m-%d}"
         case Repair.EXPIRE:
             return f"let {rows} expire in {EXPIRES_IN_DAYS} days"
         case Repair.REDACT:
@@ -106,14 +89,37 @@ async def _apply(
         case Repair.FORGET:
             changed: int = await connection.fetchval(FORGET, ids, timeout=SECONDS)
             return changed
-        case Repair.SUPERSEDE:
-            kept = [finding.kept for finding, _ in rows]
-            status = await connection.execute(SUPERSEDE, ids, kept, timeout=SECONDS)
-        case Repair.END:
-            until = [finding.until for finding, _ in rows]
-            status = await connection.execute(END, ids, until, timeout=SECONDS)
         case Repair.EXPIRE:
             status = await connection.execute(EXPIRE, ids, timeout=SECONDS)
         case _:
-            return sum([await redact(connection, finding) for finding in findings])
+            return sum([await _redact(connection, finding) for finding in findings])
     return int(status.rpartition(" ")[2])
+
+
+async def _redact(connection: AnyConnection, finding: Finding) -> int:
+    """Overwrites the spans of a finding that was made in this transaction, its row locked. Returns 1, or 0: the row is gone."""
+    changed = 0
+    for column in sorted({str(span["column"]) for span in finding.spans}):
+        [row] = finding.ids
+        text = await connection.fetchval(
+            f"select t.{column} from public.{finding.table} t where t.id = $1 for update",
+            row,
+            timeout=SECONDS,
+        )
+        if text is None:
+            continue
+        # From the end, so that the offsets before stay true.
+        spans = sorted(
+            ((int(str(s["offset"])), int(str(s["length"]))) for s in finding.spans if s["column"] == column),
+            reverse=True,
+        )
+        for offset, length in spans:
+            text = text[:offset] + REDACTED + text[offset + length :]
+        status = await connection.execute(
+            f"update public.{finding.table} t set {column} = $2 where t.id = $1",
+            row,
+            text,
+            timeout=SECONDS,
+        )
+        changed = max(changed, int(status.rpartition(" ")[2]))
+    return changed

@@ -24,8 +24,6 @@ class Repair(StrEnum):
     """The repair of a finding."""
 
     FORGET = "forget"
-    SUPERSEDE = "supersede"
-    END = "end"
     EXPIRE = "expire"
     REDACT = "redact"
 
@@ -60,9 +58,7 @@ class Finding:
     user_id: UUID | None
     repair: Repair
     kept: UUID | None = None
-    """For copies and contradictions: the row that stays, or replaces the others."""
-    until: datetime | None = None
-    """For rows that end: the time of their end."""
+    """For copies: the row that stays."""
     spans: tuple[Mapping[str, object], ...] = field(default=())
     """For a text with secrets or personal numbers: `kind`, `column`, `offset` and `length` of each, in characters."""
 
@@ -105,7 +101,7 @@ class Rule(Protocol):
 class SqlRule:
     """A rule about memories that is one statement.
 
-    `sql` gives `ids`, `kept`, `until`, `reason`, `agent_id`, `user_id` and `rank` (the highest come first), from $1 to $5.
+    `sql` gives `ids`, `kept`, `reason`, `agent_id`, `user_id` and `rank` (the highest come first), from $1 to $5.
     """
 
     name: str
@@ -126,7 +122,7 @@ class SqlRule:
         findings = [
             Finding(
                 rule=self.name, table="agent_memory", ids=tuple(r["ids"]), reason=r["reason"], agent_id=r["agent_id"],
-                user_id=r["user_id"], repair=self.repair, kept=r["kept"], until=r["until"],
+                user_id=r["user_id"], repair=self.repair, kept=r["kept"],
             )
             for r in rows
         ]  # fmt: skip

@@ -12,6 +12,7 @@ A user's stretches are one lane. Which of them is next is for memoryd.queue_stre
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -24,7 +25,6 @@ from structlog.typing import FilteringBoundLogger
 from handlers.shared.embedding import Embedding, Question, search
 from handlers.shared.ports import AnyConnection, Commit, Job, Reader, RowLockError, nothing
 from handlers.shared.thinking import NoReplyError, Thinker
-from plugins.facts.name_rules import stated_names
 from plugins.facts.operations import Changes, KnownFact, Message, held
 from plugins.facts.prompt import facts_prompt
 from plugins.facts.stretch import Operations, ShownMemory, ShownMessage, Stretch
@@ -353,12 +353,14 @@ class FactsHandler:
 
 
 async def _write_names(connection: AnyConnection, asked: _StretchAnswer, taken: set[UUID]) -> None:
-    given = [(one.name, one.kind) for one in asked.operations.names]
     said: dict[tuple[UUID, str], tuple[str, str | None]] = {}
     for row in asked.messages:
         if row["id"] in taken and row["is_users"]:
-            for name in stated_names(given, text=row["content"]):
-                said.setdefault((row["id"], name.key), (name.name, name.kind))
+            for name in asked.operations.names:
+                # As the message writes it: whoever invents a name has none.
+                there = re.search(rf"(?<!\w){re.escape(name.name)}(?!\w)", row["content"], re.IGNORECASE)
+                if there is not None:
+                    said.setdefault((row["id"], there[0].lower()), (there[0], name.kind))
     if said:
         await connection.execute(
             NAME,

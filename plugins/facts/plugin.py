@@ -21,11 +21,9 @@ class FactsInMessages(Plugin):
     settings = (Facts,)
 
     def topics(self, core: Core) -> Iterable[Topic]:
-        """Names, found by rules; facts, by the language model."""
+        """Facts, by the language model."""
         from plugins.facts.facts import FactsHandler
-        from plugins.facts.names import NamesHandler
 
-        yield Topic("names", NamesHandler(reader=core.database), batch=128)
         # One stretch at a time: a batch waits for a language model. Lanes: a user's conversations are read in order.
         yield Topic(
             "facts",

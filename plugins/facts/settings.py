@@ -26,16 +26,14 @@ class Facts(BaseModel):
     facts: Annotated[Literal["model", "off"] | None, BeforeValidator(_not_by_rules)] = Field(
         None,
         description="model: the language model reads what users say and remembers facts of it. off: nothing is read in "
-        "messages, neither facts nor names. Empty: model where there is a MEMORYD_LANGUAGE_MODEL, else names alone. "
-        "docs/facts.md",
+        "messages. Empty: model where there is a MEMORYD_LANGUAGE_MODEL. docs/facts.md",
     )
 
 
-def read_in_messages(settings: Settings) -> Literal["model", "names", "off"]:
-    """What is read in messages: facts and names, names alone, or nothing."""
-    if settings.section(Facts).facts == "off":
-        return "off"
-    return "names" if settings.language_model is None else "model"
+def read_in_messages(settings: Settings) -> Literal["model", "off"]:
+    """What is read in messages: facts and names, or nothing."""
+    is_off = settings.section(Facts).facts == "off" or settings.language_model is None
+    return "off" if is_off else "model"
 
 
 def check_facts(settings: Settings) -> None:

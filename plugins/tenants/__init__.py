@@ -1,1 +1,1 @@
-"""Tenants: databases of one memoryd, each of a customer. They are made, listed, and served by one process."""
+"""Tenants: databases of one memoryd, each of a customer, served by one process."""

@@ -1,14 +1,13 @@
-"""The plugin tenants: several databases in one process, and memoryd tenant."""
+"""The plugin tenants: several databases in one process."""
 
 from __future__ import annotations
 
-from daemon.plugins import Command, Plugin
+from daemon.plugins import Plugin
 
 
 class Tenants(Plugin):
     name = "tenants"
     needs = ("executor",)
-    commands = {"tenant": Command("plugins.tenants.cli:tenant", "Operate")}
     services = {"serve_many": "plugins.tenants.serve:serve_many"}
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.datastructures import QueryParams
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
@@ -15,7 +17,8 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from plugins.audit.rule import SECONDS as AUDIT_SECONDS
-from plugins.web.errors import answer_error, refusal
+from plugins.web import names
+from plugins.web.errors import REFUSED, NotThereError, answer_error, refusal, sentence_of
 from plugins.web.forms import BadValueError
 from plugins.web.gate import SAFE, Gate, cookie_name, is_from_elsewhere
 from plugins.web.pages import (
@@ -29,7 +32,10 @@ from plugins.web.pages import (
     memories,
     now,
     recall,
+    tasks,
     trail,
+    users,
+    words,
 )
 from plugins.web.render import FOLDER, Fault, page
 from plugins.web.viewer import SECONDS
@@ -41,15 +47,24 @@ PAGES: tuple[list[Route], ...] = (
     recall.routes,
     context.routes,
     graph.routes,
+    tasks.routes,
     conversations.routes,
     documents.routes,
     knowledge.routes,
     dreams.routes,
     trail.routes,
     audit.routes,
+    names.routes,
+    users.routes,
+    words.routes,
 )
 
 
+_Endpoint = Callable[[Request], Coroutine[Any, Any, Response]]
+SHOWN: dict[str, _Endpoint] = {
+    route.path: route.endpoint for routes in PAGES for route in routes if "GET" in (route.methods or ())
+}
+"""The page at each path: with the form that is sent there."""
 ONLY_LOOK = {now.examine_again, audit.run, trail.verify, trail.verify_one}
 """POST endpoints that change no stored row. Every other POST needs --edit."""
 
@@ -97,33 +112,37 @@ def _guarded(route: Route, seconds: float) -> Route:
 
     (Starlette's own handler of Exception raises them again, into the log.)
     """
-    endpoint: Callable[[Request], Coroutine[Any, Any, Response]] = route.endpoint
+    endpoint: _Endpoint = route.endpoint
+    shown = SHOWN.get(route.path)
 
     async def answer(request: Request) -> Response:
         try:
             if request.method not in SAFE and endpoint not in ONLY_LOOK:
                 must_edit(web_of(request))
-            return await _in_time(_with_its_form(endpoint, request), seconds)
+            return await _in_time(_with_its_form(endpoint, shown, request), seconds)
         except Exception as error:  # noqa: BLE001 - nothing outside could tell the reader
             return answer_error(request, error, web_of(request).log)
 
     return Route(route.path, answer, methods=list(route.methods or ()), name=route.name)
 
 
-async def _with_its_form(
-    endpoint: Callable[[Request], Coroutine[Any, Any, Response]], request: Request
-) -> Response:
-    """The answer. For a bad value in a query: the page as if nothing was asked, its form as it was sent, with the fault."""
+async def _with_its_form(endpoint: _Endpoint, shown: _Endpoint | None, request: Request) -> Response:
+    """The answer. For a bad value: the page as if nothing was asked or sent, its form as it was sent, with the fault."""
     try:
         return await endpoint(request)
-    except BadValueError as error:
-        if request.method not in SAFE or error.field is None:
+    except REFUSED as error:
+        sent, field = request.method not in SAFE, getattr(error, "field", None)
+        if shown is None or (field is None and not sent):
             raise
-        request.state.fault = Fault(request.query_params, error.field, str(error))
-        again = await endpoint(Request({**request.scope, "query_string": b""}, request.receive))
-        if again.status_code != 400:  # what is no page
-            raise
-        return again
+        asked = QueryParams(request.state.form) if sent else request.query_params
+        request.state.fault = Fault(asked, field or "", sentence_of(error))
+        scope = {**request.scope, "method": "GET", "query_string": b""}
+        with suppress(BadValueError, NotThereError):
+            again = await shown(Request(scope, request.receive))
+            if again.status_code == 400:  # else it is no page
+                return again
+        request.state.fault = None
+        raise
 
 
 async def _in_time(answering: Coroutine[Any, Any, Response], seconds: float) -> Response:

@@ -61,6 +61,19 @@ def fault_of_the_database(error: BaseException) -> tuple[int, str] | None:
     return None
 
 
+REFUSED = (
+    BadValueError, asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, asyncpg.RaiseError,
+)  # fmt: skip
+"""What is wrong with what was asked or sent."""
+
+
+def sentence_of(error: BaseException) -> str:
+    """What is wrong, of an error of `REFUSED`."""
+    if isinstance(error, BadValueError):
+        return str(error)
+    return f"{error.args[0]}. {getattr(error, 'hint', None) or ''} Nothing was changed.".replace("..", ".")
+
+
 def answer_error(request: Request, error: BaseException, log: FilteringBoundLogger) -> Response:
     """The page for an exception."""
     if (fault := fault_of_the_database(error)) is not None:
@@ -70,14 +83,9 @@ def answer_error(request: Request, error: BaseException, log: FilteringBoundLogg
     match error:
         case NotThereError():
             return refusal(request, 404, "There is no such row, or you may not see it.")
-        case BadValueError():
-            return refusal(request, 400, str(error))
         case BusyError():
             return refusal(request, 429, str(error))
-        case asyncpg.DataError() | asyncpg.IntegrityConstraintViolationError() | asyncpg.RaiseError():
-            hint = getattr(error, "hint", None)
-            return refusal(
-                request, 400, f"{error.args[0]}. {hint or ''} Nothing was changed.".replace("..", ".")
-            )
+    if isinstance(error, REFUSED):
+        return refusal(request, 400, sentence_of(error))
     log.error("web_page_failed", path=request.url.path, error=describe(error), at=frames(error))
     return refusal(request, 500, "This page has failed. The log of memoryd web says where.")

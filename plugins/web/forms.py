@@ -7,7 +7,7 @@ import re
 from binascii import a2b_qp
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from starlette.requests import Request
@@ -20,6 +20,7 @@ LARGEST = 32 * 1024 * 1024
 LARGEST_SIGN_IN = 4096
 MOST_FIELDS = 1000
 UNENCODED = re.compile(rb"%(?![0-9A-Fa-f]{2})")
+DAY = len("2026-11-26")
 SECONDS = 10.0
 """To receive a sign-in, and the next part of any other form."""
 
@@ -84,13 +85,18 @@ def id_in(values: Mapping[str, str], name: str) -> UUID | None:
         raise BadValueError(str(error), field=name) from None
 
 
-def time_in(values: Mapping[str, str], name: str) -> datetime | None:
-    """The time in a field, of UTC unless it names an offset; None where it is empty. Raises BadValueError."""
+def time_in(values: Mapping[str, str], name: str, *, end: bool = False) -> datetime | None:
+    """The time in a field, of UTC unless it names an offset; None where it is empty. Of a day its beginning, or its `end`.
+
+    Raises BadValueError.
+    """
     given = values.get(name, "").strip()
     if not given:
         return None
     try:
         time = datetime.fromisoformat(given)
+        if end and len(given) == DAY:
+            time += min(timedelta(days=1), datetime.max - time)  # noqa: DTZ901 - a day without a zone
         # In UTC its year may be out of range.
         return time.astimezone(UTC) if time.tzinfo is not None else time.replace(tzinfo=UTC)
     except (ValueError, OverflowError):

@@ -13,12 +13,16 @@ from uuid import UUID
 
 from handlers.shared.ports import AnyConnection
 from plugins.web.forms import BadValueError
-from plugins.web.viewer import Viewer, rows_found
+from plugins.web.names import names_of, nobody_of
+from plugins.web.render import number
+from plugins.web.viewer import Viewer, by_indexes, rows_found
 
 AT_ONCE = 50
 """Rows of a page."""
 SCANNED = 20_000
 """Rows that a page scans at most for a condition without an index: few matches do not make it slow."""
+COUNTED = 2000
+"""Rows among which those of a list are counted: the newest."""
 WRONG_PAGE = "before is no position in this list: begin at its first page."
 
 
@@ -98,13 +102,25 @@ class Timeline:
             f"where w.fits or w.nth >= {SCANNED} order by w.time desc, w.id desc limit {AT_ONCE + 2}"
         )
 
+    def count_sql(self, filters: Conditions) -> str:
+        """SQL of how many of the newest rows fit (`fit`), and how many these are (`counted`)."""
+        order = f"{self._order} desc, {self._row}.id desc"
+        return (
+            f"select count(*) filter (where w.fits) as fit, count(*) as counted "  # noqa: S608 - names of ours
+            f"from (select {filters.scanned or 'true'} as fits from {self.table} where {filters} "
+            f"order by {order} limit {COUNTED}) w"
+        )
+
     async def page(
         self, connection: AnyConnection, viewer: Viewer, asked: Mapping[str, str], filters: Conditions
     ) -> dict[str, Any]:
-        """The `rows` of a page, and the position of the `next_page` or None. Raises BadValueError.
+        """The `rows` of a page, the `names` of their users, how many there are (`in_all`), and the position of the `next_page`.
 
-        `looked`: how many rows were scanned, where the page ends there although further rows may fit; else None.
+        `nobody`: where there is no row, what is said of an agent or a user of whom there is none. `looked`: how many rows were
+        scanned, where the page ends there although further rows may fit; else None. Raises BadValueError.
         """
+        async with by_indexes(connection):
+            [count] = await rows_found(connection, viewer, self.count_sql(filters), *filters.values)
         if "before" in asked:
             position = f"({{}}::timestamptz{self.zone}, {{}}::uuid)"
             filters.where(f"({self._order}, {self._row}.id) < {position}", *_position(asked["before"]))
@@ -115,7 +131,14 @@ class Timeline:
         next_page, looked = last and f"{last[self.time].isoformat()},{last['id']}", None
         if len(ids) <= AT_ONCE and found and found[-1]["nth"] > SCANNED:
             next_page, looked = f"{found[-2]['time'].isoformat()},{found[-2]['id']}", SCANNED
-        return {"rows": rows[:AT_ONCE], "next_page": next_page, "looked": looked}
+        return {
+            "rows": rows[:AT_ONCE],
+            "names": await names_of(connection, viewer, (row.get("user_id") for row in rows[:AT_ONCE])),
+            "nobody": [] if rows or looked else await nobody_of(connection, viewer, asked),
+            "in_all": ("≥ " if count["counted"] == COUNTED else "") + number(count["fit"]),
+            "next_page": next_page,
+            "looked": looked,
+        }
 
 
 def _position(before: str) -> tuple[datetime, UUID]:

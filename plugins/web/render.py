@@ -1,6 +1,7 @@
 """Renders values as HTML by templates.
 
-Promise: every stored value is shown as text. Templates escape all values and mark no stored value as safe.
+Promise: every stored value is shown as text. Templates escape all values and mark no stored value as safe; `prose` escapes
+what it does not show as headings, lists and the like.
 """
 
 from __future__ import annotations
@@ -14,10 +15,13 @@ from typing import Any
 from urllib.parse import urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markdown_it import MarkdownIt
 from markupsafe import Markup, escape
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
+
+from plugins.web.glossary import terms
 
 FOLDER = Path(__file__).parent
 NOTHING = "\u2013"
@@ -27,6 +31,7 @@ MENU = (
     ("/recall", "Recall"),
     ("/context", "Context"),
     ("/graph", "Graph"),
+    ("/tasks", "Tasks"),
     ("/conversations", "Conversations"),
     ("/documents", "Documents"),
     ("/knowledge", "Knowledge"),
@@ -39,7 +44,7 @@ MENU = (
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What was sent with a bad value, the field that has it, and which values are valid."""
+    """What was sent with a bad value, the field that has it (empty: none alone), and which values are valid."""
 
     asked: QueryParams
     field: str
@@ -52,7 +57,7 @@ def page(request: Request, template: str, *, status: int = 200, **values: Any) -
     web = getattr(request.app.state, "web", None) if "app" in request.scope else None
     fault: Fault | None = getattr(request.state, "fault", None)
     if fault is not None:
-        status, values = 400, values | {"asked": fault.asked}
+        status = 400
     html = (
         environment()
         .get_template(template)
@@ -60,6 +65,7 @@ def page(request: Request, template: str, *, status: int = 200, **values: Any) -
             request=request,
             menu=MENU,
             path=request.url.path,
+            asked=request.query_params if fault is None else fault.asked,
             session=session,
             csrf="" if session is None else session.csrf,
             user=None if web is None else web.user,
@@ -67,7 +73,7 @@ def page(request: Request, template: str, *, status: int = 200, **values: Any) -
             database=None if web is None else web.settings.database,
             changed=status == 409,
             fault=fault,
-            **values,
+            **({"names": {}, "nobody": []} | values),
         )
     )
     return HTMLResponse(html, status_code=status)
@@ -84,8 +90,10 @@ def environment() -> Environment:
         lstrip_blocks=True,
         extensions=["jinja2.ext.do"],
     )
-    made.filters.update(when=when, size=size, number=number, short=short)
-    made.globals.update(static=static, query=query, counted=counted, now=lambda: datetime.now(UTC))
+    made.filters.update(when=when, size=size, number=number, short=short, prose=prose)
+    made.globals.update(
+        static=static, query=query, terms=terms, counted=counted, now=lambda: datetime.now(UTC)
+    )
     return made
 
 
@@ -132,6 +140,35 @@ def number(value: float | None, digits: int = 0) -> str:
 def counted(count: int, one: str, many: str) -> str:
     """A number with its noun."""
     return f"{count} {one if count == 1 else many}"
+
+
+@cache
+def _markdown() -> MarkdownIt:
+    # Nothing that leads elsewhere or loads something, and no HTML: what looks like it is text.
+    rules = MarkdownIt("commonmark", {"html": False, "breaks": True}).enable("table")
+    return rules.disable(["html_block", "html_inline", "link", "image", "autolink", "reference"])
+
+
+def _letters(text: str) -> int:
+    return sum(map(str.isalnum, text))
+
+
+def prose(text: str) -> Markup:
+    """A text of Markdown with its headings, paragraphs, lists, tables and blocks of code. All else in it is text.
+
+    Where a word would be lost (in the fifth cell of a table of four columns, or twenty lists deep), it is shown as it is.
+    """
+    rules = _markdown()
+    tokens = rules.parse(text)
+    if _letters(text) != sum(_letters(token.content) + _letters(token.info) for token in tokens):
+        return Markup("<pre>{}</pre>").format(text)
+    for token in tokens:
+        # The page's own headings are higher; columns would be aligned by a style, which the policy of the pages forbids.
+        if token.type.startswith("heading"):
+            token.tag = f"h{min(6, int(token.tag[1]) + 2)}"
+        elif token.tag in ("th", "td"):
+            token.attrs = {}
+    return Markup(rules.renderer.render(tokens, rules.options, {}))  # noqa: S704 - the renderer escapes all of the text
 
 
 def short(text: object, length: int = 240) -> Markup:

@@ -104,6 +104,14 @@ async def rows_found(connection: AnyConnection, viewer: Viewer, sql: str, *args:
     return rows
 
 
+@asynccontextmanager
+async def by_indexes(connection: AnyConnection) -> AsyncIterator[None]:
+    """Meanwhile queries of the transaction read no table from end to end where an index leads to the first rows."""
+    await connection.execute("set local enable_seqscan = off")
+    yield
+    await connection.execute("set local enable_seqscan = default")
+
+
 async def shown(connection: AnyConnection, viewer: Viewer, table: str, ids: Sequence[UUID]) -> None:
     """Records, for support, the users whose rows a text shows that memoryd made as the service."""
     if viewer.user is None:

@@ -43,7 +43,6 @@ COMMANDS = {
     "mcp": "--http",
     "audit": "--apply",
     "secrets": "reencrypt",
-    "tenant": "MEMORYD_DATABASE_URLS",
     "replica": "conflicts",
     "export": "--output",
     "import": "--user",
@@ -143,9 +142,6 @@ WRONG = [
     ("mcp", "--agent", " "),
     ("secrets", "encrypt", "9 lives"),
     ("forget",),
-    ("tenant", "add", "acme"),
-    ("tenant", "move", "acme"),
-    ("tenant", "move", "acme", "--undo"),
 ]
 
 

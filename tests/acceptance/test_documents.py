@@ -24,7 +24,7 @@ from tests.support.processes.commands import Commands
 from tests.support.processes.daemons import DaemonProcess
 from tests.support.repository import ROOT
 
-GROUPS = {("audit",), ("anchors",), ("dead",), ("hooks",), ("know",), ("replica",), ("secrets",), ("tenant",)}
+GROUPS = {("audit",), ("anchors",), ("dead",), ("hooks",), ("know",), ("replica",), ("secrets",)}
 """Commands that have subcommands."""
 LEVELS = frozenset({"debug", "info", "warning", "error", "critical"})
 

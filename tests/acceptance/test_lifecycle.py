@@ -45,7 +45,7 @@ async def test_a_command_is_remembered_and_comes_back_in_the_next_context(
     [started] = daemon.events("daemon_started")
     features = {name: started[name] for name in ("facts", "language_model", "situate", "replica", "drop")}
     assert features == {
-        "facts": "names",
+        "facts": "off",
         "language_model": None,
         "situate": False,
         "replica": False,

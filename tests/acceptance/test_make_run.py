@@ -19,7 +19,15 @@ from tests.support.folders import quiet_port
 from tests.support.processes.daemons import DaemonProcess
 from tests.support.repository import ROOT
 
-COPIED = ("Makefile", "constraints.txt", "install.py", "pyproject.toml", "README.md", "LICENSE")
+COPIED = (
+    "Makefile",
+    "constraints.txt",
+    "install.py",
+    "pyproject.toml",
+    "README.md",
+    "LICENSE",
+    "docs/glossary.md",
+)
 PACKAGES = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"][
     "packages"
 ]
@@ -42,6 +50,7 @@ class Checkout:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        (folder / "docs").mkdir()
         for name in COPIED:
             shutil.copy(ROOT / name, folder / name)
         for name in PACKAGES:

@@ -80,11 +80,11 @@ async def test_facts_by_rules_in_an_old_env_file_are_one_warning(
     connection: asyncpg.Connection, daemons: Daemons, memoryd: Commands, tmp_path: Path, given: str
 ) -> None:
     daemon = await daemons.start(facts=given)
-    assert daemon.events("daemon_started")[0]["facts"] == "names"
+    assert daemon.events("daemon_started")[0]["facts"] == "off"
     await connection.execute(SAY, uuid4(), ["I live in Lyon, and my sister is Dora Quist"])
     await until(connection, READ)
     assert await connection.fetchval("select count(*) from agent_memory") == 0
-    assert await connection.fetchval("select count(*) from memoryd.names") > 0
+    assert await connection.fetchval("select count(*) from memoryd.names") == 0
     await daemon.stop()
     [warning] = daemon.events("setting_outdated")
     assert (warning["variable"], warning["level"]) == ("MEMORYD_FACTS", "warning")

@@ -183,7 +183,10 @@ async def many_callers_wait_no_longer_than_one(
     assert answers == [("words", True)] * 40
     model.heal()
     await until(connection, IDLE)
+    # Those that the daemon had in hand when their callers gave up are there until they are old.
+    await connection.execute("update memory_requests set created_at = now() - interval '2 minutes'")
     await connection.fetch(EXPIRE_ANSWERS, 100)
+    assert await connection.fetchval(LEFT) == 0
     found = await asked(connection, {"user": ANN})
     assert (found["by"], [r["content"] for r in found["result"]][:1]) == ("meaning", [NEAR])
 

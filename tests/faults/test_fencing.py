@@ -13,7 +13,7 @@ from daemon.db.pool import Database
 from daemon.queue import queue
 from handlers.shared.ports import AnyConnection, Job
 from tests.support.processes.workers import Doing, enqueue, open_database, worker_on, working
-from tests.support.waiting import IDLE, until
+from tests.support.waiting import BLOCKED, IDLE, until
 
 CLAIMS_OVER = "select bool_and(visible_at <= now()) from memoryd.jobs"
 LEASES_OVER = "select bool_and(leased_until <= now()) from memoryd.lanes"
@@ -169,6 +169,23 @@ async def test_a_commit_half_that_fails_leaves_no_trace_and_is_run_again(
     assert failures > 2
     assert await connection.fetchval("select array_agg(job order by job) from done") == ids
     assert await connection.fetchval("select count(*) from memoryd.dead_letters") == 0
+
+
+async def test_a_lane_whose_jobs_are_done_while_it_is_claimed_is_free(
+    database: Database, connection: asyncpg.Connection, second: asyncpg.Connection
+) -> None:
+    """Else the next job of this lane would wait until the lease ends, which no worker has."""
+    _, other = await enqueue(connection, "test", [None] * 2, lanes=["done", "other"])
+    async with second.transaction():
+        # As a worker that leases this lane, and does its job.
+        await second.execute("insert into memoryd.lanes (topic, lane) values ('test', 'done')")
+        await second.execute("delete from memoryd.jobs where lane = 'done'")
+        claiming = asyncio.create_task(queue.claim_lanes(database, "test", lanes=2, limit=2, seconds=30))
+        await until(connection, BLOCKED)
+    assert [job.id for job in await claiming] == [other]
+    [late] = await enqueue(connection, "test", [None], lanes=["done"])
+    claimed = await queue.claim_lanes(database, "test", lanes=2, limit=2, seconds=30)
+    assert [job.id for job in claimed] == [late]
 
 
 async def test_order_is_kept_in_every_lane_by_workers_that_fail_and_stall(

@@ -22,7 +22,7 @@ from tests.support.database.statistics import miscounted
 from tests.support.processes.commands import Commands
 from tests.support.processes.daemons import Daemons
 from tests.support.rows import embedding, insert, remember, say
-from tests.support.waiting import IDLE, until
+from tests.support.waiting import IDLE, awaited, until
 
 NONE = {"query": "", "document": ""}
 
@@ -229,8 +229,7 @@ async def test_a_command_killed_at_the_swap_leaves_one_model_or_the_other(
         process = await memoryd.start("reembed", *MODEL, **reaching(models))
         await until(
             connection,
-            "select exists (select from pg_locks where mode = 'AccessExclusiveLock' and not granted "
-            "and relation = 'memoryd.entries'::regclass)",
+            awaited("l.mode = 'AccessExclusiveLock' and l.relation = 'memoryd.entries'::regclass"),
         )
         process.kill()
         await process.wait()

@@ -30,7 +30,8 @@ DREAMS = "select count(*) from dream_sessions where status = 'running'"
 # As of so many that an index is due, whatever else waits.
 MANY_PASSAGES = "insert into memoryd.scope_statistics values (1, 'memory', 'english', 1000000, 1000000)"
 BUILDS = """
-select exists (select from pg_stat_activity where application_name = 'memoryd dense index' and wait_event_type = 'Lock')
+select exists (select from pg_stat_activity where datname = current_database()
+               and application_name = 'memoryd dense index' and wait_event_type = 'Lock')
 """
 BUILT = "select count(*) from memoryd.settings where key like 'dense\\_index.%'"
 FAILED = "select count(*) from agent_commands where status <> 'completed' or exit_code <> 0"

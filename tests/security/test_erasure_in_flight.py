@@ -16,7 +16,7 @@ from tests.support.access.users import ERASE, found
 from tests.support.processes.daemons import Daemons
 from tests.support.processes.paused import gate_closed, meanwhile, paused, pausing
 from tests.support.rows import ask, column, embedding, insert, remember
-from tests.support.waiting import ANSWERED, FINISHED, IDLE, READY, until
+from tests.support.waiting import ANSWERED, FINISHED, IDLE, READY, awaited, until
 
 SECRET = "quokkazephyr"
 
@@ -163,10 +163,7 @@ async def test_the_outcome_of_a_command_that_ends_during_an_erasure_is_not_remem
                 await second.execute("select claim_command('alice')")
                 await second.execute("select complete_command($1, $2)", asked, f"found {SECRET}")
                 erasing = await meanwhile(third, connection, ERASE, ANN)
-            await until(
-                connection,
-                "select exists (select from pg_locks where locktype = 'advisory' and objid = 4712 and not granted)",
-            )
+            await until(connection, awaited("l.locktype = 'advisory' and l.objid = 4712"))
             # The daemon has the outcome in hand, or cannot get it.
             await until(
                 connection,
@@ -338,7 +335,8 @@ async def test_a_transaction_that_locks_a_command_can_end_its_execution(
     (tmp_path / "go").touch()
     await until(
         connection,
-        "select exists (select from pg_stat_activity where application_name = 'memoryd' "
+        "select exists (select from pg_stat_activity "
+        "where datname = current_database() and application_name = 'memoryd' "
         "and query ~ 'delete from memoryd.executions' and wait_event_type = 'Lock')",
     )
     await second.execute("delete from memoryd.executions where command_id = $1", asked)

@@ -48,6 +48,12 @@ async def beats(connection: asyncpg.Connection, times: int = 3) -> None:
         await until(connection, "select min(seen_at) > $1 from memoryd.daemons", last)
 
 
+def awaited(lock: str) -> str:
+    """A query: somebody waits for a lock like this one, in this database. Other tests have databases in the same server, and
+    copies of one template have the same oids."""
+    return AWAITED.format(lock)
+
+
 READY = "select status = 'ready' from agent_commands where id = $1"
 """A command has its context."""
 
@@ -66,6 +72,11 @@ select exists (
     where datname = current_database() and pid <> pg_backend_pid() and cardinality(pg_blocking_pids(pid)) > 0)
 """
 """Another session of this database waits for a lock."""
+
+AWAITED = """
+select exists (select from pg_locks l join pg_database d on d.oid = l.database and d.datname = current_database()
+               where not l.granted and {})
+"""
 
 RESCHEDULED = "select exists (select from memoryd.jobs where topic = 'index' and attempt = 0 and visible_at > created_at)"
 """The index met a row that another transaction has locked, and has a job for later."""

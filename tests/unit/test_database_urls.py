@@ -15,7 +15,6 @@ from plugins.hooks.driver import Connection as Driver
 from plugins.move_in.importers.items import System
 from plugins.move_in.importers.records import ExportError
 from plugins.move_in.importers.sources import files_in
-from plugins.tenants.urls import TenantError, on_database
 
 GOOD = (
     "postgresql://u:p@db.example:5432/app", "postgres://db/app", "postgresql:///app?host=/run/pg&port=5433",
@@ -52,10 +51,10 @@ def test_nothing_of_a_wrong_url_is_shown(wrong: str, tmp_path: Path, monkeypatch
     said = [address_of(url)]
     for refuse in (
         lambda: readable(url, "It"), lambda: parse_databases([f"acme={url}"], where="The file"),
-        lambda: on_database(url, "acme"), lambda: next(files_in(System.LETTA, url)), lambda: Driver(url),
+        lambda: next(files_in(System.LETTA, url)), lambda: Driver(url),
         lambda: libpq.Connection(url, path=str(libpq.library("postgresql://localhost"))),
     ):  # fmt: skip
-        with pytest.raises((ValueError, TenantError, ExportError, libpq.Unreachable)) as refused:
+        with pytest.raises((ValueError, ExportError, libpq.Unreachable)) as refused:
             refuse()
         said.append(str(refused.value))
     monkeypatch.chdir(tmp_path)

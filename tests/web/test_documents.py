@@ -65,6 +65,45 @@ async def test_a_document_shows_its_chunks_in_pages_and_what_recall_knows_of_the
     assert "no chunks yet" in await pages.read(f"/documents/{empty}")
 
 
+async def test_chunks_are_read_as_their_writer_meant_them_and_lose_no_word(
+    pages: Reader, db: asyncpg.Connection
+) -> None:
+    made = await document(db, "Rigging", 0)
+    texts = (
+        "# Splices\n\nAn *eye* splice.\n\n1. Cut\n2. Whip\n\n| rope | mm |\n|---|--:|\n| main | 12 |\n\n```sh\nhaul\n```",
+        "<b>bold</b> [go](javascript:alert(1)) ![see](http://evil.example/x.png)\n\n[a]: http://e.example",
+        "| a | b |\n|---|---|\n| 1 | 2 | the fifth wheel |",
+        "- " * 40 + "deep",
+        ">" * 5000,
+    )
+    await db.executemany(
+        "insert into memory_chunks (document_id, chunk_index, chunk_text) values ($1, $2, $3)",
+        [(made, n, text) for n, text in enumerate(texts)],
+    )
+    page = await pages.get(f"/documents/{made}")
+    for shown in (
+        "<h3>Splices</h3>",
+        "<em>eye</em>",
+        "<li>Cut</li>",
+        "<td>12</td>",
+        '<code class="language-sh">haul',
+    ):
+        assert shown in page
+    for never in ("<b>", 'href="javascript', 'href="http://evil', "<img", "style="):
+        assert never not in page
+    said = text_of(page)
+    for word in (
+        "<b>bold</b>",
+        "go",
+        "javascript:alert(1)",
+        "http://evil.example/x.png",
+        "[a]: http",
+        "fifth wheel",
+        "deep",
+    ):
+        assert word in said, word
+
+
 async def test_a_document_is_forgotten_unless_it_has_changed(pages: Reader, db: asyncpg.Connection) -> None:
     made = await document(db, "Old chart")
     path = f"/documents/{made}"

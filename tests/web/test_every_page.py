@@ -12,7 +12,7 @@ import pytest_asyncio
 from selenium.webdriver import ActionChains, Keys
 
 from tests.support.repository import ROOT
-from tests.support.services.browser import SCREEN, TELEPHONE, Browser
+from tests.support.services.browser import NARROWEST, SCREEN, TELEPHONE, Browser
 from tests.support.services.every_page import addresses, unknown
 from tests.support.services.web_pages import Reader, served
 
@@ -48,7 +48,14 @@ delete document.visibilityState;
 timers.forEach((work) => work());
 return sent - before;
 """
-OVER = "return document.documentElement.scrollWidth - innerWidth"
+# What reaches beyond the window and is in nothing that scrolls; the page itself, too.
+OVER = """
+const within = ".scroll, pre, .said, .prose table, .unseen";
+const beyond = [...document.querySelectorAll("main *")].filter((e) => e.checkVisibility() && !e.closest(within)
+    && e.getBoundingClientRect().right > innerWidth + 1);
+const over = document.documentElement.scrollWidth - innerWidth;
+return [...(over > 0 ? [over] : []), ...beyond.map((e) => e.outerHTML.slice(0, 120))];
+"""
 LISTEN = """
 window.reached = [];
 window.wanted = [...document.querySelectorAll("a[href], button, input:not([type=hidden]), select, textarea, summary")]
@@ -84,8 +91,12 @@ async def empty(url: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIter
 
 def read(browser: Browser, only: dict[str, list[str]] | None = None) -> Faults:
     """What is wrong for who sees badly, or little at once."""
-    over = browser.run(OVER)
-    return [*map(tuple, browser.wait_for(FAULTS, only)), *([("scrolls sideways", over)] if over > 0 else [])]
+    return [*map(tuple, browser.wait_for(FAULTS, only)), *too_wide(browser)]
+
+
+def too_wide(browser: Browser) -> Faults:
+    """What sticks out of the window."""
+    return [("too wide", over) for over in browser.run(OVER)]
 
 
 def walked(browser: Browser) -> Faults:
@@ -132,7 +143,10 @@ async def test_every_page_is_for_everybody(browser: Browser, few: Reader, part: 
             browser.look(width=TELEPHONE, dark=True)
             browser.open(path)
             found = read(browser)
-            for width in (TELEPHONE, SCREEN):
+            for width, dark in ((TELEPHONE, False), (SCREEN, True)):
+                browser.look(width=width, dark=dark)
+                found += too_wide(browser)
+            for width in (NARROWEST, SCREEN):
                 browser.look(width=width)
                 found += read(browser, LOOKS)
             for way in (walked, hidden, printed):

@@ -32,6 +32,7 @@ async def test_a_page_ends_after_so_many_rows_and_says_so(pages: Reader, server:
         # So many rows at once: only a superuser turns off triggers and foreign keys for a session alone.
         await admin.execute("set session_replication_role = replica")
         await admin.execute(ROWS, looked_at + 1)
+    assert f"≥ {text_of(number(lists.COUNTED))} in all" in await pages.read("/memories")
     first = await pages.get(path)
     assert (
         f"0 of the {text_of(number(looked_at))} rows that were looked through fit; there are older ones."
@@ -50,3 +51,17 @@ async def test_a_page_that_looked_through_all_rows_says_that_nothing_fits(pages:
     said = await pages.read(f"/memories?tag=nowhere&before={BEGINNING}")
     assert "that fits" in said
     assert "looked through" not in said
+
+
+async def test_a_list_says_how_many_there_are(pages: Reader, url: str) -> None:
+    async with connected(url) as db:
+        await db.execute(
+            "insert into agent_memory (agent_id, content, kind) "
+            "select 'counter', 'row ' || n, 'note' from generate_series(1, 60) n"
+        )
+    first = await pages.get("/memories?agent=counter")
+    assert "60 in all" in text_of(first)
+    further = NEXT.search(first)
+    assert further is not None
+    assert "60 in all" in await pages.read(urljoin("/memories", html.unescape(further[1])))
+    assert "in all" not in await pages.read("/memories?agent=counter&kind=goal")

@@ -9,7 +9,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from tests.support.rows import remember
+from tests.support.rows import column, remember
 from tests.support.services.web_pages import Reader, served, text_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -86,6 +86,8 @@ async def test_a_memory_is_replaced_with_its_history_or_forgotten(
     assert "the code is 1" in await pages.read(new)
     assert "replaced" in await pages.read(path)
     version = (await pages.get(new)).partition('name="version" value="')[2].partition('"')[0]
+    late = await pages.send(new, {"do": "forget", "version": "earlier"})
+    assert (late.status_code, "it was not forgotten" in text_of(late.text)) == (409, True)
     assert (await pages.send(new, {"do": "forget", "version": version})).headers["location"] == "/memories"
     await pages.get(new, status=404)
     records = await db.fetch(
@@ -95,6 +97,23 @@ async def test_a_memory_is_replaced_with_its_history_or_forgotten(
     )
     assert [r["operation"] for r in records] == ["update", "delete"]
     assert all(r["login"] for r in records)
+
+
+async def test_what_would_lose_a_memory_in_silence_is_refused(pages: Reader, db: asyncpg.Connection) -> None:
+    user = uuid.uuid4()
+    path = f"/memories/{await remember(db, 'likes tea', agent_id='helper', user_id=user)}"
+    await db.execute("insert into memory_settings (user_id, memory_enabled) values ($1, false)", user)
+    version = (await pages.get(path)).partition('name="version" value="')[2].partition('"')[0]
+    form = {"version": version, "content": "likes coffee", "kind": "fact"}
+    for change, said in (
+        ({"do": "replace"}, "this user has switched memory off"),
+        ({"do": "correct", "expires_at": "2020-01-01T00:00"}, "This time is past"),
+    ):
+        answer = await pages.send(path, form | change)
+        assert (answer.status_code, said in text_of(answer.text)) == (400, True), answer.text
+        assert "likes coffee" in answer.text
+    assert await column(db, "select content from agent_memory where user_id = $1", user) == ["likes tea"]
+    assert "in all of" not in await pages.read("/memories?user=%20%20")
 
 
 async def test_an_end_user_sees_and_changes_their_own_only(

@@ -9,7 +9,9 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from plugins.web.pages.now import COUNTED
 from plugins.web.pages.now_doctor import PAUSE_SECONDS
+from plugins.web.render import number
 from tests.support.services.web_pages import Reader, served, text_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -57,6 +59,30 @@ async def test_the_queue_is_told_by_topic(pages: Reader, db: asyncpg.Connection)
     assert "zebra 0" in rows
     assert "zebra 0 0 1" in rows
     await db.execute("delete from memoryd.jobs")
+
+
+async def test_what_came_in_the_last_day_is_told_a_line_each(pages: Reader, db: asyncpg.Connection) -> None:
+    await db.execute("delete from agent_execution_logs")
+    await db.execute(
+        "insert into agent_memory (agent_id, user_id, content, kind, created_at) "
+        "select 'logger', $1, 'secret ' || n, case when n < 3 then 'goal' else 'fact' end, "
+        "now() - make_interval(hours => 10 * n) "
+        "from generate_series(0, 5) n",
+        uuid.uuid4(),
+    )
+    await db.execute(
+        "insert into agent_commands (agent_id, message, status) select 'logger', 'secret', 'failed' "
+        "from generate_series(1, $1::integer)",
+        COUNTED + 1,
+    )
+    said = (await pages.read("/")).partition("What is remembered")[2]
+    assert "3 goal" in said.partition("Messages")[0]
+    assert "fact" not in said.partition("Messages")[0]
+    assert f"≥ {text_of(number(COUNTED))} failed" in said.partition("Tasks")[2]
+    assert "secret" not in said
+    assert (
+        await db.fetchval("select count(*) from agent_execution_logs where action_type = 'admin_read'") == 0
+    )
 
 
 async def test_the_last_day_is_drawn(pages: Reader, db: asyncpg.Connection) -> None:

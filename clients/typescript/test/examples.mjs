@@ -9,7 +9,7 @@ mkdirSync(folder);
 // What is the reader's.
 const GIVEN = {
   supabase: 'declare const supabase: import("memoryd-client").Supabase;',
-  pool: 'declare const pool: import("memoryd-client").Postgres;',
+  database: 'declare const database: import("memoryd-client").Postgres;',
   askYourModel: 'declare function askYourModel(messages: import("memoryd-client").PromptMessage[]): Promise<string>;',
   yourModel: 'declare const yourModel: Parameters<typeof import("ai").wrapLanguageModel>[0]["model"];',
 };

@@ -1,37 +1,24 @@
 -- Facts that people say of themselves in conversations: which messages are read, what goes with a message,
 -- and memories that replace others.
 
--- Queues messages of users to be read: for names, and for facts where a language model reads them (the
--- setting facts is 'off', 'names' or 'model'). Messages that an import puts back are read for names alone:
--- their facts are in the export.
+-- Queues messages of users to be read for facts and names, where a language model does (the setting facts is
+-- 'model'). Not those that an import puts back: their facts are in the export.
 create or replace function memoryd.read_for_facts(p_ids uuid[]) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
-declare
-    wanted constant text := (select s.value #>> '{}' from memoryd.settings s where s.key = 'facts');
 begin
-    if p_ids is null or wanted = 'off' then
+    if p_ids is null or memoryd.importing()
+       or not exists (select from memoryd.settings s where s.key = 'facts' and s.value = '"model"') then
         return;
     end if;
-    insert into memoryd.jobs (topic, ref)
-    select 'names', m.id from public.conversation_messages m
+    insert into memoryd.unread (message_id, session_id, user_id, message_index, said_at)
+    select m.id, m.session_id, m.user_id, m.message_index, m.created_at
+    from public.conversation_messages m
     where m.id = any(p_ids) and m.user_id is not null and m.role = 'user' and not memoryd.is_blank(m.content)
-      and length(m.content) <= 2000
-    order by m.created_at, m.message_index;
-    if found then
-        perform memoryd.wake('names');
-    end if;
-    if wanted = 'model' and not memoryd.importing() then
-        insert into memoryd.unread (message_id, session_id, user_id, message_index, said_at)
-        select m.id, m.session_id, m.user_id, m.message_index, m.created_at
-        from public.conversation_messages m
-        where m.id = any(p_ids) and m.user_id is not null and m.role = 'user'
-          and not memoryd.is_blank(m.content)
-        order by m.id
-        on conflict (message_id) do update
-        set user_id = excluded.user_id, queued_at = excluded.queued_at;
-    end if;
+    order by m.id
+    on conflict (message_id) do update
+    set user_id = excluded.user_id, queued_at = excluded.queued_at;
 end
 $$;
 

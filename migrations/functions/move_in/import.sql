@@ -244,9 +244,6 @@ begin
     if p_table = 'agent_memory' then
         perform memoryd.register_facts(added);
     end if;
-    if p_table = 'conversation_messages' then
-        perform memoryd.read_for_facts(added);
-    end if;
     perform set_config('memoryd.importing', '', true);
     return cardinality(added);
 end

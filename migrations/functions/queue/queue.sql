@@ -212,8 +212,8 @@ $$;
 -- Leases lanes that have work and claims their first jobs: up to p_jobs that are fresh, an equal share of
 -- each lane, and as many suspects as may be tried together, likewise. The jobs are read by a statement of
 -- their own after the lease, in a volatile function: its snapshot is younger than the lease, so it sees the
--- last commit of the worker that had the lane before. The jobs of a lane that are claimed together have the
--- same number of deaths.
+-- last commit of the worker that had the lane before. A lane whose jobs that worker has done meanwhile is
+-- free again. The jobs of a lane that are claimed together have the same number of deaths.
 create or replace function memoryd.claim_lanes(
     p_topic text, p_lanes integer, p_jobs integer, p_lease interval, p_max_attempts integer default 5,
     p_daemon integer default null)
@@ -260,6 +260,9 @@ begin
             ) w
         ) h
         where h.alike
+    ), done_meanwhile as (
+        update memoryd.lanes l set leased_until = '-infinity'
+        where l.topic = p_topic and l.lane = any(leased) and l.lane not in (select f.lane from first f)
     )
     update memoryd.jobs j
     set attempt = j.attempt + 1, claimed_by = coalesce(p_daemon, 0)

@@ -136,7 +136,7 @@ $$;
 -- for each call and without sorting, so that the plan reads this index, which returns them in order.
 --
 -- A project is read from the table: so it is asked of the passages nearest by code, and of all codes only
--- where too few of those are in it.
+-- where too few of those are in it. unmarked: sources whose rows need no mark of it.
 create or replace function memoryd.nearest_passages(p_request memoryd.search_request) returns tid[]
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
@@ -145,13 +145,16 @@ declare
     probes constant integer := memoryd.lists_to_probe(p_request);
     scopes constant bigint[] := p_request.scopes;
     project constant text := (p_request.conditions).project;
+    unmarked constant text[] := case when (p_request.conditions).project_only then '{memory,insight}'
+                                     else p_request.sources end;
     -- Computed once: under a generic plan an expression of a parameter is computed for each passage.
     sought constant halfvec := l2_normalize(p_request.embedding)::halfvec;
     code_sought constant bit varying := memoryd.signs_of(sought);
     -- This many by code, of which the nearest by embedding are kept: of the nearest ten passages almost none
     -- is missed.
     by_code constant integer := greatest(p_request.reach, 200);
-    keep constant integer := case when p_request.reach > 200 then p_request.reach else 64 end;
+    keep constant integer := case when p_request.reach > 200 then p_request.reach else 64 end
+        + coalesce(cardinality((p_request.conditions).exclude), 0);
     enough constant integer := least(keep, greatest(64, p_request.count));
     asked memoryd.search_request := p_request;
     nearest tid[];
@@ -168,9 +171,11 @@ begin
                    and memoryd.meets($3, e.created_at, e.session_id, e.position, e.role, e.speaker)
                    and memoryd.may_find($4, e.scope, e.owner_id, e.access_level, e.visibility_tags,
                                         e.grants_metadata)
+                   and (e.source = any($7) or e.grants_metadata ->> ''project'' = $8)
                  order by (e.embedding::halfvec(%1$s)) <=> $5::halfvec(%1$s) limit $6)', vector_dims(sought))
         into nearest
-        using scopes, p_request.sources, p_request.conditions, p_request, sought, greatest(keep, 1000);
+        using scopes, p_request.sources, p_request.conditions, p_request, sought, greatest(keep, 1000),
+              unmarked, project;
         perform set_config('ivfflat.probes', probes_before, true), set_config('enable_sort', 'on', true);
         return nearest;
     end if;
@@ -185,7 +190,8 @@ begin
         cross join lateral (
             select e.ctid as tid, e.embedding <=> sought as distance,
                    memoryd.is_found_here(e.scope, e.group_scope, scopes)
-                   and memoryd.in_project(e.grants_metadata, project) as is_here,
+                   and memoryd.in_project(e.grants_metadata, project)
+                   and (e.source = any(unmarked) or e.grants_metadata ->> 'project' = project) as is_here,
                    e.expires_at is null as lasts
             from memoryd.entries e
             where e.scope = n.scope and e.id = n.id and e.source = n.source and e.passage = n.passage
@@ -235,6 +241,8 @@ declare
     sources constant text[] := p_request.sources;
     conditions constant memoryd.conditions := p_request.conditions;
     reach constant integer := p_request.reach;
+    unmarked constant text[] := case when conditions.project_only then '{memory,insight}' else sources end;
+    project constant text := conditions.project;
     -- Keys of the inverted index, only of scopes that are open (null: all are). Callers give words, never
     -- keys: with a key of another user's scope, the time that the search takes would show which words are
     -- there.
@@ -261,6 +269,7 @@ begin
                and memoryd.meets(conditions, e.created_at, e.session_id, e.position, e.role, e.speaker)
                and memoryd.may_find(p_request, e.scope, e.owner_id, e.access_level, e.visibility_tags,
                                     e.grants_metadata)
+               and (e.source = any(unmarked) or e.grants_metadata ->> 'project' = project)
              limit 20 * reach)
             union all
             (select p.tid, p.weights, p.length, p.expires_at
@@ -275,6 +284,7 @@ begin
                    and memoryd.meets(conditions, e.created_at, e.session_id, e.position, e.role, e.speaker)
                    and memoryd.may_find(p_request, e.scope, e.owner_id, e.access_level, e.visibility_tags,
                                         e.grants_metadata)
+                   and (e.source = any(unmarked) or e.grants_metadata ->> 'project' = project)
                  limit 500
              ) p
              limit 1000)
@@ -496,7 +506,7 @@ begin
     end if;
     if 'conversation' = any(sources) then
         -- The messages beside the best of these: a question is often answered in the next messages.
-        best := worded[1:60] || nearest[1:20];
+        best := worded[1:40] || nearest[1:15];
         beside := array(
             select t.ctid
             from memoryd.entries m

@@ -299,29 +299,32 @@ end
 $$;
 
 -- The candidates that meet the conditions, with how well each fits the question: 0 to 1, the mean of the part
--- of the question that it has and of its similarity. tid, weights: of rows that stand alone, whose words are
--- asked for once more. The less a candidate brings along, the quicker it is sorted. lent: the part of lexical
--- that messages beside it give. said: the words asked for that it has, a bit each. only_name: a short text
--- whose only words of the question are names, as its capitals show. weight: half of it for a message whose
--- facts others replaced, which stands below what is true now. kin: for a context, which rows set the measure
--- for each other (memoryd.kin_of).
+-- of the question that it has and of its similarity, which counts alone where no word of the question does.
+-- time_fit: 1 if it was written at a time that is asked about or names it, a year only where years alone are
+-- asked about. tid, weights: of rows that stand alone, whose words are asked for once more. The less a
+-- candidate brings along, the quicker it is sorted. lent: the part of lexical that messages beside it give.
+-- said: the words asked for that it has, a bit each. only_name: a short text whose only words of the question
+-- are names, as its capitals show. weight: half of it for a message whose facts others replaced, which stands
+-- below what is true now. kin: for a context, which rows set the measure for each other (memoryd.kin_of).
 create or replace function memoryd.fit_passages(
     p_request memoryd.search_request, p_question memoryd.question, p_tids tid[], p_fresh memoryd.passage[])
 returns table (number bigint, tid tid, source text, id uuid, weights sparsevec, rare boolean,
-               similarity double precision, near double precision, length integer, row_length integer,
-               asks boolean, session_id uuid, "position" integer, speaker text, role text,
-               created_at timestamptz, weight double precision, lexical double precision,
-               lent double precision, said integer, only_name boolean, fit double precision,
-               time_fit double precision, kin text)
+               similarity float8, near float8, length integer, row_length integer, asks boolean,
+               session_id uuid, "position" integer, speaker text, role text, created_at timestamptz,
+               weight float8, lexical float8, lent float8, said integer, only_name boolean, fit float8,
+               time_fit float8, kin text)
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 declare
-    by_words_alone constant boolean := p_request.embedding is null;
     sought constant sparsevec := (p_question).weights;
     ideal constant double precision := nullif((p_question).ideal, 0);
     times_asked constant datemultirange := (p_question).times;
     near_times_asked constant datemultirange := (p_question).near_times;
+    years_asked constant sparsevec := (
+        select ('{' || string_agg(distinct memoryd.sparse_index(a) || ':1', ',') || '}/1000000000')::sparsevec
+        from unnest((p_question).asked) a, unnest(times_asked) as t(days)
+        where (p_question).only_times and a ~ '^\d{4}$' and upper(t.days) - lower(t.days) > 31);
     -- What was written on later days is not of a time that was still to come.
     last_day constant date := coalesce(memoryd.day_of((p_request.conditions).asked_at), 'infinity');
 begin
@@ -330,8 +333,8 @@ begin
         select r.*, least(1, greatest(0, r.similarity)) as near
         from memoryd.read_passages(p_request, p_question, p_tids, p_fresh) r
     ), lexical as materialized (
-        select l.*
-        from (select array_agg(r.number) as numbers,
+        select l.* from (
+              select array_agg(r.number) as numbers,
                      array_agg(case when r.weights <#> sought < 0 then r.weights end) as weights,
                      array_agg(r.length) as lengths, array_agg(r.row_length) as row_lengths,
                      array_agg(r.session_id) as sessions, array_agg(r.position) as positions
@@ -356,20 +359,18 @@ begin
     select r.number, case when r.session_id is null then r.tid end, r.source, r.id,
            case when r.session_id is null then r.weights end, r.rare, r.similarity, r.near, r.length,
            r.row_length, r.asks, r.session_id, r.position, r.speaker, r.role, r.created_at,
-           r.weight * (1 - 0.5 * coalesce(o.part, 0)),
-           w.lexical, coalesce(l.lent, 0), coalesce(l.said, 0), n.number is not null,
-           f.fit, t.fit, k.kin
+           r.weight * (1 - 0.5 * coalesce(o.part, 0)), coalesce(l.lexical, 0), coalesce(l.lent, 0),
+           coalesce(l.said, 0), n.number is not null, f.fit, t.fit, k.kin
     from read r
     left join lexical l using (number) left join names n using (number)
-    cross join lateral (select coalesce(l.lexical, 0) as lexical) w
     cross join lateral (
-        -- A question without words that count is compared by its embedding alone.
         select case when ideal is null then r.near
-                    when by_words_alone then least(1, w.lexical / ideal)
-                    else (least(1, w.lexical / ideal) + r.near) / 2 end as fit) f
+                    when p_request.embedding is null then least(1, coalesce(l.lexical, 0) / ideal)
+                    else (least(1, coalesce(l.lexical, 0) / ideal) + r.near) / 2 end as fit) f
     cross join lateral (
         select case when times_asked is null then 0
-                    when times_asked @> d.day or times_asked && r.times then 1
+                    when times_asked @> d.day or times_asked && r.times or r.weights <#> years_asked < 0
+                    then 1
                     when near_times_asked @> d.day then 0.5 else 0 end::double precision as fit
         from (select case when o.day <= last_day then o.day end as day
               from memoryd.day_of(r.created_at) as o(day)) d) t
@@ -458,9 +459,9 @@ begin
         from (select *, total - too_much + more_of as sum from sessions) s window w as (partition by kin))
     select r.source, r.id, null, null::float8, r.similarity, null::jsonb, r.created_at,
            r.lexical_part - r.too_much, r.dense_part, r.prior_part, r.named_part, r.timed_part, r.more_of,
-           least(1, r.best_fit * (0.5 + 0.5 * r.standing))
-               * case when p_question.only_times then 0.5 else 1 end, r.weight, p_long, 0::float8,
-           case when r.has_rare then 2 when r.lexical > 0 then 1 else 0 end,
+           least(1, (0.5 + 0.5 * r.standing) * case when p_question.only_times is not true then r.best_fit
+               when r.timed_part = weights.timed then 0.5 else r.best_fit / 2 end), r.weight, p_long,
+           0::float8, case when r.has_rare then 2 when r.lexical > 0 then 1 else 0 end,
            case when p_question.only_times then case when r.timed_part < weights.timed
                     then 'not of that time' end
                 when known + better < 0 then concat_ws(' ', 'nothing', 'that ' || kin, 'fits the question')

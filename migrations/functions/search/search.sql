@@ -48,12 +48,13 @@ begin
     end if;
     opened.access := case when not (opened.reader).privileged
                           then memoryd.access_of((opened.reader).user_id, here) end;
-    -- A filter, or a project, may exclude many of the nearest. Without one, 100 find no more among the best
-    -- twenty than 60 do (`python -m benchmarks.search.evidence`). The count is twice what is shown; of a
-    -- context it is what is shown of three kinds.
-    opened.reach := case when p_request.filter <> '{}' or here is not null then 4000
+    -- A filter may exclude many of the nearest. Without one, 100 find no more among the best twenty than 60
+    -- (`python -m benchmarks.search.evidence`). The count is twice what is shown; of a context it is what is
+    -- shown of three kinds.
+    opened.reach := case when p_request.filter <> '{}' then 4000
                          when p_request.by_kind then 60
-                         else least(4000, greatest(60, p_request.count / 2)) end;
+                         else least(4000, greatest(60, p_request.count / 2)) end
+                    + coalesce(cardinality((p_request.conditions).exclude), 0);
     return opened;
 end
 $$;

@@ -20,7 +20,9 @@ from handlers.shared.ports import AnyConnection
 from plugins.web.asking import comparison_for
 from plugins.web.forms import text_in, whole_in
 from plugins.web.found import link_of, parents_of
+from plugins.web.names import nobody_in
 from plugins.web.pages.knowledge_edits import in_organisation
+from plugins.web.pages.latest import latest_of
 from plugins.web.pages.recall_options import LONGEST, organisation_in, user_in
 from plugins.web.render import page
 from plugins.web.viewer import on_behalf, shown
@@ -38,7 +40,6 @@ from memoryd.explain_lines($1, $2, $3, $5, coalesce($6, memoryd.vector_of_questi
                            memoryd.conditions_of($4::jsonb)) e
 """
 ON_RECORD = "select memoryd.audit_read($1, $2, 'context', $3, $4)"
-IS_KNOWN = "select exists (select from public.agents a where a.agent_id = $1)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class ExplainedBlock:
-    """A context with the reason of each line. `skipped`: why nothing was searched. `known`: whether the agent exists."""
+    """A context with the reason of each line. `skipped`: why nothing was searched."""
 
     block: str
     lines: list[Line]
@@ -62,7 +63,6 @@ class ExplainedBlock:
     """Names of patterns, and the words that matched each."""
     searched: list[Any]
     skipped: str | None
-    known: bool
 
 
 async def asking(request: Request) -> Response:
@@ -74,8 +74,10 @@ async def asking(request: Request) -> Response:
     options: dict[str, object] = {"words": words} if asked.get("words", "").strip() else {}
     if (project := text_in(asked, "project", longest=200)) is not None:
         options["project"] = project
-    made, by_words = None, False
-    if agent is not None and message is not None:
+    made, by_words, latest, nobody = None, False, [], []
+    if agent is None and message is None:
+        latest = await latest_of(web_of(request), viewer)
+    elif agent is not None and message is not None:
         by = await comparison_for(request, message)
         by_words = by.by_words
         made = await _explained(
@@ -84,8 +86,16 @@ async def asking(request: Request) -> Response:
             organisation_in(asked, viewer),
             (agent, message, user, json.dumps(options), viewer.user is not None, by.embedding),
         )
+        nobody = await nobody_in(request)
     return page(
-        request, "context/page.html", asked=asked, made=made, by_words=by_words, agent=agent, message=message
+        request,
+        "context/page.html",
+        made=made,
+        latest=latest,
+        nobody=nobody,
+        by_words=by_words,
+        agent=agent,
+        message=message,
     )
 
 
@@ -100,17 +110,14 @@ async def _explained(
         block = await _compose(connection, arguments)
         rows = await connection.fetch(EXPLAIN, *arguments)
         parents = await parents_of(connection, rows)
-        known = True
-        if viewer.user is None:
-            known = await connection.fetchval(IS_KNOWN, agent)
-        else:
+        if viewer.user is not None:
             ms = round((time.monotonic() - began) * 1000)
             await connection.execute(ON_RECORD, viewer.user, agent, len(rows), ms)
         await shown(
             connection, viewer, "agent_commands", [row["id"] for row in rows if row["id"] is not None]
         )
     links = {row["id"]: link_of(row["source"], row["id"], parents) for row in rows if row["id"] is not None}
-    return explained_of(block, rows, links, known=known)
+    return explained_of(block, rows, links)
 
 
 async def _compose(connection: AnyConnection, arguments: tuple[Any, ...]) -> str:
@@ -124,9 +131,7 @@ async def _compose(connection: AnyConnection, arguments: tuple[Any, ...]) -> str
     return block
 
 
-def explained_of(
-    block: str, rows: Sequence[Any], links: Mapping[UUID, str | None], *, known: bool
-) -> ExplainedBlock:
+def explained_of(block: str, rows: Sequence[Any], links: Mapping[UUID, str | None]) -> ExplainedBlock:
     """The lines of a block, each with its row of explain_context()."""
     shown = {row["detail"]: row for row in rows if row["step"] == "found" and row["shown"]}
     lines = []
@@ -146,7 +151,6 @@ def explained_of(
         patterns=[(name, words) for name, _, words in patterns],
         searched=[row for row in rows if row["step"] == "search"],
         skipped=next((row["detail"] for row in rows if row["step"] == "skipped"), None),
-        known=known,
     )
 
 

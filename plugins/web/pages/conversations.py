@@ -16,6 +16,7 @@ from handlers.shared.ports import AnyConnection
 from plugins.web.errors import ChangedMeanwhileError, NotThereError, shown_again
 from plugins.web.forms import id_in, number_in, text_in, time_in, uuid_in
 from plugins.web.lists import Conditions, NumberedRows, Timeline
+from plugins.web.names import names_of
 from plugins.web.render import page
 from plugins.web.viewer import Viewer, ids_found, on_behalf, reading, row_of, seen
 from plugins.web.web import viewer_of, web_of
@@ -107,7 +108,7 @@ async def listing(request: Request) -> Response:
     filters.scan_for("s.agent_id = {}", text_in(asked, "agent", longest=200))
     filters.scan_for("s.channel = {}", text_in(asked, "channel"))
     filters.where_given("s.created_at >= {}", time_in(asked, "since"))
-    filters.where_given("s.created_at < {}", time_in(asked, "until"))
+    filters.where_given("s.created_at < {}", time_in(asked, "until", end=True))
     if asked.get("groups") == "yes":
         filters.where("s.chat_id is not null")
     async with reading(web.database, viewer) as connection:
@@ -117,9 +118,7 @@ async def listing(request: Request) -> Response:
     ids = [row["id"] for row in listed["rows"]]
     async with on_behalf(web.database, viewer, "conversation_messages", "select", user=None) as connection:
         counts = {row["id"]: row for row in await connection.fetch(COUNTS, ids)}
-    return page(
-        request, "conversations/list.html", **listed, begun=begun, counts=counts, counted=COUNTED, asked=asked
-    )
+    return page(request, "conversations/list.html", **listed, begun=begun, counts=counts, counted=COUNTED)
 
 
 async def detail(request: Request, *, status: int = 200) -> Response:
@@ -132,6 +131,8 @@ async def detail(request: Request, *, status: int = 200) -> Response:
         messages = await MESSAGES.page(connection, wanted, first)
         last = await connection.fetchval(LAST, wanted)
         facts = await _facts(connection, viewer, session, messages["rows"])
+        users = (row["user_id"] for row in (session, *messages["rows"]))
+        names = await names_of(connection, viewer, users)
     return page(
         request,
         "conversations/one.html",
@@ -140,6 +141,7 @@ async def detail(request: Request, *, status: int = 200) -> Response:
         **messages,
         called={row["id"]: _called(row) for row in messages["rows"] if row["is_tool_turn"]},
         facts=facts,
+        names=names,
         last=last,
         longest=LONGEST,
     )

@@ -11,6 +11,7 @@ from starlette.routing import Route
 from plugins.web.errors import ChangedMeanwhileError, NotThereError, shown_again
 from plugins.web.forms import choice_in, id_in, number_in, text_in
 from plugins.web.lists import Conditions, NumberedRows, Timeline
+from plugins.web.names import names_of
 from plugins.web.render import page
 from plugins.web.viewer import on_behalf, reading, row_of, seen
 from plugins.web.web import viewer_of, web_of
@@ -18,7 +19,7 @@ from plugins.web.web import viewer_of, web_of
 STATUSES = ("active", "processing", "conflict", "deleted")
 LONGEST = 5000
 """Characters of a chunk that a page shows."""
-COUNTED = 10_000
+COUNTED = 1000
 """Chunks of a document that the list counts."""
 
 LIST = Timeline(
@@ -82,7 +83,6 @@ async def listing(request: Request) -> Response:
         **listed,
         counts=counts,
         counted=COUNTED,
-        asked=asked,
         statuses=STATUSES,
     )
 
@@ -97,6 +97,7 @@ async def detail(request: Request, *, status: int = 200) -> Response:
         chunks = await CHUNKS.page(connection, wanted, first)
         ids = [row["id"] for row in chunks["rows"]]
         states = {row["id"]: row for row in await connection.fetch(STATES, ids)}
+        names = await names_of(connection, viewer, [document["user_id"]])
     return page(
         request,
         "documents/one.html",
@@ -104,6 +105,7 @@ async def detail(request: Request, *, status: int = 200) -> Response:
         document=document,
         **chunks,
         states=states,
+        names=names,
         longest=LONGEST,
     )
 

@@ -15,6 +15,7 @@ from handlers.dream.dreamer import WINDOW_HOURS
 from plugins.web.errors import ChangedMeanwhileError, NotThereError, shown_again
 from plugins.web.forms import BadValueError, id_in, number_in, text_in, uuid_in
 from plugins.web.lists import AT_ONCE, Conditions, Timeline
+from plugins.web.names import names_of
 from plugins.web.render import page
 from plugins.web.viewer import ids_found, on_behalf, reading, row_of, seen
 from plugins.web.web import viewer_of, web_of
@@ -112,7 +113,7 @@ async def insights(request: Request) -> Response:
         filters.scan_for("i.confidence >= {}", least)
     async with reading(web.database, viewer) as connection:
         listed = await INSIGHTS.page(connection, viewer, asked, filters)
-    return page(request, "dreams/insights.html", **listed, asked=asked, categories=CATEGORIES)
+    return page(request, "dreams/insights.html", **listed, categories=CATEGORIES)
 
 
 async def detail(request: Request) -> Response:
@@ -130,7 +131,8 @@ async def detail(request: Request) -> Response:
             if not ids:
                 raise NotThereError
         rows = await connection.fetch(INSIGHTS.rows_sql, ids[:OF_A_DREAM])
-    return page(request, "dreams/one.html", dream=dream, rows=rows, more=len(ids) > OF_A_DREAM)
+        names = await names_of(connection, viewer, (row["user_id"] for row in rows))
+    return page(request, "dreams/one.html", dream=dream, rows=rows, names=names, more=len(ids) > OF_A_DREAM)
 
 
 async def insight(request: Request, *, status: int = 200) -> Response:
@@ -139,12 +141,14 @@ async def insight(request: Request, *, status: int = 200) -> Response:
     async with reading(web.database, viewer) as connection:
         row = await row_of(connection, INSIGHT, request.path_params["id"])
         sources = await connection.fetch(SOURCES, row["source_memories"][:AT_ONCE])
+        names = await names_of(connection, viewer, [row["user_id"]])
     return page(
         request,
         "dreams/insight.html",
         status=status,
         insight=row,
         sources=sources,
+        names=names,
         left_out=max(0, len(row["source_memories"]) - AT_ONCE),
     )
 

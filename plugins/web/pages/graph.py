@@ -18,8 +18,9 @@ from starlette.routing import Route
 from handlers.shared.ports import AnyConnection
 from plugins.web.forms import choice_in, id_in, number_in, text_in, uuid_in
 from plugins.web.lists import Conditions
+from plugins.web.names import nobody_of
 from plugins.web.render import page, short
-from plugins.web.viewer import Viewer, ids_found, reading, row_of, rows_found
+from plugins.web.viewer import Viewer, by_indexes, ids_found, reading, row_of, rows_found
 from plugins.web.web import viewer_of, web_of
 
 MOST_MEMORIES = 2000
@@ -31,6 +32,15 @@ LOOKED_AT = 5000
 TYPES = ("similar", "related", "sequential", "causal")
 
 THE_MEMORY = "select m.id, m.kind, left(m.content, 600) as content from public.agent_memory m where m.id = $1"
+THESE = "select m.id, m.kind, left(m.content, 300) as content from public.agent_memory m where m.id = any($1::uuid[])"
+# Of the newest memories those with links; those of no user come first, since of people no more is read than must be.
+LATEST = """
+select m.id
+from (select m.id, m.user_id, m.created_at from public.agent_memory m
+      order by m.created_at at time zone 'utc' desc, m.id desc limit 200) m
+where exists (select from public.memory_associations a where a.memory_id = m.id)
+order by m.user_id is not null, m.created_at desc limit 3
+"""
 OF_AGENT = f"""
 select m.id from public.agent_memory m
 where m.agent_id = {{}} and m.user_id {{whose}}
@@ -144,13 +154,19 @@ async def graph(request: Request) -> Response:
         links = await connection.fetch(LINKS, ids[:LISTED])
         memories = await _memories_of(connection, links)
         memory = None if asked.memory is None else await connection.fetchrow(THE_MEMORY, asked.memory)
+        latest = []
+        if asked.is_nothing:
+            async with by_indexes(connection):
+                latest = await connection.fetch(THESE, await ids_found(connection, viewer, LATEST))
+        nobody = [] if ids or latest else await nobody_of(connection, viewer, query)
     return page(
         request,
         "graph/graph.html",
-        asked=query,
         nothing_asked=asked.is_nothing,
         kinds=TYPES,
         memory=memory,
+        latest=latest,
+        nobody=nobody,
         memories=memories,
         links=[row for row in links if {row["memory_id"], row["related_memory_id"]} <= memories.keys()],
         has_more=len(ids) > LISTED,

@@ -93,7 +93,6 @@ async def listing(request: Request) -> Response:
         request,
         "knowledge/list.html",
         **listed,
-        asked=asked,
         tiers=TIERS,
         statuses=STATUSES,
         categories=CATEGORIES,

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from handlers.shared.ports import AnyConnection
 from plugins.web.errors import ChangedMeanwhileError
-from plugins.web.forms import BadValueError, text_in
+from plugins.web.forms import BadValueError, choice_in, text_in
 from plugins.web.viewer import row_of
 
 CONFIDENCES = ("high", "medium", "low")
@@ -73,7 +73,7 @@ async def _score(connection: AnyConnection, wanted: UUID, category: str, outcome
 def _outcome(form: Mapping[str, str]) -> str:
     success = form.get("success")
     if success not in ("yes", "no"):
-        raise BadValueError("Say whether the decision came out well: yes or no.")
+        raise BadValueError("Say whether the decision came out well: yes or no.", field="success")
     outcome: dict[str, Any] = {"success": success == "yes", "scored_at": datetime.now(UTC).isoformat()}
     for name in ("result", "notes"):
         if (said := text_in(form, name, longest=100_000)) is not None:
@@ -84,22 +84,19 @@ def _outcome(form: Mapping[str, str]) -> str:
 def _words(form: Mapping[str, str]) -> tuple[str, str]:
     title, content = text_in(form, "title"), text_in(form, "content", longest=10_000_000)
     if title is None or content is None:
-        raise BadValueError("An entry has a title and a text.")
+        raise BadValueError("An entry has a title and a text.", field="title" if title is None else "content")
     return title, content
 
 
 def _confidence(form: Mapping[str, str]) -> str:
-    confidence = form.get("confidence", "")
-    if confidence not in CONFIDENCES:
-        raise BadValueError(f"confidence is one of {', '.join(CONFIDENCES)}.")
-    return confidence
+    return choice_in(form, "confidence", CONFIDENCES) or CONFIDENCES[0]
 
 
 async def _correct(connection: AnyConnection, by: str, wanted: UUID, form: Mapping[str, str]) -> UUID:
     """A correction of its own that names the entry: what it corrects stays, and counts less in recall."""
     content = text_in(form, "content", longest=10_000_000)
     if content is None:
-        raise BadValueError("A correction says what is right.")
+        raise BadValueError("A correction says what is right.", field="content")
     noted = await connection.fetchrow(CORRECT, wanted, content, by, text_in(form, "title"))
     assert noted is not None
     if noted["id"] is None:

@@ -15,6 +15,8 @@ from handlers.shared.ports import AnyConnection
 from plugins.web.errors import ChangedMeanwhileError, shown_again
 from plugins.web.forms import BadValueError, choice_in, id_in, text_in, time_in
 from plugins.web.lists import Conditions, Timeline
+from plugins.web.names import names_of
+from plugins.web.pages.tasks import MOST, SHOWN
 from plugins.web.render import page
 from plugins.web.viewer import Verb, ids_found, on_behalf, reading, row_of, rows_found, seen
 from plugins.web.web import viewer_of, web_of
@@ -89,20 +91,26 @@ where i.id = any($1::uuid[])
 order by i.confidence desc, i.id
 """
 CAME_FROM = """
-select 'command' as what, c.id, c.agent_id as whose, left(c.message, 300) as content, c.created_at
+select 'conversation' as what, s.id, null::uuid as message, coalesce(s.agent_id, '') as whose,
+       left(coalesce(s.title, 'in this conversation'), 300) as content, s.created_at
+from public.conversation_sessions s where s.id = $3
+union all
+select 'task', c.id, null, c.agent_id, left(c.message, 300), c.created_at
 from public.agent_commands c where c.id = $1
 union all
-select 'message', m.session_id, coalesce(m.speaker, m.role), left(m.content, 300), m.created_at
+select 'message', m.session_id, m.id, coalesce(m.speaker, m.role), left(m.content, 300), m.created_at
 from public.conversation_messages m where m.id = any($2::uuid[])
 """
 USES = "select u.uses, u.used_at from memoryd.memory_uses u where u.memory_id = $1"
 # Ended tasks of the memory's own user alone, or of nobody's: what becomes of other users' tasks is not told.
-TASKS = """
-select count(*) as ended, count(*) filter (where c.status = 'completed') as succeeded
-from memoryd.commands_shown(array[$1::uuid]) s
-join public.agent_commands c on c.id = s.command_id and c.status in ('completed', 'failed')
+TASKS = f"""
+with s as materialized ({SHOWN})
+select count(*) as ended, count(*) filter (where c.status = 'completed') as succeeded,
+       (select count(*) from s) = {MOST} as cut
+from s
+join public.agent_commands c on c.id = s.id and c.status in ('completed', 'failed')
 where c.user_id is not distinct from $2::uuid
-"""
+"""  # noqa: S608 - SQL of ours
 STATE = "select s.state, s.reason from public.index_state(array[$1::uuid]) s"
 CHANGE = """
 update public.agent_memory m
@@ -125,8 +133,8 @@ async def listing(request: Request) -> Response:
     filters.scan_for("m.source = {}", text_in(asked, "source"))
     filters.scan_for("m.metadata -> 'tags' ? {}", text_in(asked, "tag", longest=200))
     filters.where_given(f"m.created_at{UTC} >= {{}}::timestamptz{UTC}", time_in(asked, "since"))
-    filters.where_given(f"m.created_at{UTC} < {{}}::timestamptz{UTC}", time_in(asked, "until"))
-    if (as_of := time_in(asked, "as_of")) is not None:
+    filters.where_given(f"m.created_at{UTC} < {{}}::timestamptz{UTC}", time_in(asked, "until", end=True))
+    if (as_of := time_in(asked, "as_of", end=True)) is not None:
         filters.where(f"m.created_at{UTC} <= {{0}}::timestamptz{UTC}", as_of)
         filters.scan_for(
             "coalesce(m.valid_from, m.created_at) <= {0} and coalesce(m.valid_to > {0}, true)", as_of
@@ -137,7 +145,7 @@ async def listing(request: Request) -> Response:
         )
     async with reading(web.database, viewer) as connection:
         listed = await LIST.page(connection, viewer, asked, filters)
-    return page(request, "memories/list.html", **listed, asked=asked, kinds=KINDS)
+    return page(request, "memories/list.html", **listed, kinds=KINDS)
 
 
 async def detail(request: Request, *, status: int = 200) -> Response:
@@ -154,8 +162,11 @@ async def detail(request: Request, *, status: int = 200) -> Response:
             "insights": await connection.fetch(
                 INSIGHTS, await ids_found(connection, viewer, INSIGHTS_FOUND, wanted)
             ),
-            "came_from": await connection.fetch(CAME_FROM, memory["command_id"], messages[:20]),
+            "came_from": await connection.fetch(
+                CAME_FROM, memory["command_id"], messages[:20], memory["session_id"]
+            ),
             "state": await connection.fetchrow(STATE, wanted),
+            "names": await names_of(connection, viewer, [memory["user_id"]]),
             "tasks": (await rows_found(connection, viewer, TASKS, wanted, memory["user_id"]))[0],
         }
     # The number of retrievals is no content: it stands in a table of the daemon.
@@ -214,16 +225,25 @@ async def _changed(connection: AnyConnection, wanted: UUID, form: Mapping[str, s
         return None
     content = text_in({"content": form.get("content", "")}, "content", longest=10_000_000)
     if content is None:
-        raise BadValueError("A memory without a text says nothing. To delete it, choose Forget.")
+        raise BadValueError(
+            "A memory without a text says nothing. To delete it, choose Forget.", field="content"
+        )
     if form.get("do") == "replace":
-        new: UUID = await connection.fetchval(
+        new: UUID | None = await connection.fetchval(
             "select public.supersede_memory($1::uuid, $2::text)", wanted, content
         )
+        if new is None:
+            raise BadValueError(
+                "Nothing was stored: this user has switched memory off. Correct it in place, or forget it.",
+                field="content",
+            )
         return new
     kind = choice_in(form, "kind", KINDS)
     expires_at = now["expires_at"]
     if form.get("expires_at", "") != minute(expires_at):
         expires_at = time_in(form, "expires_at")
+        if expires_at is not None and expires_at <= datetime.now(expires_at.tzinfo):
+            raise BadValueError("This time is past. To delete the memory, choose Forget.", field="expires_at")
     await connection.execute(CHANGE, wanted, content, kind, expires_at, now["version"])
     return wanted
 

@@ -24,7 +24,8 @@ from daemon.queue.queue import requeue
 from plugins.web.forms import BadValueError, text_in
 from plugins.web.pages.now_doctor import PAUSE_SECONDS, STALE_SECONDS, doctor_of, refresh
 from plugins.web.render import page
-from plugins.web.web import Web, web_of
+from plugins.web.viewer import Viewer, reading, rows_found
+from plugins.web.web import Web, viewer_of, web_of
 
 STEPS, STEP_MINUTES = 96, 15
 """Of the plot: one day."""
@@ -112,7 +113,30 @@ from (
 SINCE = f"""
 select date_bin('{STEP_MINUTES} minutes', now(), 'epoch') - interval '{STEP_MINUTES} minutes' * {STEPS - 1}
 """
-JUDGED_AT_MOST = 10_000
+COUNTED = 2000
+"""Rows of the last day that are counted of each table: the newest."""
+LATELY = " union all ".join(
+    f"select '{what}' as what, n.how, count(*) as rows, max(n.time) as newest from (select {how} as how, r.{time} as time "  # noqa: S608
+    f"from public.{table} r where r.{time}{zone} > (now() - interval '1 day'){zone} order by r.{time}{zone} desc "
+    f"limit {COUNTED}) n group by n.how"
+    for what, table, time, how, zone in (
+        ("memory", "agent_memory", "created_at", "r.kind", " at time zone 'utc'"),
+        ("conversation", "conversation_messages", "created_at", "r.role", ""),
+        ("document", "documents", "updated_at", "r.status", ""),
+        ("task", "agent_commands", "created_at", "r.status", ""),
+    )
+)
+SHOWN = (
+    ("memory", "Memories", "/memories"),
+    ("conversation", "Messages", "/conversations"),
+    ("document", "Passages of documents", "/documents"),
+    ("knowledge", "Knowledge", "/knowledge"),
+    ("insight", "Insights", "/dreams/insights"),
+    ("task", "Tasks", "/tasks"),
+    ("anchors", "Anchors", "/trail"),
+)
+"""What the page counts, its name, and the page that shows it."""
+JUDGED_AT_MOST = 2000
 JUDGED = f"""
 select count(*) as asked, count(q.useful) as judged, count(*) filter (where q.useful) as useful
 from (select r.useful from public.memory_queries r where r.reason is null
@@ -161,7 +185,7 @@ def _of_support(request: Request) -> Web:
 
 async def _shown(request: Request, web: Web, template: str) -> Response:
     refresh(web, older_than=STALE_SECONDS)
-    now = await _read(web)
+    now = await _read(web, viewer_of(request))
     for one in now["daemons"]:
         one["started_at"], one["seen_at"] = _time(one["started_at"]), _time(one["seen_at"])
     for one in now["letters"]:
@@ -169,7 +193,15 @@ async def _shown(request: Request, web: Web, template: str) -> Response:
     if now["dream"] is not None:
         now["dream"]["started_at"] = _time(now["dream"]["started_at"])
     return page(
-        request, template, here=now, doctor=doctor_of(web), free=_free(web), minutes=STEP_MINUTES, steps=STEPS
+        request,
+        template,
+        here=now,
+        doctor=doctor_of(web),
+        free=_free(web),
+        minutes=STEP_MINUTES,
+        steps=STEPS,
+        shown=SHOWN,
+        counted_most=COUNTED,
     )
 
 
@@ -187,7 +219,7 @@ def _free(web: Web) -> int | None:
         return None
 
 
-async def _read(web: Web) -> dict[str, Any]:
+async def _read(web: Web, viewer: Viewer) -> dict[str, Any]:
     """This moment, and the day before it; `queue`: the states of topics with jobs or dead letters, by name."""
     async with web.database.connection() as connection:
         topics = sorted(row["topic"] for row in await connection.fetch(TOPICS))
@@ -195,6 +227,10 @@ async def _read(web: Web) -> dict[str, Any]:
         since = await connection.fetchval(SINCE)
         steps = json.loads(await connection.fetchval(ACTIVITY, since))
         said["judged"] = await connection.fetchrow(JUDGED)
+    async with reading(web.database, viewer) as connection:
+        lately = await rows_found(connection, viewer, LATELY)
+    said["lately"] = {what: [row for row in lately if row["what"] == what] for what, _, _ in SHOWN}
+    said["rows"] = {**dict(said["rows"] or ()), "anchors": said["anchors"]}
     states: dict[str, dict[str, int]] = {topic: {} for topic in topics}
     for topic, state, jobs in said.pop("jobs"):
         states[topic][state] = int(jobs)

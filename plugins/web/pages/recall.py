@@ -16,7 +16,9 @@ from daemon.db.migration_files import ROLES
 from handlers.shared.ports import AnyConnection
 from plugins.web.asking import Comparison, comparison_for
 from plugins.web.found import SOURCES, parents_of
+from plugins.web.names import nobody_in
 from plugins.web.pages.knowledge_edits import in_organisation
+from plugins.web.pages.latest import latest_of
 from plugins.web.pages.recall_options import COUNT, MOST, OPTIONS, OTHER, Question, question_in
 from plugins.web.pages.recall_shown import PARTS, Results, compared, results_of, scale_of
 from plugins.web.render import page
@@ -39,16 +41,21 @@ async def asking(request: Request) -> Response:
     asked = request.query_params
     question = question_in(asked, viewer_of(request))
     found, by_words = None, False
-    if question is not None:
+    said: dict[str, Any] = {}
+    if question is None:
+        said["latest"] = await latest_of(web_of(request), viewer_of(request))
+    else:
         by = await comparison_for(request, question.text)
         found, by_words = await _find(request, question, by), by.by_words
+        if not any(side.results for side in found):
+            said["nobody"] = await nobody_in(request)
     return page(
         request,
         "recall/page.html",
-        asked=asked,
         question=question,
         found=found,
         by_words=by_words,
+        **said,
         sources=SOURCES,
         options=OPTIONS,
         roles=ROLES,

@@ -88,7 +88,7 @@ order by g.name
 STATE = """
 select t.id, t.size, c.size as signed, c.signed_at,
        (select count(*)
-        from (select from memoryd.trail_leaves l where l.position is null order by l.id limit 10000) w) as waiting
+        from (select from memoryd.trail_leaves l where l.position is null order by l.id limit 2000) w) as waiting
 from memoryd.trail t
 left join lateral (select c.size, c.signed_at from memoryd.trail_checkpoints c order by c.size desc limit 1) c on true
 """
@@ -98,7 +98,7 @@ from memoryd.trail_checkpoints c cross join (select max(c.size) as size from mem
 group by c.verifier
 order by min(c.size) desc
 """
-MOST_COUNTED = 10_000
+MOST_COUNTED = 2000
 LEDGERS = f"""
 select g.name, kept.n as kept, waiting.n as waiting, waiting.trouble
 from memoryd.trail_ledgers g

@@ -24,13 +24,6 @@ const refreshing = () => {
   }
 };
 
-// A slider that counts days back, beside the field with the day.
-const day = (before) => new Date(Date.now() + before * 86400000).toISOString().slice(0, 10);
-document.addEventListener("input", (event) => {
-  const name = event.target.dataset?.daysBefore;
-  if (name) event.target.form.elements[name].value = event.target.value === "0" ? "" : day(Number(event.target.value));
-});
-
 // Times are UTC in the page; the reader's own time is in the hint.
 const localTimes = () => {
   for (const element of document.querySelectorAll("time[datetime]:not([title])"))

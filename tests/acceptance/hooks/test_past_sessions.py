@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -71,11 +69,7 @@ async def run(
     claude: CodingAgent, url: str, *arguments: str, source: str = "claude-code"
 ) -> tuple[int, str, str]:
     """How the import ends, and what it says."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "daemon", "import", "--from", source, *arguments,
-        cwd=claude.project, env=claude.environment | {"DATABASE_URL": url},
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+    process = await claude.command("import", "--from", source, *arguments, DATABASE_URL=url)
     out, err = await process.communicate()
     assert b"Traceback" not in err, err
     assert process.returncode is not None
@@ -357,11 +351,7 @@ async def test_an_import_that_is_killed_goes_on_where_it_was(
         past = Transcript(claude, f"k{n}", began=BEGAN + timedelta(hours=n))
         for turn in range(50):
             past.turn(f"prompt {turn} of session {n}")
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "daemon", "import", "--from", "claude-code",
-        cwd=claude.project, env=claude.environment | {"DATABASE_URL": url},
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+    process = await claude.command("import", "--from", "claude-code", DATABASE_URL=url)
     stored = "select exists (select from agent_memory where agent_id = $1)"
     await until(db, stored, agent)
     process.kill()

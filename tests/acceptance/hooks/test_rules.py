@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,10 +29,7 @@ def claude(claude: CodingAgent) -> CodingAgent:
 
 async def rules(claude: CodingAgent, *arguments: str, folder: Path | None = None) -> tuple[int, str]:
     """How `memoryd hooks rules` ends in the project, or in another folder, and what it says."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "daemon", "hooks", "rules", *arguments,
-        cwd=folder or claude.project, env=claude.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+    process = await claude.command("hooks", "rules", *arguments, folder=folder)
     out, _ = await process.communicate()
     assert process.returncode is not None
     return process.returncode, out.decode()

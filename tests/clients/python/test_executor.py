@@ -27,7 +27,10 @@ NEVER = 3600.0
 """Seconds between two polls: only what was announced is found."""
 OUTCOME = "select status, output, exit_code from agent_commands where id = $1"
 TAKE_AWAY = "update agent_commands set status = 'ready', started_at = null where id = $1"
-LISTENING = "select exists (select from pg_stat_activity where query ilike 'listen \"command_ready\"%' and state = 'idle')"
+LISTENING = """
+select exists (select from pg_stat_activity
+               where datname = current_database() and query ilike 'listen "command_ready"%' and state = 'idle')
+"""
 
 
 async def outcome(owner: asyncpg.Connection, command: UUID) -> tuple[str, str, int]:

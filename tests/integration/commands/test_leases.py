@@ -11,7 +11,7 @@ import pytest
 from tests.support.access.acting import acting_as
 from tests.support.processes.daemons import Daemons
 from tests.support.rows import ask
-from tests.support.waiting import FINISHED, READY, until
+from tests.support.waiting import BLOCKED, FINISHED, READY, until
 
 CLAIM = "select id, started_at from claim_command('alice', 30)"
 RENEW = "select renew_command($1, $2, 30)"
@@ -93,7 +93,7 @@ async def test_a_lease_that_is_being_taken_over_is_not_renewed(
         await connection.execute("update agent_commands set status = 'ready', started_at = null")
         assert claimed is not None
         renewing = asyncio.create_task(second.fetchval(RENEW, *claimed))
-        await until(connection, "select exists (select from pg_locks where not granted)")
+        await until(connection, BLOCKED)
     assert not await renewing
 
 

@@ -16,6 +16,7 @@ from daemon.queue.queue import COMPLETE
 from tests.support.database.catalog import catalog
 from tests.support.database.schemas import apply, connected
 from tests.support.rows import DIMENSIONS, column
+from tests.support.waiting import awaited
 
 FUNCTIONS = (
     "select oid::regprocedure::text from pg_proc where pronamespace = 'memoryd'::regnamespace order by 1"
@@ -274,7 +275,7 @@ async def test_a_try_that_fails_costs_nothing(
 ) -> None:
     """A table is in use while the upgrade wants it, and free a moment later."""
     before = await column(connection, FUNCTIONS)
-    tries = "select exists (select from pg_locks where not granted and relation = 'agent_memory'::regclass)"
+    tries = awaited("l.relation = 'agent_memory'::regclass")
     views = next(file for file in load_files().functions if file.name == "tables/replica_entries")
     changed = replace(views, sql=views.sql + "-- changed", checksum="changed")
     functions = tuple(changed if file is views else file for file in load_files().functions)

@@ -21,7 +21,7 @@ from handlers.dream import lease, reader, writer
 from handlers.shared import indexing as index_rows
 from plugins.documents import situate
 from plugins.executor import commands
-from plugins.facts import facts, names
+from plugins.facts import facts
 from plugins.operate.metrics import reading
 from plugins.operate.tracing import rows as trace_rows
 from plugins.trail import delivery
@@ -118,8 +118,6 @@ STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
     "facts sources": (facts.SOURCES, (IDS, IDS, IDS)),
     "facts supersede": (facts.SUPERSEDE, (IDS, IDS[::-1])),
     "facts end": (facts.END, (IDS, [TIME] * 16)),
-    "names read": (names.READ, (IDS,)),
-    "names name": (names.NAME, (IDS, ["a"] * 16, ["A"] * 16, [None] * 16)),
     "context register": (context.REGISTER, (["agent 1"], 1.0)),
     "lexicon new": (lexicon.READ_NEW, (2000,)),
     "lexicon page": (lexicon.READ_PAGE, ("word5",)),

@@ -1,4 +1,4 @@
-"""The pages of memories read no big table from end to end: for support, or for an end user.
+"""The pages of memories, tasks and users read no big table from end to end: for support, or for an end user.
 
 By what was done, not by plans alone: so it holds for the policies that their queries meet, too.
 """
@@ -30,7 +30,7 @@ analyze;
 """
 TABLES = {
     "memory": "agent_memory", "session": "conversation_sessions", "document": "documents", "knowledge": "shared_knowledge",
-    "dream": "dream_sessions", "insight": "dream_insights", "anchor": "memory_anchors",
+    "dream": "dream_sessions", "insight": "dream_insights", "anchor": "memory_anchors", "command": "agent_commands",
 }  # fmt: skip
 FILTERS = {
     "/memories": (
@@ -44,6 +44,10 @@ FILTERS = {
         "tag=nowhere",
         "source=nowhere",
     ),
+    "/tasks": ("agent=agent+7", "user={user}", "status=failed", "since=2026-01-01", "memory={memory}"),
+    "/users": (),
+    "/recall": (),
+    "/graph": (),
     "/context": ("agent=agent+7&message=how+does+Falkenhorst+restart+server+7+after+a+deploy",),
 }
 REPLACED = "select id from agent_memory where user_id = $1::text::uuid and superseded_by is not null limit 1"
@@ -103,4 +107,4 @@ def paths(known: dict[str, str]) -> list[str]:
         else:
             found.append(route.path)
         found += [f"{route.path}?{asked.format(**known)}" for asked in FILTERS.get(route.path, ())]
-    return found
+    return [*found, "/names?user=ann", "/names?agent=7"]

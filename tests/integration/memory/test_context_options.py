@@ -11,7 +11,7 @@ import pytest
 from tests.support.access.acting import ANN, BOB, acting_as
 from tests.support.access.isolation import index_world
 from tests.support.access.refusals import refused
-from tests.support.content.index import index_rows
+from tests.support.content.index import index_all, index_rows
 from tests.support.processes.daemons import Daemons
 from tests.support.rows import ask, column, conclude, insert, one_row, remember
 from tests.support.waiting import until
@@ -88,6 +88,37 @@ async def test_options_that_make_no_sense_are_refused(
         code, message, hint = await refused(scratch, asked, options, ASKED)
         assert (code, hint != "") == ("23514", True)
         assert said in message
+
+
+CROWD = """
+insert into agent_memory (agent_id, kind, content, metadata)
+select 'alice', 'outcome', 'How we restart the staging server: try ' || n, $1::jsonb from generate_series(1, $2) n
+returning id
+"""
+UNMARKED = """
+insert into conversation_messages (session_id, agent_id, role, content)
+select gen_random_uuid(), 'alice', 'user', 'How do we restart the staging server? Try ' || n from generate_series(1, $1) n
+"""
+
+
+@pytest.mark.parametrize("crowd", ["of another project", "without a mark", "excluded"])
+async def test_a_memory_of_the_project_is_found_behind_hundreds_that_fit_better(
+    scratch: asyncpg.Connection, crowd: str
+) -> None:
+    await remember(scratch, "The staging server needs a ticket", metadata='{"project": "here"}')
+    await remember(scratch, "Cats sleep", metadata='{"project": "here"}')
+    options: dict[str, object] = {"project": "here", "project_only": True}
+    if crowd == "excluded":
+        options["exclude"] = list(map(str, await column(scratch, CROWD, '{"project": "here"}', 100)))
+    elif crowd == "without a mark":
+        await scratch.execute(UNMARKED, 400)
+    else:
+        await scratch.execute(CROWD, '{"project": "there"}', 400)
+    await index_all(scratch)
+    await scratch.execute("select memoryd.fold_lexeme_changes()")
+    block = await scratch.fetchval(BUILD, json.dumps(options), ASKED)
+    assert "needs a ticket" in block
+    assert "ry " not in block
 
 
 async def test_a_context_needs_its_arguments(scratch: asyncpg.Connection) -> None:

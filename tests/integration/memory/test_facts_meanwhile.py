@@ -60,7 +60,7 @@ async def test_where_memory_is_switched_off_while_the_model_thinks_nothing_chang
     )
     await write()
     assert await chat.known() == ["The user is a nurse."]
-    assert await connection.fetchval("select count(*) from memoryd.names where found_by <> 'rule'") == 0
+    assert await connection.fetchval("select count(*) from memoryd.names") == 0
     assert await connection.fetchval("select count(*) from memoryd.unread") == 0
 
 

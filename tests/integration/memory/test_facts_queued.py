@@ -27,16 +27,7 @@ async def test_nothing_is_read_where_there_is_no_model_or_facts_are_off(
 ) -> None:
     without = Chat(database)
     await without.say("I live in Lyon with Dora")
-    for setting in ("names", "off"):
-        await connection.execute(
-            "update memoryd.settings set value = to_jsonb($1::text) where key = 'facts'", setting
-        )
-        await connection.execute(
-            "insert into conversation_messages (session_id, user_id, role, content) values ($1, $2, 'user', 'in Lyon, too')",
-            without.session, without.user,
-        )  # fmt: skip
     assert await connection.fetchval("select count(*) from memoryd.unread") == 0
-    assert await connection.fetchval("select count(*) from memoryd.jobs where topic = 'names'") == 1
     off = Chat(database, provider, log)
     await off.write("I live in Turin")
     await connection.execute(
@@ -56,7 +47,6 @@ async def test_nothing_is_queued_where_the_plugin_is_not_there(
         "insert into conversation_messages (session_id, user_id, role, content) "
         "values (gen_random_uuid(), gen_random_uuid(), 'user', 'I live in Lyon with Dora')"
     )
-    assert await connection.fetchval("select count(*) from memoryd.jobs where topic = 'names'") == 0
     assert await connection.fetchval("select count(*) from memoryd.unread") == 0
 
 
@@ -71,9 +61,7 @@ async def test_what_waited_when_facts_were_turned_off_is_not_read(
     await chat.read(reply(add=[add("The user lives in Lyon.", "m1")]))
     assert (await chat.known(), provider.requests) == ([], [])
     assert await connection.fetchval("select count(*) from memoryd.names") == 0
-    assert (
-        await connection.fetchval("select count(*) from memoryd.jobs where topic in ('names', 'facts')") == 0
-    )
+    assert await connection.fetchval("select count(*) from memoryd.jobs where topic = 'facts'") == 0
 
 
 async def test_a_conversation_is_read_when_it_pauses_or_has_twenty_messages(

@@ -14,7 +14,6 @@ import pytest_asyncio
 from memoryd_client._types import Source
 
 from daemon.db.migration_files import Migration, MigrationFiles, checksum_of, load_files, load_sources
-from docs.list_triggers import list_triggers
 from providers.local_embedder import LocalEmbedder
 from tests.support.access.acting import ANN, BOB, CAT, acting_as
 from tests.support.access.refusals import refused
@@ -124,14 +123,13 @@ async def test_it_is_found_shown_and_hidden_as_rows_of_every_source(upgraded: as
     assert await column(upgraded, FOUND, "otter") == []
     await upgraded.execute("delete from support_tickets where id = $1", other)
     assert await upgraded.fetchval(PASSAGES, other) == 0
-    # Its name is known, and its triggers are in the list.
+    # Its name is known, and its vectors are checked.
     refusal = await refused(upgraded, "select * from recall('heron', sources => '{letter}')")
     assert refusal[0] == "22023"
     names = set(await column(upgraded, "select unnest(memoryd.source_names())"))
     assert names == {*load_sources(), "ticket"}
-    assert "| `support_tickets` | insert | before each row: `check_embedding`" in await list_triggers(
-        upgraded
-    )
+    triggers = "select tgname::text from pg_trigger where tgrelid = 'support_tickets'::regclass"
+    assert "check_embedding" in await column(upgraded, triggers)
 
 
 async def test_its_rows_are_their_users(upgraded: asyncpg.Connection) -> None:

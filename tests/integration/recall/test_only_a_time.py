@@ -223,6 +223,30 @@ async def test_only_what_is_of_the_time_belongs(diary: asyncpg.Connection) -> No
     ] == []
 
 
+async def test_a_text_that_names_the_year_belongs_to_it(scratch: asyncpg.Connection) -> None:
+    """Of a history nothing was written in the year that is asked about."""
+    for text in (
+        "Konstantinopel fiel 1453 an die Osmanen.",
+        "In 1492 three ships left Palos.",
+        "The heron nests by the lake again, as in 1454 and each year.",
+        "What happened? Was geschah denn da?",
+    ):
+        await say(scratch, "2026-02-03", text, 1)
+    await index_rows(scratch, "conversation")
+    for asked in (
+        "Was geschah 1453?",
+        "What happened in 1453?",
+        "¿Qué sucedió en el año 1453?",
+        "Qu'est-il arrivé en 1453 ?",
+        "1453年发生了什么",
+    ):
+        first, *others = await found(scratch, asked, 10, relevant_only=True)
+        assert "Konstantinopel" in first["content"], asked
+        assert first["left_out"] is None, asked
+        assert first["score"] > 0.3, asked
+        assert all(row["left_out"] for row in others), asked
+
+
 async def test_a_shared_day_opens_no_gate(scratch: asyncpg.Connection) -> None:
     """A question with words of its own is not answered by what was said on the same day."""
     await say(scratch, "2026-03-13", "", 14)

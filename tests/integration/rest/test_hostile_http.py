@@ -26,11 +26,12 @@ DEEP = b'{"options": ' + b"[" * 100_000 + b"]" * 100_000 + b', "query": "ferry"}
 IDS = ("user", "session", "message", "memory", "query", "command", "running", "knowledge", "decision")
 BLOCKED = """
 select pid from pg_stat_activity
-where usename = 'authenticator' and cardinality(pg_blocking_pids(pid)) > 0
+where datname = current_database() and usename = 'authenticator' and cardinality(pg_blocking_pids(pid)) > 0
 """
 AT_REST = """
 select not exists (select from pg_stat_activity
-                   where usename = 'authenticator' and state <> 'idle' and pid <> pg_backend_pid())
+                   where datname = current_database() and usename = 'authenticator'
+                     and state <> 'idle' and pid <> pg_backend_pid())
 """
 
 

@@ -15,6 +15,7 @@ from uuid import UUID, uuid4
 import pytest
 from memoryd_client import id_of
 
+from tests.support.database.schemas import connected
 from tests.support.database.supabase import Project
 from tests.support.examples import EXAMPLES, as_expected
 from tests.support.postgrest.server import PostgrestServer
@@ -124,13 +125,14 @@ async def run_examples(shop: Path, compiler: Path, postgrest: PostgrestServer, p
     names = [path.name for path in examples]
     code, said = await run(shop, str(compiler), *COMPILED[:-2], *types, *names, seconds=TEST_SECONDS)
     assert code == 0, said
-    given = {
-        "SUPABASE_URL": postgrest.base_url,
-        "SUPABASE_SERVICE_KEY": token("service_role"),
-        "DATABASE_URL": project.url(),
-    }
-    for path in examples:
+    plain = {"DATABASE_URL": project.url()}
+    supabase = {"SUPABASE_URL": postgrest.base_url, "SUPABASE_SERVICE_KEY": token("service_role")}
+    runs = [(path, plain | supabase) for path in examples]
+    runs += [(path, plain) for path in examples if "DATABASE_URL" in path.read_text("utf-8")]
+    for path, given in runs:
         # Node has a WebSocket from 22 on, and supabase-js warns of an older one.
         preload = "--import=data:text/javascript,globalThis.WebSocket||=class{};console.warn=()=>{}"
         code, said = await run(shop, "node", preload, f"{path.stem}.js", seconds=60, **given)
         assert (code, as_expected(path, said)) == (0, True), said
+        async with connected(project.url()) as opened:
+            await opened.execute("delete from conversation_sessions")

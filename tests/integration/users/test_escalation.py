@@ -29,7 +29,7 @@ OPEN = {
     "is_withheld", "known_names", "lock_knowledge", "mark_useful", "names_said", "nearest_in_scope", "nearest_knowledge",
     "audit_admin_anchor", "audit_admin_memories", "audit_admin_read", "audit_read", "repeats", "reset_session",
     "searched_dimensions", "secrets_key", "states_of", "supersede_memory", "surprise_threshold", "words_shared",
-    "commands_shown", "named_knowledge", "team_names", "title_names", "facts_said_in", "retrieved_memories", "says_the_same",
+    "commands_shown", "named_knowledge", "team_names", "title_names", "facts_said_in", "retrieved_memories",
     "wait_until_idle", "embed_by_daemon", "calibration",
 }  # fmt: skip
 

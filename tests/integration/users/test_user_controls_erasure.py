@@ -18,9 +18,12 @@ from tests.support.processes.daemons import DaemonProcess, Daemons
 from tests.support.rows import ask, column, insert, one_row, remember
 from tests.support.services.openai_server import HANG
 from tests.support.services.remote import Remote
-from tests.support.waiting import ANSWERED, BLOCKED, IDLE, READY, until
+from tests.support.waiting import ANSWERED, BLOCKED, IDLE, READY, awaited, until
 
 SECRET = "quokkazephyr"
+SLEEPING = """
+select exists (select from pg_stat_activity where datname = current_database() and wait_event = 'PgSleep')
+"""
 
 
 async def erase(connection: asyncpg.Connection, user: UUID) -> dict[str, Any]:
@@ -323,13 +326,10 @@ async def test_an_outcome_captured_during_an_erasure_is_not_remembered(
     await second.execute("begin; lock table agent_memory in share mode")
     await daemons.start()
     await ask(connection, f"deploy {SECRET}", user_id=ANN, status="completed", output=SECRET)
-    await until(
-        connection,
-        "select exists (select from pg_locks where relation = 'agent_memory'::regclass and not granted)",
-    )
+    await until(connection, awaited("l.relation = 'agent_memory'::regclass"))
     erasing = asyncio.create_task(erase(connection, ANN))
     await asyncio.sleep(0)
-    await until(second, "select exists (select from pg_stat_activity where wait_event = 'PgSleep')")
+    await until(second, SLEEPING)
     await second.execute("commit")
     counts = await erasing
     assert counts["agent_memory"] == 1

@@ -40,7 +40,7 @@ PURE = frozenset(
         "character_lexemes", "passage_line", "phrases_of",
         "plain", "quoted", "says_same", "pattern_scopes", "trust_of_knowledge",
         "trust_of_memory", "words_of",
-        "day_to_come", "depends_on_day", "may_state", "says_nothing", "statement_in",
+        "depends_on_day", "says_nothing",
     )
 ) | {"public.extract_keywords"}  # fmt: skip
 """Computed only from the arguments."""
@@ -348,7 +348,6 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
                 "from unnest(<agent_memory>) as i(id) order by 1"
             ),
         ),
-        "memoryd.says_the_same": ("select memoryd.says_the_same('<words>', '<words>', false)",),
         "memoryd.retrieved_memories": ("select * from memoryd.retrieved_memories() order by 1",),
         "memoryd.facts_said_in": (
             "select * from memoryd.facts_said_in(<conversation_messages>) order by 1, 2",

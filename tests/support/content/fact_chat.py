@@ -1,4 +1,4 @@
-"""A user who talks, and what reads it for names and facts, without a daemon."""
+"""A user who talks, and what reads it for facts, without a daemon."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from daemon.db.pool import Database
 from handlers.shared.embedding import Embedding
 from handlers.shared.ports import Job
 from plugins.facts.facts import FactsHandler
-from plugins.facts.names import NamesHandler
 from tests.support.processes.dreamers import Log, thinker
 from tests.support.services.openai_server import OpenAIServer
 
@@ -109,7 +108,7 @@ def id_of(request: dict[str, Any], word: str) -> str:
 
 
 class Chat:
-    """A user who talks, and handlers that read it; without a provider for names alone."""
+    """A user who talks, and the handler that reads it; without a provider nothing is read."""
 
     def __init__(
         self,
@@ -124,7 +123,6 @@ class Chat:
         self.user = uuid4()
         self.session = uuid4()
         self.log = log or Log()
-        self.names = NamesHandler(reader=database)
         self.facts = FactsHandler(
             reader=database,
             embedding=cast("Embedding", NoEmbedding()),
@@ -136,7 +134,7 @@ class Chat:
         self, *texts: str, role: str = "user", at: datetime = WEDNESDAY, session: UUID | None = None
     ) -> list[UUID]:
         """Messages, which are not read yet. Returns their ids."""
-        wanted = "names" if self.provider is None else "model"
+        wanted = "off" if self.provider is None else "model"
         await self.database.execute(SETTING, json.dumps(wanted))
         ids = []
         for text in texts:
@@ -157,11 +155,10 @@ class Chat:
         if self.provider is not None:
             self.provider.chat = answer if callable(answer) else lambda _: answer or reply()
         await self.database.execute(QUEUE)
-        for topic, handler in (("names", self.names), ("facts", self.facts)):
-            while jobs := jobs_of(await self.database.fetch(TAKE, topic)):
-                commit = await handler.prepare(jobs)
-                async with self.database.transaction() as connection:
-                    await commit(connection, jobs)
+        while jobs := jobs_of(await self.database.fetch(TAKE, "facts")):
+            commit = await self.facts.prepare(jobs)
+            async with self.database.transaction() as connection:
+                await commit(connection, jobs)
 
     async def thinks(self, answer: str | Callable[[dict[str, Any]], str]) -> Callable[[], Awaitable[None]]:
         """Has the model answer about what is unread; returns what writes the effects."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from plugins.hooks.libpq import library
+from tests.support.processes import forks
 from tests.support.repository import ROOT
 
 SECONDS = 20
@@ -64,6 +65,11 @@ class CodingAgent:
         folder = self.home / "config/memoryd"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "hooks.json").write_text(json.dumps({"url": url, "agent": agent, "libpq": library(url)}))
+
+    async def command(self, *arguments: str, folder: Path | None = None, **environment: str) -> forks.Process:
+        """A `memoryd` command that its person has started in the project, or in another folder."""
+        given, cwd = self.environment | environment, folder or self.project
+        return await forks.start(arguments, environment=given, cwd=cwd, stdin=forks.PIPE, stdout=forks.PIPE)
 
     async def start(
         self, event: str, given: bytes, *, close: bool = True, **environment: str

@@ -9,7 +9,7 @@ from typing import Literal
 
 import asyncpg
 
-from tests.support.waiting import until
+from tests.support.waiting import awaited, until
 
 GATE = 4711
 Moment = Literal["before", "after"]
@@ -33,11 +33,7 @@ AT = {
         "for each row execute function public.pause()"
     ),
 }
-# Of this database: the other tests of this server have gates, too.
-PAUSED = f"""
-select exists (select from pg_locks l join pg_database d on d.oid = l.database and d.datname = current_database()
-               where l.locktype = 'advisory' and l.objid = {GATE} and not l.granted)
-"""
+PAUSED = awaited(f"l.locktype = 'advisory' and l.objid = {GATE}")
 WAITING = "select wait_event_type in ('Lock', 'Timeout') from pg_stat_activity where pid = $1"
 
 

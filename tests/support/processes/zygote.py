@@ -15,6 +15,7 @@ import importlib
 import io
 import json
 import os
+import re
 import select
 import signal
 import socket
@@ -43,16 +44,21 @@ from daemon.__main__ import main
 from daemon.cli.app import command_tree
 from daemon.db.migration_files import load_files
 from daemon.settings import load_settings
+from plugins.audit.patterns import personal_data_in, secrets_in
 from providers.local_embedder import LocalEmbedder
 from providers.local_tokens import fingerprint, read_tokens
+from providers.openai_client import DEFAULT_BASE_URL, connect
 from tests.support.processes.constants import change_constants
 from tests.support.repository import ROOT
 
 STREAMS = 3
-RARE = "evm"
-"""It takes as long to import as all else, so the first command with a setting of that name waits for it."""
-LATE = ("rich.markdown", "typer._adapters", "typer.rich_utils")
-"""What typer imports when a command is run, and when one is refused."""
+EVM = "evm"
+"""A folder of modules that take as long to import as all else."""
+LATE = (
+    "apscheduler.schedulers.asyncio", "apscheduler.triggers.interval", "rich.markdown", "typer._adapters",
+    "typer._click.decorators", "typer.rich_utils",
+)  # fmt: skip
+"""What the daemon imports when it begins, and typer when a command is run, and when one is refused."""
 READY = b"ready\n"
 
 
@@ -61,7 +67,7 @@ def import_all() -> None:
     for package in (daemon, handlers, memory, plugins, providers):
         for file in Path(package.__path__[0]).rglob("*.py"):
             names = file.relative_to(ROOT).with_suffix("").parts
-            if "__main__" not in names and RARE not in names:
+            if "__main__" not in names and EVM not in names:
                 importlib.import_module(".".join(name for name in names if name != "__init__"))
     for late in LATE:
         importlib.import_module(late)
@@ -71,10 +77,26 @@ def import_all() -> None:
     gc.freeze()  # a collection in a child would copy the memory that they share
 
 
+def _import_evm() -> None:
+    importlib.import_module(f"plugins.trail.ledgers.{EVM}.ledger")
+
+
+def _import_openai() -> None:
+    connect(base_url=DEFAULT_BASE_URL, api_key="none", timeout_seconds=1)
+    for used in ("chat.completions", "embeddings"):
+        importlib.import_module(f"openai.resources.{used}")
+
+
+RARE = {re.compile("MEMORYD_EVM"): _import_evm, re.compile("MEMORYD_OPENAI"): _import_openai}
+"""What few commands need: the first with a setting that begins so waits for it."""
+
+
 def _read_once() -> None:
     """Keeps what each process would read or work out for itself, and what is the same for all."""
     load_files()
     fingerprint()
+    secrets_in()
+    personal_data_in()
     tokens, version = cache(read_tokens), cache(metadata.version)
     tokens()
     version("memoryd")
@@ -115,8 +137,8 @@ def serve(path: str) -> None:
         if listener.fileno() in ready:
             asked, _ = listener.accept()
             message, streams = _request(asked)
-            if any(name.startswith(f"MEMORYD_{RARE.upper()}") for name in message["environment"]):
-                importlib.import_module(f"plugins.trail.ledgers.{RARE}.ledger")
+            for setting in [one for one in RARE if any(map(one.match, message["environment"]))]:
+                RARE.pop(setting)()
             process = os.fork()
             if process == 0:
                 for one in (asked, listener, *running.values()):

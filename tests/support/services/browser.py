@@ -24,8 +24,8 @@ OPTIONS = (
     "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--disable-extensions",
     "--window-size=1280,900",
 )  # fmt: skip
-TELEPHONE = 360
-SCREEN = 1280
+TELEPHONE, NARROWEST = 390, 360
+SCREEN = 1400
 SECONDS = 60
 """Until what is waited for must be there."""
 OFTEN = 0.02

@@ -12,7 +12,7 @@ from tests.support.content.hostile import PAYLOADS, USER, id_of
 # The word in the path of a page that shows one row, and the rows that it can show.
 ROWS = {
     "memories": "memory", "conversations": "session", "documents": "document", "knowledge": "knowledge", "dreams": "dream",
-    "insights": "insight", "trail": "anchor",
+    "insights": "insight", "trail": "anchor", "tasks": "command", "users": "user",
 }  # fmt: skip
 _TEXT = PAYLOADS[1]
 # Pages that show something only when they are asked.
@@ -26,8 +26,8 @@ ASKED = {
 }
 
 
-NO_PAGES = ("/graph/data", "/now/live", "/audit/rules/{rule}")
-"""What scripts read: data, and parts of a page that are in it already. And what is there only after an audit of the session."""
+NO_PAGES = ("/graph/data", "/names", "/now/live", "/audit/rules/{rule}")
+"""What scripts read: data, names that a field offers, parts of a page. And what is there only after an audit of the session."""
 ONLY_ASKED = ("/audit/derived",)
 """Pages that are none until they are asked something."""
 
@@ -44,9 +44,9 @@ def address(route: Route, n: int = 0) -> str | None:
         before, _, rest = path.partition("{")
         _, _, after = rest.partition("}")
         what = ROWS.get(before.strip("/").rpartition("/")[2])
-        if what is None:
+        if what is None or (what == "user" and n):  # all payloads are of one user
             return None
-        path = f"{before}{id_of(what, n)}{after}"
+        path = f"{before}{USER if what == 'user' else id_of(what, n)}{after}"
     return path
 
 

@@ -1,16 +1,17 @@
-"""Commands in Postgres, as an executor claims, keeps and completes them."""
+"""Commands in Postgres, as an executor claims, keeps and completes them; and what a handler's end means for its command."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from memoryd_client._database import Database, Write
 from memoryd_client._identity import Identity
 from memoryd_client._ids import id_of
 from memoryd_client._types import Command
+from memoryd_client._values import storable
 
 if TYPE_CHECKING:
     from memoryd_client._connections import Connection
@@ -31,6 +32,7 @@ COMPLETE = "select complete_command($1, $2, $3, $4)"
 
 LONGEST_LEASE = 86_400
 FOREVER = float("inf")
+LONGEST_OUTPUT = 250_000_000
 
 
 async def claim(database: Database, who: Identity, lease_seconds: float | None) -> Command | None:
@@ -70,3 +72,31 @@ async def complete(database: Database, who: Identity, command: Command, output: 
     """Writes the outcome, unless another executor has claimed the command since."""
     arguments = (command.id, output, exit_code, command.started_at)
     await database.read(who, lambda c: c.execute(COMPLETE, *arguments), payload=[output])
+
+
+def failure(error: BaseException) -> str:
+    """The type and the message of an exception."""
+    try:
+        said = str(error)
+    except Exception:  # noqa: BLE001 - an exception that cannot say what it is
+        said = ""
+    return storable(f"{type(error).__name__}: {said}" if said else type(error).__name__)
+
+
+def outcome(returned: Any) -> tuple[str, int]:
+    """The output and the exit code of a handler's result; a failure for any other result."""
+    output, exit_code = returned if isinstance(returned, tuple) and len(returned) == 2 else (returned, 0)
+    output = "" if output is None else output
+    if (
+        not isinstance(output, str)
+        or not isinstance(exit_code, int)
+        or not -(2**31) <= int(exit_code) < 2**31
+    ):
+        return (
+            f"TypeError: the handler returned {type(returned).__name__}, not a text or (text, exit code)",
+            1,
+        )
+    output = storable(output)
+    if len(output) > LONGEST_OUTPUT:
+        return f"ValueError: the output has {len(output):,} characters, more than {LONGEST_OUTPUT:,}", 1
+    return output, int(exit_code)

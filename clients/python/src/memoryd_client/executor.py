@@ -18,12 +18,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from memoryd_client import _values as values
-from memoryd_client._commands import LONGEST_LEASE, claim, complete, renew
+from memoryd_client._commands import LONGEST_LEASE, claim, complete, failure, outcome, renew
 from memoryd_client._connected import DatabaseClient
 from memoryd_client._database import LONGEST_LIMIT, AnyDatabase
 from memoryd_client._errors import MemorydError, NotFound, OutcomeUnknown, Refused, TimedOut, Unavailable
 from memoryd_client._identity import Rights, identity
-from memoryd_client._outcomes import failure, outcome
 from memoryd_client._types import Command
 
 Outcome = str | None | tuple[str | None, int]

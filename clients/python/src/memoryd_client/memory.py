@@ -7,6 +7,7 @@ changed.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,18 +17,28 @@ from memoryd_client import _values as values
 from memoryd_client._connected import DatabaseClient
 from memoryd_client._database import LONGEST_LIMIT, AnyDatabase, Write
 from memoryd_client._errors import NotFound, NotIndexed, Refused, TimedOut, Unavailable, listed
-from memoryd_client._identity import Rights, identity
+from memoryd_client._identity import Identity, Rights, identity
 from memoryd_client._ids import id_of
 from memoryd_client._options import ContextOptions, RecallOptions
 from memoryd_client._recalling import asked, composed, recall_call, recalled
 from memoryd_client._types import IndexState, Kind, MemoryVersion, Recall, Remembered, Source
-from memoryd_client._versions import STORED, stood, superseded
 
 if TYPE_CHECKING:
     from typing import Unpack  # type: ignore[attr-defined,unused-ignore] # Python 3.11
 
     from memoryd_client._connections import Connection
 
+SUPERSEDE = """
+select supersede_memory(m.id, $4) as id, pg_current_xact_id()::text as transaction
+from agent_memory m
+where m.id = $3 and m.user_id is not distinct from coalesce($2, memoryd.caller_id())
+  and (m.user_id is not null or m.agent_id = $1)
+"""
+STORED = "select exists (select from agent_memory where id = $1)"
+AS_OF = """
+select id, kind, content, metadata, valid_from, valid_to, superseded_by
+from memory_as_of($1, user_id => coalesce($2, memoryd.caller_id()), max_rows => $3)
+"""
 REMEMBER = """
 select id, what, expires_at, pg_current_xact_id()::text as transaction
 from remember($4, agent_id => $1, user_id => $2, kind => $3, metadata => $5::jsonb)
@@ -193,7 +204,7 @@ class Memory(DatabaseClient):
         [old] = values.ids_of(key)
         values.plain("text", text)
         new = await self._database.write(
-            self._who, lambda c: superseded(c, self._who, old, text), payload=[text]
+            self._who, lambda c: _superseded(c, self._who, old, text), payload=[text]
         )
         if new is None:
             raise Refused(OFF)
@@ -206,7 +217,7 @@ class Memory(DatabaseClient):
         moment, most = values.moment("time", time), values.number("count", count, 0)
         if moment is None:
             raise Refused("time is missing.", hint="Give a datetime with a time zone.")
-        return await self._database.read(self._who, lambda c: stood(c, self._who, moment, most))
+        return await self._database.read(self._who, lambda c: _stood(c, self._who, moment, most))
 
     async def forget(self, ids: Iterable[UUID | str] | UUID | str) -> int:
         """Deletes memories for ever and returns how many went; ids of others are treated like ids that do not exist."""
@@ -263,3 +274,32 @@ def _all_indexed(states: Sequence[IndexState], keys: Sequence[UUID]) -> bool:
     if failed := [s for s in states if s.state == "failed"]:
         raise NotIndexed(failed)
     return all(s.state == "indexed" for s in states)
+
+
+async def _superseded(connection: Connection, who: Identity, key: UUID, text: str) -> Write[UUID | None]:
+    """Replaces a memory of this identity, in a transaction that has begun; None if the user has switched memory off."""
+    row = await connection.fetchrow(SUPERSEDE, who.agent, who.named_user, key, text)
+    if row is None:
+        raise NotFound(
+            "There is no such memory, or it is not yours.", hint="Give the id that recall returned."
+        )
+    if row["id"] is None:
+        return Write(None, "0", "select true", ())
+    new = id_of(row["id"])
+    return Write(new, row["transaction"], STORED, [new], [new])
+
+
+async def _stood(connection: Connection, who: Identity, time: datetime, count: int) -> list[MemoryVersion]:
+    """What was true of the user at a time, in a transaction that has begun."""
+    return [
+        MemoryVersion(
+            id_of(r["id"]),
+            r["kind"],
+            r["content"],
+            json.loads(r["metadata"]),
+            r["valid_from"],
+            r["valid_to"],
+            None if r["superseded_by"] is None else id_of(r["superseded_by"]),
+        )
+        for r in await connection.fetch(AS_OF, time, who.named_user, count)
+    ]

@@ -1,4 +1,4 @@
-"""The schema explains itself: every public thing has a comment, and docs/schema.md is what the database is."""
+"""The schema explains itself: every public thing has a comment."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import re
 
 import asyncpg
 
-from docs.draw_schema import DOCUMENT, draw
 from tests.support.rows import column
 
 OURS = "not exists (select from pg_depend d where d.objid = {} and d.deptype = 'e')"
@@ -52,39 +51,3 @@ async def test_row_level_security_is_on_and_forced_everywhere(scratch: asyncpg.C
     )
     assert await column(scratch, useless) == []
     assert await column(scratch, f"{RELATIONS} and c.relkind = 'm'") == []
-
-
-async def test_the_schema_document_equals_the_database(connection: asyncpg.Connection) -> None:
-    drawn = await draw(connection)
-    assert DOCUMENT.read_text("utf-8") == drawn, "docs/schema.md is out of date: python -m docs.draw_schema"
-
-
-async def test_a_change_of_the_schema_shows_in_the_document(connection: asyncpg.Connection) -> None:
-    before = await draw(connection)
-    await connection.execute(
-        "create table public.extra (id uuid primary key, memory_id uuid not null unique references agent_memory (id), "
-        "numbers double precision[])"
-    )
-    await connection.execute("comment on table public.extra is 'Pipes | and all.'")
-    after = await draw(connection)
-    new = set(after.splitlines()) - set(before.splitlines())
-    assert {
-        "    extra {", "        uuid memory_id FK, UK", "        float8[] numbers",
-        '    agent_memory ||--o| extra : "memory_id"', "| `extra` | Pipes \\| and all. |",
-    } <= new  # fmt: skip
-
-
-def test_the_diagram_is_valid_mermaid() -> None:
-    [diagram] = re.findall(r"```mermaid\n(.*?)```", DOCUMENT.read_text("utf-8"), re.DOTALL)
-    entity, attribute = (
-        re.compile(r"    [a-z_]+ \{"),
-        re.compile(r"        [a-z_0-9]+(\[\])? [a-z_0-9]+( (PK|FK|UK)(, (PK|FK|UK))*)?"),
-    )
-    relation = re.compile(r'    [a-z_]+ (\|\||\|o)--o[|{] [a-z_]+ : "[a-z_, ]+"')
-    first, *lines = diagram.splitlines()
-    assert first == "erDiagram"
-    known = [r for r in lines if entity.fullmatch(r)]
-    assert len(known) > 15
-    assert [
-        r for r in lines if r != "    }" and not any(p.fullmatch(r) for p in (entity, attribute, relation))
-    ] == []

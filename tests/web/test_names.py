@@ -1,0 +1,224 @@
+"""Names: what the fields for agents and users offer, whose rows a page shows, that there is nobody, and what was asked last."""
+
+from __future__ import annotations
+
+import html
+import re
+import uuid
+from pathlib import Path
+from urllib.parse import quote
+
+import asyncpg
+import pytest
+
+from daemon.ids import id_of
+from plugins.web import names
+from tests.support.rows import ask, associate, insert, remember, say
+from tests.support.services.browser import Browser
+from tests.support.services.web_pages import Reader, served, text_of
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+PAYLOAD = '"><img src=x onerror=alert(1)>'
+LOOKED_AT = """
+select input_data ->> 'table' from agent_execution_logs where user_id = $1 and action_type = 'admin_read'
+"""
+OPTION = re.compile(r'<option value="([^"]*)">([^<]*)</option>')
+
+
+async def speaker(db: asyncpg.Connection, name: str, user: uuid.UUID | None = None) -> uuid.UUID:
+    """Somebody who said something under this name."""
+    user = user or uuid.uuid4()
+    session = await insert(
+        db, "conversation_sessions", {"user_id": user, "agent_id": "alice", "title": "A talk"}
+    )
+    await say(db, session, "Good morning", user_id=user, speaker=name)
+    return user
+
+
+async def options(reader: Reader, query: str) -> dict[str, str]:
+    """The values that a field offers, each with what people call it."""
+    found = OPTION.findall(await reader.get(f"/names?{query}"))
+    return {html.unescape(value): html.unescape(label) for value, label in found}
+
+
+async def test_a_field_offers_users_by_their_names_and_only_these_are_on_record(
+    pages: Reader, db: asyncpg.Connection
+) -> None:
+    berta, other = await speaker(db, "Berta Lund"), await speaker(db, "Carl Moe")
+    dora = await speaker(db, "dora", id_of("dora"))
+    evil = await speaker(db, PAYLOAD)
+    assert await options(pages, "user=lund") == {str(berta): "Berta Lund"}
+    assert await db.fetchval(LOOKED_AT, berta) == "conversation_messages"
+    assert await db.fetchval(LOOKED_AT, other) is None
+    # An id that was made of the name is offered as the name, which the programs use.
+    assert (await options(pages, "user=dor"))["dora"] == ""
+    assert await options(pages, f"user={str(dora)[:8]}") == {"dora": ""}
+    assert await options(pages, "user=onerror") == {str(evil): PAYLOAD}
+    assert await options(pages, "user=%25_\\") == {}
+    assert len(await options(pages, "user=")) <= names.OFFERED
+    for wrong in ("user=%00", "user=" + "x" * 201, "agent=%00"):
+        await pages.get(f"/names?{wrong}", status=400)
+
+
+async def test_a_field_offers_agents_and_whom_one_is_named_for_is_on_record(
+    pages: Reader, db: asyncpg.Connection
+) -> None:
+    ann, other = uuid.uuid4(), uuid.uuid4()
+    await db.execute(
+        "insert into agents (agent_id, named_for) "
+        "values ('Vessel', null), ('a vessel', $2), ($1, null), ('of nobody asked', $3)",
+        PAYLOAD,
+        ann,
+        other,
+    )
+    assert list(await options(pages, "agent=vess")) == ["Vessel", "a vessel"]
+    assert list(await options(pages, "agent=onerror")) == [PAYLOAD]
+    assert await db.fetchval(LOOKED_AT, ann) == "agents"
+    assert await db.fetchval(LOOKED_AT, other) is None
+
+
+async def test_an_end_user_is_offered_nobody(url: str, db: asyncpg.Connection, tmp_path: Path) -> None:
+    frank = await speaker(db, "Frank")
+    async with served(url, tmp_path, "--as-user", str(frank)) as reader:
+        for query in ("user=", "agent=", "user=Frank", f"user={frank}"):
+            assert await options(reader, query) == {}
+
+
+async def test_lists_call_users_by_their_names(pages: Reader, db: asyncpg.Connection) -> None:
+    gina, nameless = await speaker(db, PAYLOAD[:20] + "Gina"), uuid.uuid4()
+    memory = await remember(db, "likes tea", agent_id="namer", user_id=gina)
+    await remember(db, "likes coffee", agent_id="namer", user_id=nameless)
+    page = await pages.get("/memories?agent=namer")
+    assert "<img" not in page
+    said = text_of(page)
+    assert f"namer {PAYLOAD[:20]}Gina" in said
+    assert f"namer {str(nameless)[:8]}" in said
+    assert f"{PAYLOAD[:20]}Gina {gina}" in await pages.read(f"/memories/{memory}")
+    assert f"{PAYLOAD[:20]}Gina" in await pages.read(f"/conversations?user={gina}")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/memories?",
+        "/conversations?",
+        "/graph?",
+        "/dreams/insights?",
+        "/recall?q=tea&",
+        "/context?message=buy+tea&agent=Nurse&",
+    ],
+)
+async def test_of_nobody_a_page_says_so_and_whom_it_may_mean(
+    pages: Reader, db: asyncpg.Connection, path: str
+) -> None:
+    hanne = await speaker(db, f"Hanne {path}")
+    agent = f"nurse {path}"
+    await remember(db, "nothing of this", agent_id=agent, user_id=hanne)
+    page = await pages.get(f"{path}user=Hanne+{path[:5]}")
+    assert "no such user" in text_of(page)
+    assert f"user={hanne}" in page
+    page = await pages.get(path if "agent=" in path else f"{path}agent=Nurse")
+    assert "No agent of this name" in text_of(page)
+    assert agent[:20] in text_of(page)
+    assert "No agent" not in await pages.read(
+        f"{path}agent=nurse+{quote(path)}&user={hanne}&since=2999-01-01"
+    )
+    assert "no such user" not in await pages.read(
+        f"{path}user={hanne}&kind=causal".replace("kind=causal", "")
+    )
+
+
+@pytest.mark.parametrize("path", ["/memories?", "/recall?q=tea&", "/context?agent=nurse&message=tea&"])
+async def test_where_nothing_is_found_a_page_says_that_memory_is_off(
+    pages: Reader, db: asyncpg.Connection, path: str
+) -> None:
+    off = uuid.uuid4()
+    await db.execute("insert into memory_settings (user_id, memory_enabled) values ($1, false)", off)
+    assert (await pages.read(f"{path}user={off}")).count("switched memory off") == 1
+
+
+async def test_a_click_asks_the_latest_question_again(
+    pages: Reader, db: asyncpg.Connection, browser: Browser
+) -> None:
+    await db.execute("delete from agent_commands")
+    await ask(db, f"paint the {PAYLOAD} fence", agent_id="painter")
+    one = await remember(db, "the fence is red", agent_id="painter")
+    await associate(db, await remember(db, "the fence is green", agent_id="painter"), one, 0.9)
+    browser.sign_in(pages)
+    for path, shows in (("/recall", "fence is"), ("/context", "fence"), ("/graph", "links as a list")):
+        browser.open(path)
+        browser.press("main section li a, main ul.plain a")
+        assert shows in browser.text.lower().replace("the links", "links"), path
+    assert browser.complaints() == []
+
+
+async def test_what_was_asked_last_reads_of_people_no_more_than_it_shows(
+    pages: Reader, db: asyncpg.Connection, url: str, tmp_path: Path
+) -> None:
+    await db.execute("delete from agent_commands")
+    ida, jon = await speaker(db, "Ida"), await speaker(db, "Jon")
+    await ask(db, "of Ida", user_id=ida)
+    for n in range(3):
+        await ask(db, f"of nobody {n}")
+    await db.execute("delete from agent_execution_logs")
+    said = await pages.read("/context")
+    assert "of nobody 2" in said
+    assert "of Ida" not in said
+    assert (
+        await db.fetchval("select count(*) from agent_execution_logs where action_type = 'admin_read'") == 0
+    )
+    async with served(url, tmp_path, "--as-user", str(jon)) as reader:
+        said = await reader.read("/recall")
+        assert "Good morning" in said
+        assert "of nobody" not in said
+
+
+async def test_a_form_that_is_refused_keeps_what_was_typed(pages: Reader, db: asyncpg.Connection) -> None:
+    memory = await remember(db, "the harbour is deep", agent_id="pilot")
+    path = f"/memories/{memory}"
+    version = (await pages.get(path)).partition('name="version" value="')[2].partition('"')[0]
+    for form, says in (
+        (
+            {"content": "the harbour is shallow", "kind": "fact", "expires_at": "soon"},
+            "expires_at is no time",
+        ),
+        ({"content": "the harbour is shallow", "kind": "rumour"}, "kind is one of"),
+    ):
+        page = (await pages.send(path, {"version": version, "do": "correct"} | form)).text
+        assert form["content"] in page
+        assert page.count('aria-invalid="true"') == 1
+        assert page.count(says) == 2, "above, and beside the field"
+        assert "the harbour is deep" in page, "what is stored is there, too"
+    assert (
+        await db.fetchval("select content from agent_memory where id = $1", memory) == "the harbour is deep"
+    )
+
+
+async def test_what_the_database_refuses_keeps_what_was_typed(pages: Reader, db: asyncpg.Connection) -> None:
+    entry: dict[str, object] = {
+        "title": "Berths",
+        "content": "Nine",
+        "category": "procedure",
+        "tier": "learning",
+        "created_by": "sage",
+    }
+    path = f"/knowledge/{await insert(db, 'shared_knowledge', entry)}"
+    version = (await pages.get(path)).partition('name="version" value="')[2].partition('"')[0]
+    typed = {"title": "Ten berths", "content": "password: hunter2hunter2", "confidence": "low"}
+    answer = await pages.send(path, {"version": version, "do": "reword"} | typed)
+    assert answer.status_code == 400
+    assert "a password or key" in text_of(answer.text)
+    assert 'value="Ten berths"' in answer.text
+    assert "hunter2hunter2</textarea>" in answer.text
+    assert '<option value="low" selected>' in answer.text
+
+
+async def test_a_day_is_whole(pages: Reader, db: asyncpg.Connection) -> None:
+    await db.execute(
+        "insert into agent_memory (agent_id, content, created_at) values ('diarist', 'at noon', '2026-03-05 12:00+00')"
+    )
+    for query in ("until=2026-03-05", "as_of=2026-03-05", "until=9999-12-31"):
+        assert "at noon" in await pages.read(f"/memories?agent=diarist&ended=yes&{query}"), query
+    for query in ("until=2026-03-04", "as_of=2026-03-04", "until=2026-03-05T11:00"):
+        assert "at noon" not in await pages.read(f"/memories?agent=diarist&ended=yes&{query}"), query
