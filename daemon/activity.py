@@ -11,7 +11,7 @@ import asyncio
 import json
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 
@@ -141,11 +141,16 @@ class Summary:
         try:
             while True:
                 await asyncio.sleep(SUMMARY_SECONDS)
-                if said := self._news():
-                    self._core.logger.info("summary", **said, **await self._waits())
+                if self._core.measures.outcomes != self._told:
+                    # Before the news are taken, so that an end that comes meanwhile still tells them.
+                    waits = await self._waits()
+                    self._tell(waits)
         finally:
-            if said := self._news():
-                self._core.logger.info("summary", **said)
+            self._tell({})
+
+    def _tell(self, waits: Mapping[str, object]) -> None:
+        if said := self._news():
+            self._core.logger.info("summary", **said, **waits)
 
     def _news(self) -> dict[str, object]:
         """The work since the last call; empty for none."""

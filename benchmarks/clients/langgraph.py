@@ -73,7 +73,7 @@ async def measure(url: str, items: int, samples: int) -> dict[str, object]:
             )
             await timed("put_alone", plain.fetchval(PUT, *WHOSE, [f"langgraph/bench/alone/{n}"], *row))
             query = text(3)
-            search = ["langgraph/bench/items/"], [query], ["{}"], [10], [0]
+            search = ["langgraph/bench/items/"], [query], ["{}"], [10], [0], [None]
             await timed("search", store.asearch(HERE, query=query, limit=10))
             await timed("search_sql", transaction(plain.fetch(SEARCH, *WHOSE, *search)))
     await plain.close()

@@ -45,7 +45,7 @@ begin
             ('memoryd_admin',
             'public.recall, public.explain_recall, public.load_context, public.extract_keywords,
              public.index_state, public.memory_as_of, memoryd.audit_admin_read, memoryd.audit_admin_anchor,
-             memoryd.audit_admin_memories, memoryd.audit_admin_knowledge'),
+             memoryd.audit_admin_memories, memoryd.audit_admin_knowledge, memoryd.audit_admin_names'),
             -- Checks of columns, and who calls.
             ('memoryd_service, memoryd_user, memoryd_admin',
             'memoryd.refuse, memoryd.refuse_unseen, memoryd.unseen, memoryd.is_plain, memoryd.is_blank,

@@ -13,7 +13,7 @@ from hashlib import sha256
 from uuid import UUID
 
 from handlers.shared.ports import AnyConnection, Commit, Job, Reader
-from plugins.documents.chunks import Chunk, chunks
+from plugins.documents.chunks import chunks
 
 READ = """
 select d.id, d.title, d.content
@@ -22,7 +22,7 @@ where d.id = any($1) and d.content is not null and d.status <> 'deleted'
   and (d.status = 'processing' or d.chunked_at is not null or d.content_hash is null)
 """
 
-WRITE = "select memoryd.write_chunks($1, $2, $3, $4, $5, $6::jsonb)"
+WRITE = "select memoryd.write_chunks($1, $2, $3, $4::jsonb)"
 
 SITUATE = "insert into memoryd.jobs (topic, ref) select 'situate', u.id from unnest($1::uuid[]) as u(id)"
 WAKE = "select memoryd.wake('situate')"
@@ -38,31 +38,26 @@ class DocumentHandler:
     async def prepare(self, jobs: Sequence[Job]) -> Commit:
         """Cuts the documents."""
         read = await self._reader.fetch(READ, list({j.ref for j in jobs}))
-        made: dict[UUID, tuple[str, bytes, list[Chunk]]] = {
+        made: dict[UUID, tuple[str, bytes, str]] = {
             r["id"]: (
                 r["title"],
                 sha256(r["content"].encode()).digest(),
-                await asyncio.to_thread(chunks, r["content"], title=r["title"]),
+                await asyncio.to_thread(_chunks, r["content"], r["title"]),
             )
             for r in read
         }
 
         async def commit(connection: AnyConnection, ours: Sequence[Job]) -> None:
-            changed: list[UUID] = []
             # In one order, since each is locked until the end.
-            for i in sorted({j.ref for j in ours if j.ref is not None and j.ref in made}):
-                title, digest, parts = made[i]
-                added = await connection.fetchval(
-                    WRITE,
-                    *(i, title, digest),
-                    [c.text for c in parts],
-                    [c.heading for c in parts],
-                    json.dumps([c.headings for c in parts]),
-                )
-                if added:
-                    changed.append(i)
+            cut = sorted({j.ref for j in ours if j.ref is not None and j.ref in made})
+            changed = [i for i in cut if await connection.fetchval(WRITE, i, *made[i])]
             if changed and self._situate:
                 await connection.execute(SITUATE, changed)
                 await connection.execute(WAKE)
 
         return commit
+
+
+def _chunks(text: str, title: str) -> str:
+    found = chunks(text, title=title)
+    return json.dumps([{"chunk_text": c.text, "heading": c.heading, "headings": c.headings} for c in found])

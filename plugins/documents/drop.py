@@ -1,7 +1,6 @@
 """The drop folder: a file that a person puts there becomes a document, and is moved away.
 
-Regular scans find the files. Events of the folder only make this faster; network folders may send none. A file is taken when
-nobody has it open for writing and it has not changed for a while.
+Regular scans find the files. A file is taken when nobody has it open for writing and it has not changed for a while.
 
 Promise: no file is lost, and none is taken twice. A file is moved after its document is written; if the daemon is killed in
 between, the next one finds the file known. Files that were taken are in `taken/`, files that cannot be read in `rejected/`,
@@ -17,83 +16,75 @@ import os
 import stat
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
-from contextlib import aclosing, asynccontextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from structlog.typing import FilteringBoundLogger
 
 from daemon.db.errors import DATABASE_FAULTS
 from daemon.db.pool import Database
-from daemon.logs import describe
 from plugins.documents.ingest import Ingest, Outcome, ParserError
 from plugins.documents.ports import Parser
 from plugins.documents.store import Ownership
 from plugins.files.local import is_open_for_writing, walk, written
-from plugins.files.watching import WatchError, changes
 
 TAKEN, REJECTED = "taken", "rejected"
 REASON = ".why.txt"
 LOCK = ".memoryd.lock"
-LOOK_AGAIN_SECONDS = 0.5
-"""Seconds between scans while files are open or were just written; less if one will be ready sooner."""
-SHORTEST_SECONDS = 0.05
+LOOK_AGAIN_SECONDS, SHORTEST_SECONDS = 0.5, 0.05
+"""The longest and the shortest time between two scans while files are open or were just written."""
+LOOK_SHARE = 20
 TIDY_SECONDS = 3600.0
-PAUSE_SECONDS = 1.0
-MAX_PAUSE_SECONDS = 30.0
-"""Seconds before the next attempt, if another daemon works on the folder, or folder or database are gone."""
+PAUSES = (1.0, 30.0)
+"""The first and the longest pause before the next attempt: another daemon has the folder, or folder or database are gone."""
 
-Look = tuple[int, int]
 P = ParamSpec("P")
 Result = TypeVar("Result")
 
 
-class DropFolder:
-    """Takes files from one folder. `run` ends only by being cancelled."""
+class DropFolderError(Exception):
+    """The folder cannot be used now. `code`: the system's name of the error. `busy`: another daemon has the folder."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(str(error))
+        self.code = errno.errorcode.get(error.errno or 0, type(error).__name__)
+        self.reason = error.strerror
+        self.busy = isinstance(error, BlockingIOError)
+
+
+class Drop:
+    """What all drop folders have in common. `run` ends only by being cancelled."""
 
     def __init__(
         self,
-        folder: Path,
         *,
-        database: Database,
         parser: Parser,
         settle_seconds: float,
         scan_seconds: float,
-        keep_days: float | None = None,
         logger: FilteringBoundLogger,
+        pauses: tuple[float, float] = PAUSES,
     ) -> None:
-        """`settle_seconds`: a file is taken after this time without change. `scan_seconds`: between two scans without event.
-
-        `keep_days`: how long files in `taken/` and `rejected/` are kept; None: for ever.
-        """
-        self._folder = Path(os.path.realpath(folder))
+        """`settle_seconds`: a file is taken after this time without change. `scan_seconds`: between two scans."""
         self._parser = parser
-        owned = Ownership(source="drop", root=written(os.fspath(self._folder)))
-        self._ingest = Ingest(database=database, parser=parser, owned=owned)
         self._settle = settle_seconds
         self._scan_every = scan_seconds
-        self._keep = None if keep_days is None else keep_days * 86_400
-        self._tidied = 0.0
         self._log = logger
-        self._seen: dict[Path, tuple[Look, float]] = {}
-        self._lock = -1
+        self._seen: dict[Path, tuple[object, float]] = {}
+        self._is_watched = False
         self._told: str | None = None
-        self._pause = PAUSE_SECONDS
+        self._first, self._longest = pauses
+        self._pause = self._first
 
     async def run(self) -> None:
         """Takes files until cancelled. A failure is logged, and the attempt repeated."""
         try:
             while True:
                 try:
-                    await _on_disk(_make, self._folder)
-                    async with self._alone():
-                        await self._work()
+                    await self._work()
                 except DropFolderError as error:
-                    if error.busy and self._is_new("busy"):
-                        self._log.info("drop_folder_busy")
-                    elif not error.busy and self._is_new(error.code):
-                        self._log.warning("drop_folder_unavailable", error=error.code)
+                    self._tell_trouble(error)
                 except ParserError as error:
                     if self._is_new(f"parser {error.code}"):
                         self._log.warning("drop_waits_for_parser", error=error.code)
@@ -101,45 +92,104 @@ class DropFolder:
                     if self._is_new("database"):
                         self._log.warning("drop_waits_for_database", error=type(error).__name__)
                 await asyncio.sleep(self._pause)
-                self._pause = min(2 * self._pause, MAX_PAUSE_SECONDS)
+                self._pause = min(2 * self._pause, self._longest)
         finally:
-            await self._parser.close()
+            await self._close()
 
     async def _work(self) -> None:
-        self._log.info("drop_folder_watched", settle_seconds=self._settle, scan_seconds=self._scan_every)
-        timeout = {"rust_timeout": round(self._scan_every * 1000), "yield_on_timeout": True}
-        again, pause = await self._scan(), SHORTEST_SECONDS
-        while True:
-            try:
-                async with aclosing(changes(self._folder, **timeout, debounce=200, step=50)) as events:
-                    while True:
-                        if again is None:
-                            await anext(events)
-                            pause = SHORTEST_SECONDS
-                        else:
-                            await asyncio.sleep(again)
-                        again = await self._scan()
-            except WatchError as error:
-                # For example, a name is not UTF-8, or the system's limit of watched folders is reached. Scans go on.
-                if pause < LOOK_AGAIN_SECONDS <= 2 * pause:
-                    self._log.warning("drop_folder_not_watched", error=describe(error.__cause__ or error))
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, self._scan_every)
-                again = await self._scan()
+        """Calls `_watch` while no other daemon works on the folder. Raises DropFolderError."""
+        raise NotImplementedError
 
-    async def _scan(self) -> float | None:
-        """Takes the files that are ready. Returns when to scan for files that were not ready; None: there were none."""
-        began = time.perf_counter()
+    async def _take(self, counts: Counter[str]) -> float | None:
+        """Takes the files that are ready. Returns when to look again at those that were not; None: there were none."""
+        raise NotImplementedError
+
+    async def _close(self) -> None:
+        await self._parser.close()
+
+    async def _watch(self) -> None:
+        while True:
+            began = time.perf_counter()
+            counts: Counter[str] = Counter()
+            try:
+                again = await self._take(counts)
+            finally:
+                if counts:
+                    ms = round((time.perf_counter() - began) * 1000)
+                    self._log.info("files_taken", counts=dict(counts), ms=ms)
+            self._told, self._pause = None, self._first
+            if not self._is_watched:
+                self._is_watched = True
+                self._log.info(
+                    "drop_folder_watched", settle_seconds=self._settle, scan_seconds=self._scan_every
+                )
+            # What stays in the folder, such as links, is gone through each time: for a twentieth of the time at most.
+            pause = max(self._scan_every, 0 if counts else LOOK_SHARE * (time.perf_counter() - began))
+            await asyncio.sleep(pause if again is None else min(again, pause))
+
+    def _still(self, look: object, changed: float, seen: tuple[object, float] | None) -> tuple[float, float]:
+        """Since when a file has looked like this, by the monotonic clock, and for how many seconds it has not changed.
+
+        The file's own time (`changed`) counts, too: after a start an old file need not be watched first.
+        """
+        now = time.monotonic()
+        since = seen[1] if seen is not None and seen[0] == look else now
+        return since, max(now - since, time.time() - changed)
+
+    def _tell_trouble(self, error: DropFolderError) -> None:
+        if not self._is_new("busy" if error.busy else f"{error.code} {error.reason}"):
+            return
+        self._is_watched = False
+        if error.busy:
+            self._log.info("drop_folder_busy")
+        else:
+            self._log.warning("drop_folder_unavailable", error=error.code, reason=error.reason)
+
+    def _is_new(self, condition: str) -> bool:
+        """Whether the condition is new: each condition is logged once, not at each attempt."""
+        before, self._told = self._told, condition
+        return before != condition
+
+
+class DropFolder(Drop):
+    """Takes files from a folder of this machine."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        database: Database,
+        parser: Parser,
+        keep_days: float | None = None,
+        **options: Any,
+    ) -> None:
+        """`keep_days`: how long files in `taken/` and `rejected/` are kept; None: for ever. `options`: see `Drop`."""
+        super().__init__(parser=parser, **options)
+        self._folder = Path(os.path.realpath(folder))
+        owned = Ownership(source="drop", root=written(os.fspath(self._folder)))
+        self._ingest = Ingest(database=database, parser=parser, owned=owned)
+        self._keep = None if keep_days is None else keep_days * 86_400
+        self._tidied = 0.0
+        self._lock = -1
+
+    async def _work(self) -> None:
+        await _on_disk(_make, self._folder)
+        # The lock ends with its process, however that ends.
+        flags = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._lock = await _on_disk(os.open, self._folder / LOCK, flags, 0o600)
+        try:
+            await _on_disk(fcntl.flock, self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            await self._watch()
+        finally:
+            os.close(self._lock)
+
+    async def _take(self, counts: Counter[str]) -> float | None:
         ready, again = await _on_disk(self._look)
-        counts: Counter[str] = Counter()
-        if ready:
-            async for outcome in self._ingest.take(ready):
-                counts[outcome.result] += 1
-                await _on_disk(self._move, outcome)
-            self._log.info("files_taken", counts=dict(counts), ms=round((time.perf_counter() - began) * 1000))
+        async for outcome in self._ingest.take(ready):
+            counts[outcome.result] += 1
+            await _on_disk(self._move, outcome)
         if deleted := await _on_disk(self._tidy):
             self._log.info("dropped_files_deleted", files=deleted)
-        self._told, self._pause = None, PAUSE_SECONDS
         return again
 
     def _require(self) -> None:
@@ -152,8 +202,7 @@ class DropFolder:
 
     def _look(self) -> tuple[list[Path], float | None]:
         self._require()
-        now = time.monotonic()
-        found: dict[Path, tuple[Look, float]] = {}
+        found: dict[Path, tuple[object, float]] = {}
         ready: list[Path] = []
         waits: list[float] = []
         apart = (self._folder / TAKEN, self._folder / REJECTED)
@@ -161,11 +210,8 @@ class DropFolder:
             with suppress(OSError):
                 status = path.lstat()
                 look = _look_of(status)
-                before = self._seen.get(path)
-                since = before[1] if before is not None and before[0] == look else now
-                found[path] = (look, since)
-                # The file's own time counts, too: after a start an old file need not be watched first.
-                still = max(now - since, min(time.time() - status.st_mtime, 2 * self._settle))
+                since, still = self._still(look, status.st_mtime, self._seen.get(path))
+                found[path] = look, since
                 if still < self._settle:
                     waits.append(min(LOOK_AGAIN_SECONDS, max(SHORTEST_SECONDS, self._settle - still)))
                 elif stat.S_ISREG(status.st_mode) and _is_being_written(path):
@@ -218,32 +264,6 @@ class DropFolder:
                             deleted += 1
         return deleted
 
-    @asynccontextmanager
-    async def _alone(self) -> AsyncIterator[None]:
-        """The folder's lock. It ends with its process, however that ends."""
-        self._lock = await _on_disk(
-            os.open, self._folder / LOCK, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
-        )
-        try:
-            await _on_disk(fcntl.flock, self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            yield
-        finally:
-            os.close(self._lock)
-
-    def _is_new(self, condition: str) -> bool:
-        """Whether the condition is new: each condition is logged once, not at each attempt."""
-        before, self._told = self._told, condition
-        return before != condition
-
-
-class DropFolderError(Exception):
-    """The folder cannot be used now. `code`: the system's name of the error. `busy`: another daemon has the lock."""
-
-    def __init__(self, error: OSError) -> None:
-        super().__init__(str(error))
-        self.code = errno.errorcode.get(error.errno or 0, type(error).__name__)
-        self.busy = isinstance(error, BlockingIOError)
-
 
 async def _on_disk(work: Callable[P, Result], *args: P.args, **options: P.kwargs) -> Result:
     """Runs work on the folder in a thread. Raises DropFolderError."""
@@ -259,7 +279,7 @@ def _make(folder: Path) -> None:
         raise OSError(errno.ELOOP, "a link is in the place of a folder")
 
 
-def _look_of(status: os.stat_result) -> Look:
+def _look_of(status: os.stat_result) -> tuple[int, int]:
     return status.st_size, status.st_mtime_ns
 
 

@@ -10,15 +10,17 @@ import asyncio
 import errno
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from daemon.db.pool import Database
 from plugins.documents import store
 from plugins.documents.ports import Parser
-from plugins.documents.store import DocumentRefusedError, Ownership, ReadFile
+from plugins.documents.store import Ownership, ReadFile
 from plugins.files.local import File, LocalFiles, Source, UnreadableFileError
+from plugins.files.refusals import accepted
 
 FILES = 64
 """How many files are hashed and looked up together."""
@@ -109,25 +111,13 @@ class Ingest:
                 moved[other] = file
             else:
                 outcomes.append(Outcome(file.path, "duplicate", f"It has the same bytes as {other}."))
-        refused = await self._save_moves({old: file.name for old, file in moved.items()})
+        paths = [(old, file.name) for old, file in moved.items()]
+        _, refused = await accepted(partial(store.save_moves, self._database, owned=self._owned), paths)
+        reasons = {old: why for (old, _), why in refused}
         for old, file in moved.items():
-            outcomes.append(
-                Outcome(file.path, "rejected", refused[old])
-                if old in refused
-                else Outcome(file.path, "moved", f"It was {old}.")
-            )
+            result: Result = "rejected" if old in reasons else "moved"
+            outcomes.append(Outcome(file.path, result, reasons.get(old, f"It was {old}.")))
         return wanted, outcomes
-
-    async def _save_moves(self, moves: Mapping[str, str]) -> dict[str, str]:
-        """Writes the new paths of files. Returns by old path the reason if the database refuses the new one."""
-        try:
-            await store.save_moves(self._database, moves, self._owned)
-        except DocumentRefusedError as error:
-            if len(moves) == 1:
-                return dict.fromkeys(moves, str(error))
-            each = [await self._save_moves({old: new}) for old, new in moves.items()]
-            return {old: why for one in each for old, why in one.items()}
-        return {}
 
     async def _look_at(self, path: Path) -> File | Outcome:
         try:
@@ -162,25 +152,18 @@ class Ingest:
             return Outcome(file.path, "rejected", str(error))
 
     async def _write(self, files: Sequence[ReadFile]) -> list[Outcome]:
-        if not files:
-            return []
-        try:
-            written = await store.write(self._database, files, self._owned)
-        except DocumentRefusedError as error:
-            if len(files) == 1:
-                return [Outcome(files[0].file.path, "rejected", str(error))]
-            halves = files[: len(files) // 2], files[len(files) // 2 :]
-            return [outcome for half in halves for outcome in await self._write(half)]
-        return [_outcome(f, written) for f in files]
+        rows, refused = await accepted(partial(store.write, self._database, owned=self._owned), files)
+        written = {row["drop_path"]: row for row in rows}
+        reasons = {file.file.name: why for file, why in refused}
+        return [_outcome(f.file, written.get(f.file.name), reasons.get(f.file.name)) for f in files]
 
 
-def _outcome(file: ReadFile, written: Mapping[str, tuple[bool, str | None]]) -> Outcome:
-    if file.file.name in written:
-        added, ignored = written[file.file.name]
-        warning = ignored and f"It is shared, and its {ignored} keeps nobody from reading it."
-        return Outcome(file.file.path, "added" if added else "changed", warning)
-    return Outcome(
-        file.file.path,
-        "unchanged",
-        "Nothing was written: the file is known, or its user has switched memory off.",
-    )
+def _outcome(file: File, row: Mapping[str, Any] | None, refused: str | None) -> Outcome:
+    if refused is not None:
+        return Outcome(file.path, "rejected", refused)
+    if row is None:
+        nothing = "Nothing was written: the file is known, or its user has switched memory off."
+        return Outcome(file.path, "unchanged", nothing)
+    ignored = row["ignored"]
+    warning = ignored and f"It is shared, and its {ignored} keeps nobody from reading it."
+    return Outcome(file.path, "added" if row["added"] else "changed", warning)

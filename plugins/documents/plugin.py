@@ -6,7 +6,7 @@ Its SQL is migrations/functions/documents/; it stays in migrations/, where all S
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from daemon.part import Part
 from daemon.plugins import Command, Core, Plugin, imported
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from plugins.documents.drive_drop import DriveDrop
     from plugins.documents.drop import DropFolder
 
-DROP_SETTLE_SECONDS, DROP_SCAN_SECONDS = 2.0, 30.0
-"""A file is taken after this time without a change; and the time between two scans without an event."""
+DROP_SETTLE_SECONDS, DROP_SCAN_SECONDS = 2.0, 1.0
+"""A file is taken after this time without a change; and the time between two scans."""
 
 
 class DocumentFiles(Plugin):
@@ -79,25 +79,17 @@ def build_drop_folder(core: Core) -> DropFolder | DriveDrop | None:
     from plugins.documents.parsing.parser import ChildParser
     from plugins.replica.location import drive_id_of, open_drive
 
+    shared: dict[str, Any] = {
+        "database": core.database,
+        "parser": ChildParser(),
+        "settle_seconds": DROP_SETTLE_SECONDS,
+        "logger": core.logger,
+    }
     if (folder_id := drive_id(core.settings)) is not None:
         left_out = None if replica.replica is None else drive_id_of(replica.replica)
-        return DriveDrop(
-            DriveFiles(open_drive(core.settings)[0], folder_id, leave_out=left_out),
-            database=core.database,
-            parser=ChildParser(),
-            settle_seconds=DROP_SETTLE_SECONDS,
-            poll_seconds=replica.gdrive_poll_seconds,
-            logger=core.logger,
-        )
-    return DropFolder(
-        own.drop_folder,
-        database=core.database,
-        parser=ChildParser(),
-        settle_seconds=DROP_SETTLE_SECONDS,
-        scan_seconds=DROP_SCAN_SECONDS,
-        keep_days=own.drop_keep_days,
-        logger=core.logger,
-    )
+        files = DriveFiles(open_drive(core.settings)[0], folder_id, leave_out=left_out)
+        return DriveDrop(files, scan_seconds=replica.gdrive_poll_seconds, **shared)
+    return DropFolder(own.drop_folder, scan_seconds=DROP_SCAN_SECONDS, keep_days=own.drop_keep_days, **shared)
 
 
 PLUGIN = DocumentFiles()

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Any
 from uuid import UUID
-
-import asyncpg
 
 from daemon.db.pool import Database
 from memory.text import is_blank
@@ -91,10 +90,6 @@ def _title(read: ReadFile) -> str:
     return next((each for each in named if not is_blank(each)), "Untitled")
 
 
-class DocumentRefusedError(Exception):
-    """The database refuses this document; the message has the reason and what to do."""
-
-
 async def known_hashes(database: Database, names: Sequence[str], user: UUID | None) -> dict[str, bytes]:
     """The hashes of those files that are documents of this user already, by path."""
     return {r["drop_path"]: r["file_hash"] for r in await database.fetch(KNOWN, list(names), user)}
@@ -105,44 +100,31 @@ async def same_bytes(database: Database, digests: Sequence[bytes], user: UUID | 
     return {r["file_hash"]: r["drop_path"] for r in await database.fetch(SAME, list(digests), user)}
 
 
-async def save_moves(database: Database, moves: Mapping[str, str], owned: Ownership) -> None:
-    """Writes the new paths of files. `moves`: from the old path to the new one. Raises Refused if one is refused."""
-    if not moves:
-        return
-    try:
-        folders = [json.dumps(owned.folder_of(name)) for name in moves.values()]
-        await database.execute(MOVE, list(moves), list(moves.values()), owned.user, folders)
-    except (asyncpg.IntegrityConstraintViolationError, asyncpg.DataError) as error:
-        hint = getattr(error, "hint", None)
-        raise DocumentRefusedError(f"{error.args[0]}. {hint or ''}".strip()) from None
+async def save_moves(database: Database, moves: Sequence[tuple[str, str]], owned: Ownership) -> list[Any]:
+    """Writes the new paths of files. `moves`: the old path and the new one of each."""
+    folders = [json.dumps(owned.folder_of(new)) for _, new in moves]
+    return await database.fetch(MOVE, *map(list, zip(*moves, strict=True)), owned.user, folders)
 
 
-async def write(
-    database: Database, files: Sequence[ReadFile], owned: Ownership
-) -> dict[str, tuple[bool, str | None]]:
-    """Writes documents in one statement. Returns by path whether the document is new, and the field of its metadata that may be
-    meant to limit its readers but does not. Raises Refused if one is refused.
+async def write(database: Database, files: Sequence[ReadFile], owned: Ownership) -> list[Any]:
+    """Writes documents in one statement. Returns of each its path, whether it is new, and the field of its metadata that may be
+    meant to limit its readers but does not.
 
-    A path that is missing in the answer was not written: its user has switched memory off.
+    A file that is missing in the answer was not written: its user has switched memory off.
     """
     # In one order, so that two writers of the same files do not wait for each other.
     files = sorted(files, key=lambda f: f.file.name)
     metadata = [dict(f.parsed.metadata) | owned.folder_of(f.file.name) for f in files]
     if owned.project is not None:
         metadata = [m | {"project": owned.project} for m in metadata]
-    try:
-        rows = await database.fetch(
-            WRITE,
-            [_title(f) for f in files],
-            [f.parsed.document_type for f in files],
-            [f.parsed.text for f in files],
-            [json.dumps(m) for m in metadata],
-            [f.file.name for f in files],
-            [f.file.digest for f in files],
-            [f.file.modified for f in files],
-            *(owned.source, owned.user, owned.level, list(owned.tags)),
-        )
-    except (asyncpg.IntegrityConstraintViolationError, asyncpg.DataError) as error:
-        hint = getattr(error, "hint", None)
-        raise DocumentRefusedError(f"{error.args[0]}. {hint or ''}".strip()) from None
-    return {r["drop_path"]: (r["added"], r["ignored"]) for r in rows}
+    return await database.fetch(
+        WRITE,
+        [_title(f) for f in files],
+        [f.parsed.document_type for f in files],
+        [f.parsed.text for f in files],
+        [json.dumps(m) for m in metadata],
+        [f.file.name for f in files],
+        [f.file.digest for f in files],
+        [f.file.modified for f in files],
+        *(owned.source, owned.user, owned.level, list(owned.tags)),
+    )

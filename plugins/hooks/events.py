@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 
 from plugins.hooks.regular import read_text
 
@@ -38,8 +39,21 @@ EXIT_CODE = re.compile(
     r"(?:(?:Process exited with |Command failed with )?exit(?:ed)?(?: with)? code:?|Process exited with code) ([1-9]\d*)",
     re.IGNORECASE,
 )
-EXITED = re.compile(r"^(?:Exit Code: |<exited with exit code )([1-9]\d*)>?\s*$", re.MULTILINE)
+EXITED = re.compile(
+    r"^(?:Exit Code: |<exited with exit code |<shellId: \w+ completed with exit code )([1-9]\d*)>?\s*$",
+    re.MULTILINE,
+)
 """How Gemini CLI and Copilot CLI end what a command printed."""
+FRAME = re.compile(
+    r"^(?:</?untrusted_context>\n?|Output: |Exit Code: \d+\n?|Process Group PGID: \d+\n?|<\w+: \w+ completed with .*>)",
+    re.MULTILINE,
+)
+"""What both write around it."""
+TOLD_BEFORE = re.compile(r"\A\s*(?:<hook_context>.*?</hook_context>\s*)+", re.DOTALL)
+"""What hooks said when the session began: Gemini CLI puts it before the first prompt."""
+LATE_RECORD = "/events.jsonl"
+"""The record of a session that Copilot CLI writes: what was said last comes a moment after the event."""
+MOMENTS, MOMENT_SECONDS = 6, 0.1
 LAST_BYTES = 300_000
 LONGEST_SESSION = 200
 SHELLS = ("sh", "bash", "zsh", "/bin/sh", "/bin/bash", "/bin/zsh")
@@ -83,7 +97,7 @@ def read_event(name: str, given: dict[str, Any]) -> Event | None:
         as_text(given.get("source")),
     )
     if event_name == "UserPromptSubmit":
-        event.text = as_text(given.get("prompt"))
+        event.text = TOLD_BEFORE.sub("", as_text(given.get("prompt")))
     elif event_name in ("PostToolUse", "PostToolUseFailure"):
         _read_tool(event, given)
     elif event_name == "AgentResponse":
@@ -92,7 +106,7 @@ def read_event(name: str, given: dict[str, Any]) -> Event | None:
         event.text = (
             as_text(given.get("last_assistant_message"))
             or as_text(given.get("prompt_response"))
-            or _last_said(as_text(given.get("transcript_path")))
+            or _said_at_last(as_text(given.get("transcript_path")))
         )
     return event
 
@@ -113,6 +127,8 @@ def _read_tool(event: Event, given: dict[str, Any]) -> None:
         event.command = ""
     answer = given.get("tool_response", given.get("tool_output", given.get("tool_result")))
     event.failure = as_text(given.get("error")) or as_text(given.get("error_message")) or _failure(answer)
+    if not event.failure and isinstance(answer, str) and _has_failed(given):
+        event.failure = answer or "it failed"
     if event.name == "PostToolUseFailure":
         event.failure = event.failure or "it failed"
     if not event.failure or given.get("is_interrupt") is True or STOPPED.search(event.failure[:500]):
@@ -127,8 +143,8 @@ def _failure(answer: object) -> str:
     if not isinstance(answer, dict):
         return ""
     printed = as_text(answer.get("llmContent")) or as_text(answer.get("text_result_for_llm"))
-    if EXITED.search(printed[-500:]):
-        return printed
+    if exited := EXITED.search(printed[-500:]):
+        return FRAME.sub("", printed).strip() or f"exit code {exited[1]}"
     inner = as_object(answer.get("metadata"))
     code = next(
         (
@@ -144,8 +160,30 @@ def _failure(answer: object) -> str:
     return "\n".join(part for part in said if part) or f"exit code {code}"
 
 
-def _last_said(transcript: str) -> str:
-    """The agent's messages since the last prompt, from the host's own record of the session: JSON lines."""
+def _has_failed(given: dict[str, Any]) -> bool:
+    """Codex says how a command ended in its own record of the session alone: JSON lines."""
+    call, transcript = as_text(given.get("tool_use_id")), as_text(given.get("transcript_path"))
+    for line in reversed(read_text(transcript, LAST_BYTES, end=True).splitlines() if call else []):
+        item = as_object(as_object(as_object(line).get("payload")).get("item")) if call in line else {}
+        if item.get("id") == call:
+            return item.get("exit_code") not in (0, None)
+    return False
+
+
+def _said_at_last(transcript: str) -> str:
+    for moment in range(MOMENTS if transcript.endswith(LATE_RECORD) else 1):
+        if moment:
+            time.sleep(MOMENT_SECONDS)
+        if said := _last_said(transcript, is_over=moment < MOMENTS - 1):
+            return said
+    return ""
+
+
+def _last_said(transcript: str, *, is_over: bool) -> str:
+    """The agent's messages since the last prompt, from the host's own record of the session: JSON lines.
+
+    `is_over`: of Copilot CLI only one that asks for no tool, which is the last of a turn.
+    """
     for line in reversed(read_text(transcript, LAST_BYTES, end=True).splitlines()):
         record = as_object(line)
         message = as_object(record.get("message"))
@@ -154,9 +192,11 @@ def _last_said(transcript: str) -> str:
         if record.get("isSidechain"):
             continue  # of a subagent
         if (told := record.get("type")) in ("user.message", "assistant.message"):  # of Copilot CLI
-            said = as_text(as_object(record.get("data")).get("content"))
-            if told == "user.message" or said:
-                return said if told == "assistant.message" else ""
+            data = as_object(record.get("data"))
+            said = as_text(data.get("content"))
+            if told == "user.message" or said or (is_over and data.get("toolRequests")):
+                is_last = told == "assistant.message" and not (is_over and data.get("toolRequests"))
+                return said if is_last else ""
         if message.get("role") == "user" and any(as_object(p).get("type") != "tool_result" for p in parts):
             return ""
         if message.get("role") == "assistant" and (

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 LIMIT_SECONDS = 1.8
 LONGEST_INPUT = 20_000_000
-WITHOUT_PROMPTS = ("cursor", "copilot")
-"""Hosts that take a context at the beginning of a session alone."""
 ENDS = ("Stop", "PreCompact", "SessionEnd")
 QUIET = ("PostToolUse", "PostToolUseFailure", "AgentResponse")
 """Events that need no database."""
@@ -90,9 +88,12 @@ def _answer(arguments: list[str]) -> dict[str, Any]:
     work = _Work(event, session, head, state, config)
     work.record(rules)
     text = "" if event.name in QUIET else work.with_database()
-    if text and host in WITHOUT_PROMPTS:
+    if text and host == "cursor":
+        # It takes a context at the beginning of a session alone.
         if event.name == "SessionStart":
-            answer["additional_context" if host == "cursor" else "additionalContext"] = text
+            answer["additional_context"] = text
+    elif text and host == "copilot":
+        answer["additionalContext"] = text
     elif text:
         answer["hookSpecificOutput"] = {"hookEventName": name, "additionalContext": text}
     return answer
@@ -146,7 +147,7 @@ class _Work:
 
     def with_database(self) -> str:
         """Stores the spooled memories, and returns the context for the host."""
-        asks = (self._event.name == "UserPromptSubmit" and self._head.get("host") not in WITHOUT_PROMPTS) or (
+        asks = (self._event.name == "UserPromptSubmit" and self._head.get("host") != "cursor") or (
             self._event.name == "SessionStart" and self._event.source != "resume"
         )
         if not (asks or self._state.waiting()) or self._state.is_away():

@@ -80,7 +80,7 @@ HOSTS = {
         Host(
             "codex",
             ".codex/hooks.json",
-            ("SessionStart", "UserPromptSubmit", "PostToolUse", "Stop"),
+            ("SessionStart", "UserPromptSubmit", "PostToolUse", "PreCompact", "Stop", "SessionEnd"),
             advice="Codex asks whether to trust them: look at /hooks there.",
             moved=("CODEX_HOME", "hooks.json"),
         ),
@@ -106,7 +106,6 @@ HOSTS = {
             ".github/hooks/memoryd.json",
             CLAUDE_CODE,
             flat=True,
-            advice="Copilot takes no context with a prompt: give its agent the tools of `memoryd mcp`, too.",
             own=".copilot/hooks/memoryd.json",
             moved=("COPILOT_HOME", "hooks/memoryd.json"),
             tools="Bash|Edit|Write|bash|edit|create|str_replace_editor|apply_patch",

@@ -33,6 +33,12 @@ export const Memoryd = async ({ client, directory }) => {
   const of = (session, more) => ({ session_id: session, cwd: directory, ...more });
   const textOf = (parts) =>
     (parts ?? []).filter((part) => part.type === "text" && !part.synthetic).map((part) => part.text).join("\n");
+  // `opencode run` puts a prompt of several words between quotes.
+  const unquoted = (text) => {
+    const inner = text.slice(1, -1);
+    const quoted = text.length > 1 && text === `"${inner}"` && !inner.replaceAll('\\"', "").includes('"');
+    return quoted ? inner.replaceAll('\\"', '"') : text;
+  };
 
   // What the agent said last; nothing if the last message is the prompt.
   const lastSaid = async (session) => {
@@ -53,7 +59,7 @@ export const Memoryd = async ({ client, directory }) => {
         begun.add(session);
         told.push(await hook("SessionStart", of(session, { source: "startup" })));
       }
-      told.push(await hook("UserPromptSubmit", of(session, { prompt: textOf(output.parts) })));
+      told.push(await hook("UserPromptSubmit", of(session, { prompt: unquoted(textOf(output.parts)) })));
       const text = told.filter(Boolean).join("\n");
       if (text) {
         const id = `prt_memoryd${Date.now().toString(16)}${Math.random().toString(16).slice(2, 10)}`;

@@ -17,7 +17,10 @@ MOST_LINES = 12
 EDGE_LINES = 2
 
 PASTED = r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)"
-QUOTED = r"\"[^\"\n]*\"|“[^”\n]*”|„[^“”\n]*[“”]|«[^»\n]*»|「[^」\n]*」"
+QUOTED = r"\"[^\"\n]{0,500}\"|“[^”\n]{0,500}”|„[^“”\n]{0,500}[“”]|«[^»\n]{0,500}»|「[^」\n]{0,500}」"
+NAME = r"\W?(?:[^\W\d_]|[ /_'-]|\.(?! )){1,30}\W?"
+"""A quotation that is a name: letters alone, so no password, and NAME_WORDS words or fewer. A rule keeps it."""
+NAME_WORDS = 3
 MARKED = r"\s{4,}|\t|\s*(?:#|//|>|\||\+|\*|--|/\*|<|E\s{2}|\d{4}-\d\d|\d+[.)]\s|[-–]\s)"
 """The beginning of a line of code, of a log, of a list or of a document."""
 SENTENCE = (
@@ -152,10 +155,13 @@ def rules_in(prompt: str) -> list[str]:
     ]
     if not languages:
         return []
-    lines = re.sub(PASTED, "\n", prompt, flags=re.DOTALL).splitlines()
+    # Of more blanks in a row a sentence needs none, and they would be gone through again from each of them.
+    lines = re.sub(PASTED, "\n", re.sub(r"[^\S\n]{5,}", " " * 4, prompt), flags=re.DOTALL).splitlines()
     if len(lines) > MOST_LINES:
         lines = lines[:EDGE_LINES] + lines[-EDGE_LINES:]
-    text = re.sub(QUOTED, "…", "\n".join("" if re.match(MARKED, line) else line for line in lines))
+    text = re.sub(
+        QUOTED, _name_or_nothing, "\n".join("" if re.match(MARKED, line) else line for line in lines)
+    )
     found = []
     for sentence in re.split(SENTENCE, text, flags=re.IGNORECASE):
         said = re.sub(rf"\A\s*{LEAD}", "", sentence, count=1, flags=re.IGNORECASE).strip()
@@ -171,6 +177,11 @@ def rules_in(prompt: str) -> list[str]:
                 found.append(rule)
             break
     return found[:MOST_RULES]
+
+
+def _name_or_nothing(quoted: re.Match[str]) -> str:
+    text = quoted[0]
+    return text if len(text.split()) <= NAME_WORDS and re.fullmatch(NAME, text) else "…"
 
 
 def words_of(rule: str) -> list[str]:

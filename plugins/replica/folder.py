@@ -103,6 +103,9 @@ class Folder(Protocol):
     def close(self) -> None:
         """Ends the calls of other threads."""
 
+    def reach(self) -> None:
+        """Raises FolderUnavailable unless files can be read and added. A folder of this machine may be missing still."""
+
     def check(self, replica: UUID) -> None:
         """Raises FolderUnavailable unless the folder belongs to this replica."""
 

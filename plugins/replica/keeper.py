@@ -153,8 +153,8 @@ class Keeper:
         if told[1] and told[1] != self._told[1]:
             self._log.warning("replica_entries_wait", entries=report.asked_entries)
         if any(told[2:]) and told[2:] != self._told[2:]:
-            left_out = {"refused": report.refused, "not_text": report.not_text, "copies": report.copies}
-            self._log.warning("replica_files_left_out", **left_out)
+            refused, not_text, copies = told[2:]
+            self._log.warning("replica_files_left_out", refused=refused, not_text=not_text, copies=copies)
         self._told = told
 
     async def _note_trouble(self, trouble: str | None) -> None:

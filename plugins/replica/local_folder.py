@@ -89,6 +89,15 @@ class LocalFolder:
     def close(self) -> None:
         """See `Folder`."""
 
+    def reach(self) -> None:
+        """See `Folder`."""
+        if self.root.exists():
+            self.list()
+            if not os.access(self.root, os.W_OK):
+                raise FolderUnavailable(
+                    f"The folder {self.root} cannot be written. Give the daemon's account the right to."
+                )
+
     def check(self, replica: UUID) -> None:
         require_mark(self._identity(), replica, where=f"The folder {self.root}")
 

@@ -12,12 +12,10 @@ from plugins.replica.settings import Replica
 
 if TYPE_CHECKING:
     from plugins.replica.drive.api import Api
-    from plugins.replica.drive.folder import DriveFolder
 
 YOUNG_SECONDS = 60.0
 """How long a listing of Google Drive may lack a new file."""
 
-_DRIVE = re.compile(r"gdrive:(.*)", re.DOTALL)
 _ADDRESS = re.compile(r"https?:/+drive\.google\.com/(?:.*/)?folders/([\w-]+)(?:[/?#].*)?")
 _ID = re.compile(r"[\w-]{3,200}", re.ASCII)
 
@@ -27,19 +25,10 @@ def open_location(settings: Settings) -> Folder | None:
     own = settings.section(Replica)
     if own.replica is None:
         return None
-    if (folder := open_drive_folder(settings)) is not None:
-        return folder
-    from plugins.replica.local_folder import LocalFolder
+    if (folder_id := drive_id_of(own.replica)) is None:
+        from plugins.replica.local_folder import LocalFolder
 
-    return LocalFolder(own.replica.absolute())
-
-
-def open_drive_folder(settings: Settings) -> DriveFolder | None:
-    """The folder in Google Drive that MEMORYD_REPLICA names; None if it is a path. Raises ValueError with what to do."""
-    own = settings.section(Replica)
-    folder_id = None if own.replica is None else drive_id_of(own.replica)
-    if folder_id is None:
-        return None
+        return LocalFolder(own.replica.absolute())
     from plugins.replica.drive.folder import DriveFolder
     from plugins.replica.drive.remote import Remote
 
@@ -65,11 +54,11 @@ def drive_id_of(setting: Path, *, name: str = "MEMORYD_REPLICA") -> str | None:
     The folder's address in a browser is accepted too. Raises ValueError with what to do.
     """
     text = str(setting)
-    given = _DRIVE.fullmatch(text)
-    address = _ADDRESS.fullmatch(text if given is None else given[1])
-    if given is None and address is None:
+    found = text.removeprefix("gdrive:")
+    if address := _ADDRESS.fullmatch(found):
+        found = address[1]
+    elif found == text:
         return None
-    found = address[1] if address is not None else given[1] if given is not None else ""
     if not _ID.fullmatch(found):
         raise ValueError(
             f"{name} is {text!r}: after gdrive: comes the id of a folder, the last part of its address in the browser."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import time
 from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
@@ -49,17 +50,31 @@ class Report:
     """Missing files that a person is asked about."""
     asked_entries: int = 0
     """Entries with missing sections that a person is asked about."""
-    refused: int = 0
-    """Files whose content the database refused."""
-    not_text: int = 0
-    """Files that are not text, empty, too long, or not readable."""
-    copies: int = 0
-    """Copies of files of entries."""
     left_out: dict[str, SkipReason] = field(default_factory=dict)
     """Ignored files."""
+    unnamed: int = 0
+    """Further ones: documents of Google."""
     failures: int = 0
     error: OSError | None = None
     """The last failure to write."""
+
+    @property
+    def refused(self) -> int:
+        """Files whose content the database refused."""
+        return self._count(SkipReason.REFUSED)
+
+    @property
+    def not_text(self) -> int:
+        """Files that are not text, empty, too long, or not readable."""
+        return self.unnamed + self._count(SkipReason.NAME, SkipReason.NO_TEXT, SkipReason.UNREADABLE)
+
+    @property
+    def copies(self) -> int:
+        """Copies of files of entries."""
+        return self._count(SkipReason.COPY)
+
+    def _count(self, *reasons: SkipReason) -> int:
+        return sum(reason in reasons for reason in self.left_out.values())
 
 
 @dataclass(slots=True)
@@ -109,6 +124,25 @@ class PassState:
     def known(self, document: UUID) -> FileText | None:
         path = self.paths.get(document)
         return None if path is None else self.files.known.get(path)
+
+
+class Settling:
+    """When files count as deleted: they are missing for a while, and no file is being written that could be one of them."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._gone_since: dict[str, float] = {}
+
+    def is_over(self, state: PassState, paths: set[str]) -> bool:
+        """Whether these files are missing for long enough."""
+        clock = time.monotonic()
+        self._gone_since = {path: self._gone_since.get(path, clock) for path in paths}
+        if state.files.pause is None and all(
+            clock - since >= self._seconds for since in self._gone_since.values()
+        ):
+            return True
+        state.report.waits |= bool(paths)
+        return False
 
 
 class Writer:

@@ -56,7 +56,7 @@ class Survey:
         if files.pause is not None:
             report.waits, report.pause = True, files.pause
         nameless = [written(path) for path in listing.unread if not is_text(path)]
-        report.not_text = len(files.unread) + len(files.failed) + listing.left_out + len(nameless)
+        report.unnamed = listing.left_out
         report.left_out |= dict.fromkeys(nameless, SkipReason.NAME)
         report.left_out |= dict.fromkeys(files.unread, SkipReason.NO_TEXT)
         report.left_out |= dict.fromkeys(files.failed, SkipReason.UNREADABLE)
@@ -84,7 +84,7 @@ class Survey:
         if unknown:
             owners |= await self._store.owners(unknown)
         matches = match(named, paths, owners)
-        await self._store.write(MOVE, list(matches.moved.items()))
+        await self._store.write(MOVE, list(matches.moved.items()), False)
         state.report.counts["moved"] += len(matches.moved)
         state.paths = matches.known
         return matches.new

@@ -9,7 +9,6 @@
                                                                         plugins/replica/rules/decision.py
      6 conflicts       what people wrote into files of conflicts        documents/conflicts.py
      7 deletions       once they are settled: a conflict takes the place of its document, else the document goes
-                                                                        deletions.py
      8 end conflicts   whose files people deleted                       documents/conflicts.py
      9 add             files that are nobody's become documents
     10 entries         the same for what is remembered                  entries/sync.py
@@ -24,38 +23,44 @@ its base. No transaction is open while a file is read or written.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from hashlib import sha256
-from typing import Any
 from uuid import UUID
 
+from plugins.files.refusals import accepted
 from plugins.replica.changed_files import SETTLE_SECONDS, ChangedFiles, FileText
-from plugins.replica.deletions import Deletions
 from plugins.replica.documents.conflicts import Conflicts
 from plugins.replica.documents.ignored_files import IgnoredFiles
 from plugins.replica.documents.index import Index
 from plugins.replica.entries.sync import Collections
 from plugins.replica.folder import Folder
-from plugins.replica.pass_state import PassState, Report, SkipReason, Writer
-from plugins.replica.rules.decision import Action, RowState, began_from, began_of, decide, is_old
+from plugins.replica.pass_state import PassState, Report, Settling, SkipReason, Writer
+from plugins.replica.rules.decision import (
+    RECENT_SECONDS,
+    Action,
+    RowState,
+    ask_first,
+    began_from,
+    began_of,
+    decide,
+    is_old,
+)
 from plugins.replica.rules.document_file import DocumentText, Text, read, write
 from plugins.replica.rules.paths import key, path_for, source_of, title_of, user_of
 from plugins.replica.store.documents import (
     ADD,
+    BURY,
     FORGET,
-    GIVE,
-    NOTE,
+    MOVE,
     TAKE,
     Base,
     Document,
     Edit,
-    NotedFile,
     Store,
 )
-from plugins.replica.store.entries import accepted
 from plugins.replica.survey import Survey
 
 BATCH = 100
@@ -64,7 +69,7 @@ BATCH = 100
 
 @dataclass(slots=True)
 class _Results:
-    noted: list[NotedFile] = field(default_factory=list)
+    noted: list[Base] = field(default_factory=list)
     edits: list[Edit] = field(default_factory=list)
     forgotten: list[tuple[UUID, None]] = field(default_factory=list)
     given: dict[UUID, str] = field(default_factory=dict)
@@ -79,11 +84,9 @@ class Sync:
         self._folder = folder
         reading = ChangedFiles(folder, settle_seconds=settle_seconds)
         self._writer = Writer(folder, store, reading)
-        self._deletions = Deletions(store, settle_seconds=settle_seconds)
-        self._conflicts = Conflicts(store, self._writer, Deletions(store, settle_seconds=settle_seconds))
-        self._collections = Collections(
-            store.entries, self._writer, Deletions(store, settle_seconds=settle_seconds)
-        )
+        self._deletions = Settling(settle_seconds)
+        self._conflicts = Conflicts(store, self._writer, Settling(settle_seconds))
+        self._collections = Collections(store.entries, self._writer, Settling(settle_seconds))
         self._survey = Survey(store, folder, reading, self._collections)
         self._index = Index(store, folder, self._writer)
         self._ignored = IgnoredFiles(store, self._writer)
@@ -106,11 +109,11 @@ class Sync:
         has_conflicts = bool(state.lost or state.conflicts)
         if has_conflicts:
             await self._conflicts.run(state)
-        if self._deletions.are_settled(state, {state.bases[document].path for document in gone}):
+        if self._deletions.is_over(state, {state.bases[document].path for document in gone}):
             if has_conflicts:
                 gone = await self._conflicts.promote(state, gone)
             if gone or any(base.waits for base in state.bases.values()):
-                await self._deletions.bury(state, gone)
+                await self._bury(state, gone)
         if has_conflicts:
             await self._conflicts.end_deleted(state)
         for start in range(0, len(new), BATCH):
@@ -142,16 +145,16 @@ class Sync:
         return gone
 
     async def _finish(self, state: PassState, results: _Results) -> None:
-        await self._store.write(NOTE, results.noted)
+        await self._store.note(results.noted)
         await self._store.write(FORGET, results.forgotten)
-        await self._store.write(GIVE, list(results.given.items()))
-        refused = state.report.refused
-        edit, refuse = partial(self._store.write, TAKE), partial(_refuse, state)
-        taken = {row[0] for row in await accepted(edit, results.edits, refuse)}
+        await self._store.write(MOVE, list(results.given.items()), True)
+        rows, refused = await accepted(partial(self._store.write, TAKE), results.edits)
+        taken = {row[0] for row in rows}
         state.report.counts["taken"] += len(taken)
         state.report.counts["conflicts"] += sum(e.lost for e in results.edits if e.document in taken)
         # Their front matter is written in the next pass, or they are compared with the row as it is by then.
-        state.report.again |= len(results.edits) > state.report.refused - refused or bool(results.given)
+        state.report.again |= len(results.edits) > len(refused) or bool(results.given)
+        state.report.left_out |= {edit.path: SkipReason.REFUSED for edit, _ in refused}
 
     async def _compare_one(
         self, state: PassState, document: UUID, row: Document | None, results: _Results
@@ -218,7 +221,22 @@ class Sync:
             state.report.counts["written"] += 1
         now = row.text.digest()
         began = None if base is None else began_from(base.base, base.began, now=now)
-        results.noted.append(NotedFile(path, row.id, None, row.user, now, hashed, row.version, began))
+        results.noted.append(Base(path, row.id, None, row.user, now, hashed, row.version, began))
+
+    async def _bury(self, state: PassState, gone: Mapping[UUID, datetime]) -> None:
+        """Deletes the documents of missing files, each given with the version that was compared; or asks a person first."""
+        bases = state.bases
+        confirmed = {document: version for document, version in gone.items() if bases[document].confirmed}
+        others = {document: version for document, version in gone.items() if document not in confirmed}
+        asked: list[str] = []
+        recent = await self._store.recently_buried(RECENT_SECONDS) if others else 0
+        if ask_first(len(others) + recent, of=len(bases) + recent):
+            asked, others = [bases[document].path for document in others], {}
+        await self._store.ask_confirmation([*asked, *(bases[document].path for document in confirmed)])
+        state.report.asked = len(asked)
+        for some, is_confirmed in ((confirmed, True), (others, False)):
+            buried = await self._store.write(BURY, list(some.items()), is_confirmed)
+            state.report.counts["deleted"] += len(buried)
 
     async def _add(self, state: PassState, new: Sequence[str]) -> None:
         additions = []
@@ -227,14 +245,10 @@ class Sync:
             if (said := await self._writer.read(state, path, file, read)) is not None:
                 columns = _columns(said.text(title_of(path)), path, file, state)
                 additions.append((path, user_of(path), source_of(path), *columns, said.began))
-        added = await accepted(partial(self._store.write, ADD), additions, partial(_refuse, state))
+        added, refused = await accepted(partial(self._store.write, ADD), additions)
+        state.report.left_out |= {one[0]: SkipReason.REFUSED for one, _ in refused}
         state.report.counts["added"] += len(added)
         state.report.again |= bool(added)
-
-
-def _refuse(state: PassState, one: tuple[Any, ...]) -> None:
-    state.report.refused += 1
-    state.report.left_out[one[0]] = SkipReason.REFUSED
 
 
 def _is_left(file: FileText, row: Document, base: Base | None) -> bool:

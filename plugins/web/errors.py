@@ -16,7 +16,7 @@ from plugins.web.render import page
 
 
 class NotThereError(Exception):
-    """There is no such row, or the viewer may not see it: the page is the same for both."""
+    """There is no such row, or the viewer may not see it: the page is the same for both. Or what is said instead."""
 
 
 class BusyError(Exception):
@@ -82,7 +82,7 @@ def answer_error(request: Request, error: BaseException, log: FilteringBoundLogg
         return refusal(request, *fault)
     match error:
         case NotThereError():
-            return refusal(request, 404, "There is no such row, or you may not see it.")
+            return refusal(request, 404, str(error) or "There is no such row, or you may not see it.")
         case BusyError():
             return refusal(request, 429, str(error))
     if isinstance(error, REFUSED):

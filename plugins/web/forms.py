@@ -133,6 +133,13 @@ def choice_in(values: Mapping[str, str], name: str, options: Sequence[str]) -> s
     return given
 
 
+def action_in(form: Mapping[str, str], *options: str) -> str:
+    """What the button that was pressed does. Raises BadValueError."""
+    if (done := form.get("do")) not in options:
+        raise BadValueError(f"This form does not say what to do: do is one of {', '.join(options)}.")
+    return str(done)
+
+
 def text_in(values: Mapping[str, str], name: str, *, longest: int = 10_000) -> str | None:
     """The text in a field; None where it is blank. Raises BadValueError if Postgres cannot store it, or it is too long."""
     given = values.get(name, "").strip()

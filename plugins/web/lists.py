@@ -123,7 +123,7 @@ class Timeline:
             [count] = await rows_found(connection, viewer, self.count_sql(filters), *filters.values)
         if "before" in asked:
             position = f"({{}}::timestamptz{self.zone}, {{}}::uuid)"
-            filters.where(f"({self._order}, {self._row}.id) < {position}", *_position(asked["before"]))
+            filters.where(f"({self._order}, {self._row}.id) < {position}", *position_in(asked["before"]))
         found = await rows_found(connection, viewer, self.page_sql(filters), *filters.values)
         ids = [row["id"] for row in found if row["fits"]][: AT_ONCE + 1]
         rows = await connection.fetch(self.rows_sql, ids)
@@ -141,7 +141,8 @@ class Timeline:
         }
 
 
-def _position(before: str) -> tuple[datetime, UUID]:
+def position_in(before: str) -> tuple[datetime, UUID]:
+    """The time and the id after which a page begins. Raises BadValueError."""
     said, _, row = before.partition(",")
     try:
         time = datetime.fromisoformat(said)

@@ -1,33 +1,36 @@
 """Who agents and users are: the names that fields offer, whose rows a page shows, and whether there is somebody.
 
-A user is an id, often one that was made of a name (daemon/ids.py), which nobody makes back. What memoryd knows is the name
+A user is an id, often one that was made of a name (daemon/ids.py), which nobody makes back. What memoryd knows are the names
 under which the user speaks in conversations.
 
-Promise: of support each user whose name is shown is on the audit trail before the page is.
+Promise: of support each look is on the audit trail before the page is shown. A name beside rows belongs to the read of these
+rows; names among which somebody chooses are one row of many users, so that no user's own trail is filled by them.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
-from uuid import UUID
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID, uuid5
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from daemon.ids import id_of
+from daemon.ids import NAMESPACE
 from handlers.shared.ports import AnyConnection
 from plugins.web.forms import id_in, text_in
 from plugins.web.render import page
-from plugins.web.viewer import Viewer, by_indexes, reading, rows_found
+from plugins.web.viewer import Viewer, by_indexes, holds, reading, rows_found
 from plugins.web.web import viewer_of, web_of
 
 OFFERED = 20
 """Names that a field offers."""
-LOOKED_AT, AMONG, AGENTS_LOOKED_AT = 300, 20, 2000
-"""Of each table, the newest rows whose users are offered; of each user, the newest messages that may have the name; agents."""
+LOOKED_AT, AMONG, AGENTS_LOOKED_AT = 1000, 50, 2000
+"""Of each table, the newest rows whose users are offered; of each user, the newest messages that may have a name; agents."""
 AGENTS = f"""
 select a.agent_id, nullif(a.named_for, '00000000-0000-0000-0000-000000000000') as named_for
 from ((select a.agent_id, a.named_for from public.agents a order by lower(a.agent_id) limit {AGENTS_LOOKED_AT})
@@ -38,44 +41,60 @@ where strpos(lower(a.agent_id), lower($1)) > 0
 order by not starts_with(lower(a.agent_id), lower($1)), lower(a.agent_id)
 limit {OFFERED}
 """  # noqa: S608 - numbers of ours
-# The newest name of user u.id.
-NAME = f"""
-select m.speaker as name
-from (select m.speaker, m.role, m.created_at from public.conversation_messages m
-      where m.user_id = u.id order by m.created_at desc limit {AMONG}) m
-where m.speaker is not null and m.role = 'user'
-order by m.created_at desc limit 1
-"""  # noqa: S608
+# The names of user u.id, the newest first.
+NAMES_OF = f"""
+select array_agg(s.name order by s.at desc) as names
+from (select m.speaker as name, max(m.created_at) as at
+      from (select m.speaker, m.role, m.created_at from public.conversation_messages m
+            where m.user_id = u.id order by m.created_at desc limit {AMONG}) m
+      where m.speaker is not null and m.role = 'user' group by m.speaker) s
+"""  # noqa: S608 - a number of ours
+NAMES = f"select u.id, n.names[1] as name from unnest($1::uuid[]) as u(id) cross join lateral ({NAMES_OF}) n"  # noqa: S608
+OF_USERS = (
+    ("agent_memory", "created_at", " at time zone 'utc'"), ("agent_commands", "created_at", ""),
+    ("documents", "updated_at", ""), ("conversation_sessions", "created_at", ""), ("conversation_messages", "created_at", ""),
+)  # fmt: skip
+"""Tables with rows of users, each with its time and that time's cast, where its index has one."""
+NO_ONE = "'00000000-0000-0000-0000-000000000000'::uuid"
+_ROWS = " union all ".join(
+    f"(select w.*, row_number() over (order by w.at desc, w.id desc) as nth from ("  # noqa: S608 - names of ours
+    f"select coalesce(r.user_id, {NO_ONE}) as id, r.{time} as at from public.{table} r "
+    f"where (r.{time}{zone}, coalesce(r.user_id, {NO_ONE})) < ($1::timestamptz{zone}, $2::uuid) "
+    f"order by r.{time}{zone} desc, 1 desc limit $3) w)"
+    for table, time, zone in OF_USERS
+)
+_LATER = " or ".join(
+    f"exists (select from public.{table} r where r.user_id = u.id and r.{time} > u.at)"
+    for table, time, _ in OF_USERS
+)
+# The users of the newest $3 rows of each table before $1 and $2 (a time, and a user), the last seen first, whom words $4 name,
+# and $5. Where a table has more rows, users who may stand in these are left for later: the last row is where that begins.
 USERS = f"""
-select u.id, n.name
-from (
-    select r.id, max(r.at) as at
-    from (
-        (select s.user_id as id, s.created_at as at from public.conversation_sessions s
-         order by s.created_at desc limit {LOOKED_AT})
-        union all
-        (select m.user_id, m.created_at from public.agent_memory m
-         order by m.created_at at time zone 'utc' desc, m.id desc limit {LOOKED_AT})
-        union all
-        (select c.user_id, c.created_at from public.agent_commands c order by c.created_at desc limit {LOOKED_AT})) r
-    where r.id is not null group by r.id) u
-left join lateral ({NAME}) n on true
-where strpos(lower(concat_ws(' ', n.name, u.id)), lower($1)) > 0
-order by u.at desc
-limit {OFFERED}
+with looked as materialized ({_ROWS}), rest as materialized (
+    select l.at, l.id from looked l where l.nth = $3 order by l.at desc, l.id desc limit 1
+)
+(select u.id, u.at, n.names, true as is_user
+ from (select l.id, max(l.at) as at from looked l where l.id <> {NO_ONE} group by l.id order by 2 desc, 1 desc offset 0) u
+ cross join lateral ({NAMES_OF}) n
+ where not exists (select from rest where (u.at, u.id) < (rest.at, rest.id))
+   and ($1 > now() or not ({_LATER}))
+   and ({holds("$4", "concat_ws(' ', array_to_string(n.names, ' '), u.id)")} or u.id = $5)
+ order by u.at desc, u.id desc limit $6)
+union all
+select rest.id, rest.at, null, false from rest
 """  # noqa: S608
-NAMES = f"select u.id, n.name from unnest($1::uuid[]) as u(id) cross join lateral ({NAME}) n"  # noqa: S608
-ON_RECORD = "select memoryd.audit_admin_read($1, u.id) from unnest($2::uuid[]) as u(id)"
+FIRST = (datetime.max.replace(tzinfo=UTC), UUID(int=2**128 - 1))
+"""The position before all users."""
+ON_RECORD = "select memoryd.audit_admin_names($1::uuid[])"
+NO_SUCH_USER = "There is no such user: nothing that is stored is theirs."
 NO_SUCH_ID = "There is no such user by id, but some speak under such a name."
 IS_AGENT = "select exists (select from public.agents a where a.agent_id = $1) as there"
-IS_USER = """
-select exists (select from public.agent_memory r where r.user_id = $1)
-    or exists (select from public.conversation_sessions r where r.user_id = $1)
-    or exists (select from public.conversation_messages r where r.user_id = $1)
-    or exists (select from public.documents r where r.user_id = $1)
-    or exists (select from public.agent_commands r where r.user_id = $1) as there,
-    exists (select from public.memory_settings s where s.user_id = $1 and not s.memory_enabled) as off
-"""
+_THERE = " or ".join(
+    f"exists (select from public.{table} r where r.user_id = $1)" for table, _, _ in OF_USERS
+)
+IS_USER = f"""
+select {_THERE} as there, exists (select from public.memory_settings s where s.user_id = $1 and not s.memory_enabled) as off
+"""  # noqa: S608
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +117,15 @@ class Nobody:
 async def names_of(
     connection: AnyConnection, viewer: Viewer, users: Iterable[UUID | None]
 ) -> Mapping[UUID, str]:
-    """The names of these users, of those that have one. An end user is told none: the rows are their own."""
+    """The names of these users, told apart, of whom has one; rows of theirs were read before. An end user is told none."""
     ids = list({user for user in users if user is not None})
     if viewer.user is not None or not ids:
         return {}
-    found = {row["id"]: row["name"] for row in await rows_found(connection, viewer, NAMES, ids)}
-    await connection.fetch(ON_RECORD, "conversation_messages", list(found))
-    return found
+    found = {
+        row["id"]: row["name"] for row in await rows_found(connection, viewer, NAMES, ids) if row["name"]
+    }
+    alike = {name for name, many in Counter(found.values()).items() if many > 1}
+    return {user: f"{name} ({str(user)[:8]})" if name in alike else name for user, name in found.items()}
 
 
 async def nobody_of(connection: AnyConnection, viewer: Viewer, asked: Mapping[str, str]) -> list[Nobody]:
@@ -123,15 +144,15 @@ async def nobody_of(connection: AnyConnection, viewer: Viewer, asked: Mapping[st
             found.append(Nobody("user", "This user has switched memory off.", []))
         elif not known["there"]:
             like = await _offered(connection, viewer, "user", asked["user"].strip())
-            sentence = NO_SUCH_ID if like else "There is no such user: nothing that is stored is theirs."
+            sentence = NO_SUCH_ID if like else NO_SUCH_USER
             found.append(Nobody("user", sentence, like))
     return found
 
 
-async def nobody_in(request: Request) -> list[Nobody]:
-    """The same, of the query of a page."""
+async def nobody_in(request: Request, asked: Mapping[str, str] | None = None) -> list[Nobody]:
+    """The same, of the query of a page unless given."""
     async with reading(web_of(request).database, viewer_of(request)) as connection:
-        return await nobody_of(connection, viewer_of(request), request.query_params)
+        return await nobody_of(connection, viewer_of(request), asked or request.query_params)
 
 
 async def offered(request: Request) -> Response:
@@ -149,22 +170,41 @@ async def _offered(connection: AnyConnection, viewer: Viewer, field: str, part: 
     if field == "agent":
         agents = await rows_found(connection, viewer, AGENTS, part)
         # The name of an agent that works for one user alone is that user's.
-        await connection.fetch(ON_RECORD, "agents", [row["named_for"] for row in agents])
+        named = [row["named_for"] for row in agents if row["named_for"] is not None]
+        await connection.execute(ON_RECORD, named)
         return [Option(row["agent_id"], "") for row in agents]
+    users, _ = await users_like(connection, viewer, part, most=OFFERED, among=LOOKED_AT)
+    return [_option(row) for row in users]
+
+
+async def users_like(
+    connection: AnyConnection,
+    viewer: Viewer,
+    part: str,
+    *,
+    most: int,
+    among: int,
+    before: tuple[datetime, UUID] = FIRST,
+) -> tuple[list[Any], Any]:
+    """Users whose names or id have these words, the last seen first: `id`, `names` or None, and when they were seen (`at`).
+
+    At most `most`, found by the newest `among` rows of each table before `before`. Then, where there are older rows: their `at`
+    and `id`, the position to go on from.
+    """
     async with by_indexes(connection):
-        users = await rows_found(connection, viewer, USERS, part)
-    await connection.fetch(
-        ON_RECORD, "conversation_messages", [row["id"] for row in users if row["name"] is not None]
-    )
-    return [_option(row["id"], row["name"]) for row in users]
+        rows = await rows_found(connection, viewer, USERS, *before, among, part, uuid5(NAMESPACE, part), most)
+    found = [row for row in rows if row["is_user"]]
+    # Whoever was found, with a name or without, and the user at whom the next page begins.
+    await connection.execute(ON_RECORD, [row["id"] for row in rows if row["id"].int])
+    return found, next((row for row in rows if not row["is_user"]), None)
 
 
-def _option(user: UUID, name: str | None) -> Option:
-    """A name where the id was made of it, else the id."""
-    with suppress(ValueError):
-        if name is not None and id_of(name) == user:
-            return Option(name, "")
-    return Option(str(user), name or "")
+def _option(user: Any) -> Option:
+    """A name where the id was made of it, else the id; with what tells users of one name apart."""
+    names = user["names"] or []
+    value = next((name for name in names if uuid5(NAMESPACE, name) == user["id"]), str(user["id"]))
+    called = ", ".join(names[:3])
+    return Option(value, f"{called} ({str(user['id'])[:8]}, last seen {user['at']:%Y-%m-%d})".lstrip())
 
 
 routes: list[Route] = [Route("/names", offered)]

@@ -32,6 +32,7 @@ MENU = (
     ("/context", "Context"),
     ("/graph", "Graph"),
     ("/tasks", "Tasks"),
+    ("/users", "Users"),
     ("/conversations", "Conversations"),
     ("/documents", "Documents"),
     ("/knowledge", "Knowledge"),
@@ -77,6 +78,11 @@ def page(request: Request, template: str, *, status: int = 200, **values: Any) -
         )
     )
     return HTMLResponse(html, status_code=status)
+
+
+def tell_forgotten(request: Request, what: str, text: str = "") -> None:
+    """Has the next page of the session say what was forgotten: what it was, and the beginning of its text."""
+    request.state.session.kept["forgotten"] = (what, text)
 
 
 @cache

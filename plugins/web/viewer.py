@@ -104,6 +104,13 @@ async def rows_found(connection: AnyConnection, viewer: Viewer, sql: str, *args:
     return rows
 
 
+def holds(words: str, text: str) -> str:
+    """SQL: whether an expression's text has all words of another, each somewhere, in any case and order."""
+    return (
+        f"not exists (select from string_to_table(lower({words}), ' ') w where strpos(lower({text}), w) = 0)"
+    )
+
+
 @asynccontextmanager
 async def by_indexes(connection: AnyConnection) -> AsyncIterator[None]:
     """Meanwhile queries of the transaction read no table from end to end where an index leads to the first rows."""

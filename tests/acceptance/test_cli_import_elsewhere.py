@@ -418,3 +418,64 @@ def test_a_wrong_call_ends_with_2(call: tuple[str, ...]) -> None:
         app, ["import", *call]
     )
     assert (ended.exit_code, ended.stdout) == (2, ""), ended.output
+
+
+async def test_a_bank_of_hindsight(memoryd: Commands, connection: asyncpg.Connection) -> None:
+    taken = await run(memoryd, "hindsight", DATA / "hindsight.json", "--user", "mia", "--agent", "guide")
+    assert (rows(taken), left_out(taken)) == ({"memories": (4, 0)}, {"it has no text": 1})
+    booked, cares, lived, plays = await connection.fetch(MEMORIES)
+    # Nobody else is told what the agent did for a user.
+    assert {(m["user_id"], m["agent_id"]) for m in (booked, cares, lived, plays)} == {(id_of("mia"), "guide")}
+    assert [m["kind"] for m in (booked, cares, plays)] == ["observation", "observation", "fact"]
+    assert (lived["valid_to"].isoformat(), plays["valid_to"]) == ("2026-04-01T10:00:00+00:00", None)
+    assert plays["created_at"].isoformat() == "2026-03-01T10:00:00+00:00"
+
+
+async def test_a_workspace_of_honcho(
+    memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path
+) -> None:
+    taken = await run(memoryd, "honcho", DATA / "honcho.json")
+    assert (rows(taken), left_out(taken)) == (
+        {"memories": (3, 0), "messages": (3, 0)},
+        {},
+    )
+    said = await connection.fetch(MESSAGES)
+    assert [(m["role"], m["speaker"], m["user_id"]) for m in said] == [
+        ("user", "mia", id_of("mia")), ("assistant", "guide", id_of("mia")), ("user", "bo", id_of("mia"))
+    ]  # fmt: skip
+    asks, guessed, watches = await connection.fetch(MEMORIES)
+    assert (watches["kind"], guessed["kind"], watches["user_id"]) == ("fact", "observation", id_of("mia"))
+    assert (asks["user_id"], asks["agent_id"]) == (None, "guide")
+    assert rows(await run(memoryd, "honcho", DATA / "honcho.json"))["memories"] == (0, 3)
+
+    whole = json.loads((DATA / "honcho.json").read_text())
+    concluded = whole["conclusions"][0]
+    about = [
+        {
+            **concluded,
+            "id": "c4",
+            "observer_id": "bo",
+            "observed_id": "guide",
+            "content": "guide keeps secrets",
+        },
+        {**concluded, "id": "c5", "observer_id": "bo", "observed_id": "bo", "content": "bo has four eggs"},
+    ]
+    first = {**whole["messages"][1], "id": "m0", "session_id": "friday", "content": "Good news, Bo"}
+    peers = [*whole["peers"], {**whole["peers"][0], "id": "bo"}]
+    (tmp_path / "more.json").write_text(
+        json.dumps({"peers": peers, "messages": [first], "conclusions": about})
+    )
+    more = await run(memoryd, "honcho", tmp_path / "more.json")
+    # Whose it is nobody knows, and another person's it must not be.
+    assert left_out(more) == {"only agents had spoken in its session, and the file has several persons": 1}
+    secrets = await connection.fetch(
+        "select content, user_id, agent_id from agent_memory where content ~ '^(guide keeps|bo has)' order by content"
+    )
+    assert [tuple(row) for row in secrets] == [
+        ("bo has four eggs", id_of("bo"), "app"),
+        ("guide keeps secrets", id_of("bo"), "guide"),
+    ]
+    # In another order an agent would be taken for a person.
+    (tmp_path / "sorted.json").write_text(json.dumps(whole, sort_keys=True))
+    odd = await run(memoryd, "honcho", tmp_path / "sorted.json", "--user", "eve")
+    assert (rows(odd), sum(each["count"] for each in odd["left_out"])) == ({}, 6)

@@ -6,7 +6,7 @@ import asyncpg
 
 from tests.support.processes.daemons import Daemons
 from tests.support.rows import ask, remember
-from tests.support.waiting import IDLE, until
+from tests.support.waiting import BLOCKED, IDLE, until
 
 SECRET = "the vault opens at nine"
 QUESTION = "insert into memory_requests (kind, query, agent_id) values ('recall', $1, 'alice')"
@@ -39,6 +39,20 @@ async def test_what_was_done_is_summed_up(daemons: Daemons, connection: asyncpg.
         assert line["lag_seconds"] >= 0
         assert line["dead"] == 0
     assert SECRET not in daemon.text()
+
+
+async def test_an_end_while_the_database_is_asked_loses_no_count(
+    daemons: Daemons, connection: asyncpg.Connection, second: asyncpg.Connection
+) -> None:
+    daemon = await daemons.start(summary_seconds=0.1)
+    async with second.transaction():
+        # What waits is asked for, and the answer does not come.
+        await second.execute("lock table memoryd.dead_letters in access exclusive mode")
+        await remember(connection, SECRET, agent_id="alice")
+        await until(connection, IDLE)
+        await until(connection, BLOCKED)
+        assert await daemon.stop() == 0
+    assert sum(line.get("indexed", 0) for line in daemon.events("summary")) == 1
 
 
 async def test_a_daemon_at_rest_is_silent(daemons: Daemons, connection: asyncpg.Connection) -> None:

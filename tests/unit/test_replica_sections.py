@@ -158,11 +158,11 @@ def test_each_collection_has_a_path_that_stands_for_it() -> None:
         ("goal", "goal", "Text."),
         ("Fact, 2026-01-01", "fact", "Text."),
         ("note of planner, 2026-01-01", "note", "Text."),
-        ("Ann's birthday", None, "Ann's birthday\n\nText."),
-        ("facts about trains", None, "facts about trains\n\nText."),
+        ("Ann's birthday", "", "Ann's birthday\n\nText."),
+        ("facts about trains", "", "facts about trains\n\nText."),
     ],
 )
-def test_the_heading_of_a_memory_is_its_kind_or_text(heading: str, label: str | None, body: str) -> None:
+def test_the_heading_of_a_memory_is_its_kind_or_text(heading: str, label: str, body: str) -> None:
     said = said_by(Section(heading, "Text."), MEMORIES)
     assert (said.label, said.body) == (label, body)
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import html
+import re
 import uuid
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import asyncpg
@@ -132,3 +135,30 @@ async def test_a_user_gets_what_that_user_may_read(url: str, db: asyncpg.Connect
         missing = await bob.read(f"{asked}&user={uuid.uuid4()}", status=404)
         assert await bob.read(f"{asked}&user={ANN}", status=404) == missing
     assert await column(db, "select id from memory_queries where user_id = $1", BOB) == []
+
+
+async def test_what_was_there_for_a_message_is_without_what_came_later(
+    pages: Reader, db: asyncpg.Connection
+) -> None:
+    user = uuid.uuid4()
+    session = await insert(db, "conversation_sessions", {"user_id": user, "agent_id": "lookout"})
+    rows = [
+        await say(
+            db, session, text, user_id=user, role=role, created_at=datetime(2026, 3, day, 10, tzinfo=UTC)
+        )
+        for day, role, text in (
+            (1, "assistant", "The lighthouse keeper has the brass key."),
+            (2, "user", "Who has the brass key of the lighthouse?"),
+            (3, "assistant", "The brass key of the lighthouse is lost."),
+        )
+    ]
+    await index_rows(db, "conversation", rows)
+    page = await pages.get(f"/conversations/{session}")
+    [link] = re.findall(r'href="(/context[^"]+)">what the agent could', page)
+    said = await pages.read(html.unescape(link))
+    block = said.partition("What was searched")[0]
+    assert "As it stood at 2026-03-02 10:00 : without what was written later" in said
+    assert "keeper has the brass key" in block
+    assert "is lost" not in said
+    assert "is lost" in await pages.read(html.unescape(link).partition("&as_of")[0])
+    await pages.get("/context?agent=lookout&message=x&as_of=soon", status=400)

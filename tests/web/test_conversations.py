@@ -104,6 +104,8 @@ async def test_a_message_is_forgotten_unless_it_has_changed(pages: Reader, db: a
     assert "goes later" in text_of(told.text)
     form["version"] = version_of(told.text, gone)
     assert (await pages.send(path, form)).headers["location"] == path
+    assert "forgotten the message, with what was found in it alone “goes later”" in await pages.read(path)
+    assert "forgotten" not in await pages.read(path), "said once"
     left = await column(db, "select id from conversation_messages where session_id = $1", session)
     assert left == [kept]
     assert (await pages.send(path, form)).status_code == 404
@@ -112,6 +114,7 @@ async def test_a_message_is_forgotten_unless_it_has_changed(pages: Reader, db: a
     assert (await pages.send(path, {"version": stale})).status_code == 409
     whole = await pages.send(path, {"version": version_of(await pages.get(path))})
     assert whole.headers["location"] == "/conversations"
+    assert "forgotten the conversation" in await pages.read("/conversations")
     await pages.get(path, status=404)
     deletions = await db.fetch(
         "select input_data ->> 'table' as name from agent_execution_logs where user_id = $1 "

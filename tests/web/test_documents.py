@@ -44,8 +44,13 @@ async def test_the_list_has_status_chunks_and_with_whom_it_is_shared(
     assert re.search(r"Night orders \d{4}-\S+ [\d:]+ conflict 1 ", said)
     for query in (f"user={BOB}", "status=conflict"):
         assert "Tide tables" not in await pages.read(f"/documents?{query}")
-    for query in ("shared=yes", "source=upload"):
-        assert "Night orders" not in await pages.read(f"/documents?{query}")
+    for query in ("shared=yes", "title=upload", "title=TABLES+tide", "title=tide++tables"):
+        said = await pages.read(f"/documents?{query}")
+        assert "Tide tables" in said, query
+        assert "Night orders" not in said, query
+    assert "no document that fits" in await pages.read("/documents?title=tide+tables+of+night")
+    assert "no document that fits" in await pages.read("/documents?title=%25_")
+    await pages.get("/documents?title=%00", status=400)
 
 
 async def test_a_document_shows_its_chunks_in_pages_and_what_recall_knows_of_them(
@@ -56,6 +61,8 @@ async def test_a_document_shows_its_chunks_in_pages_and_what_recall_knows_of_the
     assert "<img" not in page
     said = text_of(page)
     assert said.count("Ports \u203a Ropes waiting") == 50
+    assert f"/audit/derived?kind=document&amp;id={made}" in page
+    assert "chunk" in await pages.read(f"/audit/derived?kind=document&id={made}")
     assert "part 49" in said
     assert "part 50" not in said
     onwards = page.partition('rel="next" href="')[2].partition('"')[0]

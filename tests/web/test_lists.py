@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+import uuid
 from urllib.parse import urljoin, urlsplit
 
 import pytest
@@ -44,6 +45,27 @@ async def test_a_page_ends_after_so_many_rows_and_says_so(pages: Reader, server:
     second = await pages.get(urljoin(path, html.unescape(further[1])))
     assert f"row {looked_at + 1}" in text_of(second)
     assert "looked through" not in text_of(second)
+    assert NEXT.search(second) is None
+
+
+async def test_users_before_so_many_rows_are_found_further_back(pages: Reader, url: str) -> None:
+    old, older, both = (uuid.UUID(int=n) for n in (1, 2, 3))
+    async with connected(url) as db:
+        await db.execute(
+            "insert into agent_memory (agent_id, user_id, content, created_at) values "
+            "('alice', $1, 'old', '2001-01-01Z'), ('alice', $2, 'old', '2001-01-01Z'), ('alice', $3, 'old', '2001-01-01Z'), "
+            "('alice', $3, 'new', now())",
+            old,
+            older,
+            both,
+        )
+    first = await pages.get("/users")
+    assert str(both) in first
+    assert str(old) not in first
+    further = NEXT.search(first)
+    assert further is not None
+    second = await pages.get(urljoin("/users", html.unescape(further[1])))
+    assert re.findall(r'href="/users/([0-9a-f-]{36})"', second) == [str(older), str(old)]
     assert NEXT.search(second) is None
 
 

@@ -116,6 +116,39 @@ async def test_what_would_lose_a_memory_in_silence_is_refused(pages: Reader, db:
     assert "in all of" not in await pages.read("/memories?user=%20%20")
 
 
+async def test_what_was_forgotten_is_said_to_who_forgot_it(
+    pages: Reader, db: asyncpg.Connection, url: str, tmp_path: Path
+) -> None:
+    path = f"/memories/{await remember(db, 'likes <img src=x> tea', user_id=ANN)}"
+    version = (await pages.get(path)).partition('name="version" value="')[2].partition('"')[0]
+    async with served(url, tmp_path, "--edit") as other:
+        assert (await pages.send(path, {"do": "forget", "version": version})).status_code == 303
+        assert "likes" not in await other.read("/words")
+    page = await pages.get("/words")
+    assert "forgotten the memory “likes <img src=x> tea”" in text_of(page)
+    assert "<img" not in page
+    assert "likes" not in await pages.read("/words")
+
+
+async def test_the_choice_says_what_a_correction_does_to_earlier_days(
+    pages: Reader, db: asyncpg.Connection
+) -> None:
+    path = f"/memories/{await remember(db, 'the pier is long', agent_id='helper')}"
+    page = await pages.get(path)
+    version = page.partition('name="version" value="')[2].partition('"')[0]
+    assert page.index('value="replace"') < page.index('value="correct"')
+    assert "rewrites what was believed on earlier days" in text_of(page)
+    day = f"{await db.fetchval('select now()'):%Y-%m-%dT%H:%M:%S.%f%z}".replace("+", "%2B")
+    form = {"version": version, "content": "the pier is short"}
+    assert (await pages.send(path, form | {"do": "correct", "kind": "fact"})).status_code == 303
+    assert "the pier is short" in await pages.read(f"/memories?agent=helper&as_of={day}")
+    version = (await pages.get(path)).partition('name="version" value="')[2].partition('"')[0]
+    day = f"{await db.fetchval('select now()'):%Y-%m-%dT%H:%M:%S.%f%z}".replace("+", "%2B")
+    form = {"version": version, "content": "the pier is gone"}
+    assert (await pages.send(path, form | {"do": "replace"})).status_code == 303
+    assert "the pier is short" in await pages.read(f"/memories?agent=helper&as_of={day}")
+
+
 async def test_an_end_user_sees_and_changes_their_own_only(
     url: str, db: asyncpg.Connection, tmp_path: Path
 ) -> None:

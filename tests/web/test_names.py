@@ -5,14 +5,18 @@ from __future__ import annotations
 import html
 import re
 import uuid
+from collections.abc import Awaitable
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import asyncpg
 import pytest
 
 from daemon.ids import id_of
 from plugins.web import names
+from tests.support.database.schemas import connected
+from tests.support.database.server_log import server_log
+from tests.support.database.servers import Server
 from tests.support.rows import ask, associate, insert, remember, say
 from tests.support.services.browser import Browser
 from tests.support.services.web_pages import Reader, served, text_of
@@ -20,9 +24,11 @@ from tests.support.services.web_pages import Reader, served, text_of
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 PAYLOAD = '"><img src=x onerror=alert(1)>'
-LOOKED_AT = """
-select input_data ->> 'table' from agent_execution_logs where user_id = $1 and action_type = 'admin_read'
+TRAIL = """
+select user_id, input_data ->> 'table' as of, input_data ->> 'users' as users, input_data ->> 'name' as who
+from agent_execution_logs where action_type = 'admin_read'
 """
+ONE_LOOK = [(None, "names", "many", "support")]
 OPTION = re.compile(r'<option value="([^"]*)">([^<]*)</option>')
 
 
@@ -42,19 +48,37 @@ async def options(reader: Reader, query: str) -> dict[str, str]:
     return {html.unescape(value): html.unescape(label) for value, label in found}
 
 
-async def test_a_field_offers_users_by_their_names_and_only_these_are_on_record(
-    pages: Reader, db: asyncpg.Connection
+async def trail(db: asyncpg.Connection, look: Awaitable[object]) -> list[tuple[object, ...]]:
+    """What support's looking leaves on the audit trail."""
+    await db.execute("delete from agent_execution_logs")
+    await look
+    return [tuple(row) for row in await db.fetch(TRAIL)]
+
+
+async def test_a_field_offers_users_by_their_names_and_no_trail_is_filled_by_them(
+    pages: Reader, db: asyncpg.Connection, server: Server, url: str
 ) -> None:
     berta, other = await speaker(db, "Berta Lund"), await speaker(db, "Carl Moe")
     dora = await speaker(db, "dora", id_of("dora"))
     evil = await speaker(db, PAYLOAD)
-    assert await options(pages, "user=lund") == {str(berta): "Berta Lund"}
-    assert await db.fetchval(LOOKED_AT, berta) == "conversation_messages"
-    assert await db.fetchval(LOOKED_AT, other) is None
+    today = f"{await db.fetchval('select now()'):%Y-%m-%d}"
+    async with connected(server.admin_url_of(urlsplit(url).path[1:])) as admin:
+        log = await server_log(db, admin)
+        for part in ("", "l", "lund"):
+            assert await trail(db, options(pages, f"user={part}")) == ONE_LOOK, part
+        # Whose these were is in the server's log, signed.
+        *_, line = [line for line in log.text().splitlines() if '"users": [' in line]
+        assert str(berta) in line
+        assert str(other) not in line
+        assert await db.fetchval("select memoryd.check_log_line($1)", line)
+    assert await trail(db, options(pages, "user=nobody+at+all")) == []
+    assert await options(pages, "user=lund") == {
+        str(berta): f"Berta Lund ({str(berta)[:8]}, last seen {today})"
+    }
     # An id that was made of the name is offered as the name, which the programs use.
-    assert (await options(pages, "user=dor"))["dora"] == ""
-    assert await options(pages, f"user={str(dora)[:8]}") == {"dora": ""}
-    assert await options(pages, "user=onerror") == {str(evil): PAYLOAD}
+    assert (await options(pages, "user=dor"))["dora"] == f"dora ({str(dora)[:8]}, last seen {today})"
+    assert list(await options(pages, f"user={str(dora)[:8]}")) == ["dora"]
+    assert list(await options(pages, "user=onerror")) == [str(evil)]
     assert await options(pages, "user=%25_\\") == {}
     assert len(await options(pages, "user=")) <= names.OFFERED
     for wrong in ("user=%00", "user=" + "x" * 201, "agent=%00"):
@@ -74,8 +98,30 @@ async def test_a_field_offers_agents_and_whom_one_is_named_for_is_on_record(
     )
     assert list(await options(pages, "agent=vess")) == ["Vessel", "a vessel"]
     assert list(await options(pages, "agent=onerror")) == [PAYLOAD]
-    assert await db.fetchval(LOOKED_AT, ann) == "agents"
-    assert await db.fetchval(LOOKED_AT, other) is None
+    assert await trail(db, options(pages, "agent=a+ves")) == ONE_LOOK
+    assert await trail(db, options(pages, "agent=onerror")) == []
+
+
+async def test_users_of_one_name_are_told_apart_and_found_by_another_name(
+    pages: Reader, db: asyncpg.Connection
+) -> None:
+    first, second = await speaker(db, "Nora"), await speaker(db, "Nora")
+    for user in (first, second):
+        await remember(db, "sails", agent_id="skipper", user_id=user)
+    said = await pages.read("/memories?agent=skipper")
+    assert f"Nora ({str(first)[:8]})" in said
+    assert f"Nora ({str(second)[:8]})" in said
+    await speaker(db, "Nora Vik", first)
+    await speaker(db, "Nonny", second)
+    both = await options(pages, "user=nora")
+    assert set(both) == {str(first), str(second)}
+    assert len(set(both.values())) == 2
+    for words in ("vik", "VIK+nora", "nora++vik", f"nora+{str(first)[:8]}"):
+        assert list(await options(pages, f"user={words}")) == [str(first)], words
+    assert list(await options(pages, "user=nonny")) == [str(second)]
+    page = await pages.get("/memories?user=Nora")
+    assert f"{str(first)[:8]}, last seen" in text_of(page)
+    assert f"{str(second)[:8]}, last seen" in text_of(page)
 
 
 async def test_an_end_user_is_offered_nobody(url: str, db: asyncpg.Connection, tmp_path: Path) -> None:
@@ -96,6 +142,12 @@ async def test_lists_call_users_by_their_names(pages: Reader, db: asyncpg.Connec
     assert f"namer {str(nameless)[:8]}" in said
     assert f"{PAYLOAD[:20]}Gina {gina}" in await pages.read(f"/memories/{memory}")
     assert f"{PAYLOAD[:20]}Gina" in await pages.read(f"/conversations?user={gina}")
+    # A name beside rows belongs to the read of the rows.
+    looked = await trail(db, pages.get("/memories?agent=namer"))
+    assert sorted(looked, key=str) == sorted(
+        [(who, "agent_memory", None, "support") for who in (gina, nameless)], key=str
+    )
+    assert await trail(db, pages.get(f"/memories/{memory}")) == [(gina, "agent_memory", None, "support")]
 
 
 @pytest.mark.parametrize(

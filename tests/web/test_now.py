@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 import uuid
 from pathlib import Path
@@ -25,7 +26,7 @@ select -n, $1, 10, 'ValueError: <img src=x onerror=alert(1)> ' || n, now() from 
 async def test_an_empty_database_says_that_no_daemon_runs(pages: Reader) -> None:
     said = await pages.read("/")
     assert "none runs" in said
-    assert "0 jobs wait" in said
+    assert "0 wait: 0 tasks , 0 jobs" in said
     assert "There was no dream yet" in said
     assert "jobs done: 0 at most 0" in said
 
@@ -44,6 +45,22 @@ async def test_daemons_are_told_with_what_fails(pages: Reader, db: asyncpg.Conne
     assert "<b>" not in page
 
 
+async def test_tasks_that_wait_are_counted_with_the_jobs(pages: Reader, db: asyncpg.Connection) -> None:
+    for status, began in (("ready", None), ("ready", None), ("running", 9), ("running", 1), ("failed", 30)):
+        await db.execute(
+            "insert into agent_commands (agent_id, message, status, started_at) "
+            "values ('miner', 'dig', $1, now() - make_interval(hours => $2))",
+            status,
+            began,
+        )
+    await db.execute("delete from memoryd.jobs")
+    said = await pages.read("/now/live")
+    assert "2 wait: 2 tasks , 0 jobs 2 tasks run , the longest since 9 hours" in said
+    said = await pages.read("/tasks?status=running")
+    assert re.search(r"running since 60 min .* running since 9 hours", said)
+    await db.execute("delete from agent_commands")
+
+
 async def test_the_queue_is_told_by_topic(pages: Reader, db: asyncpg.Connection) -> None:
     await db.execute("delete from memoryd.jobs")
     await db.execute(
@@ -52,7 +69,7 @@ async def test_the_queue_is_told_by_topic(pages: Reader, db: asyncpg.Connection)
         "('associate', now(), now() - interval '90 seconds', '1'), ('zebra', now() + interval '1 hour', now(), null)"
     )
     said = await pages.read("/now/live")
-    assert "4 jobs wait, the oldest for 90" in said
+    assert "4 wait: 0 tasks , 4 jobs, the oldest for 90" in said
     rows = said.partition("What waits, by topic")[2]
     assert "index 1 0 1" in rows
     assert "linking associate 1 0 0" in rows

@@ -6,7 +6,7 @@ import re
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import asyncpg
 import pytest
@@ -46,6 +46,26 @@ async def queries(db: asyncpg.Connection) -> Sequence[object]:
 async def test_an_empty_memory_answers_that_nothing_is_remembered(pages: Reader) -> None:
     assert "Ask something" in await pages.read("/recall")
     assert "Nothing is remembered about this." in await pages.read("/recall?q=anything&agent=nobody")
+
+
+async def test_who_is_named_is_said_in_words(pages: Reader, db: asyncpg.Connection) -> None:
+    session, otto = uuid.uuid4(), uuid.uuid4()
+    for role, speaker in (("user", "Otto Kjær"), ("assistant", None)):
+        row = await say(
+            db, session, "The harpoon hangs in the shed.", user_id=otto, role=role, speaker=speaker
+        )
+        await index_rows(db, "conversation", [row])
+    await db.execute(
+        "insert into memoryd.speaker_statistics (scope, lexeme, speaker, passages) "
+        "values (memoryd.scope_of($1, null), 'otto', 'Otto Kjær', 1)",
+        otto,
+    )
+    asked = f"/recall?user={otto}&q="
+    said = await pages.read(asked + quote("where did Otto say that the harpoon is"))
+    assert "names Otto Kjær 0.50" in said
+    said = await pages.read(asked + quote("where did I say that the harpoon is"))
+    assert "says I or you 0.50" in said
+    assert "names Otto" not in said.partition("Found")[2]
 
 
 async def test_what_takes_off_is_drawn_to_the_other_side(pages: Reader, db: asyncpg.Connection) -> None:

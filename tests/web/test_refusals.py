@@ -136,6 +136,8 @@ FORMS: dict[str, tuple[tuple[dict[str, str], str], ...]] = {
         (CORRECT | {"content": "a\0b"}, "NUL"),
         (CORRECT | {"expires_at": "soon"}, "no time"),
         ({"do": "replace", "content": ""}, "says nothing"),
+        ({"do": "burn", "content": "burnt"}, "do is one of replace, correct, forget"),
+        ({"content": "burnt"}, "do is one of replace, correct, forget"),
     ),
     "knowledge": (
         (REWORD | {"title": " "}, "a title and a text"),

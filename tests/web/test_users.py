@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import html
 import re
+import shlex
 import uuid
 from pathlib import Path
 
 import asyncpg
 import pytest
 
+from daemon.ids import id_of
 from plugins.web.pages import users
+from tests.support.processes.commands import Commands
 from tests.support.rows import ask, insert, remember, say
 from tests.support.services.web_pages import Reader, served, text_of
 
@@ -74,6 +77,98 @@ async def test_what_is_much_is_counted_to_an_end(pages: Reader, db: asyncpg.Conn
     assert "Documents ≥ 1 000" in await pages.read(f"/users/{ann}")
 
 
+async def test_of_nobody_there_is_no_page(pages: Reader, db: asyncpg.Connection) -> None:
+    nobody, off = uuid.uuid4(), uuid.uuid4()
+    assert "There is no such user" in await pages.read(f"/users/{nobody}", status=404)
+    await db.execute("insert into memory_settings (user_id, memory_enabled) values ($1, false)", off)
+    assert "memory is off" in await pages.read(f"/users/{off}")
+    for asked in (f"id={nobody}", "id=Nobody+at+all"):
+        assert "no such user" in await pages.read(f"/audit/derived?kind=user&{asked}", status=404)
+    await pages.get("/audit/derived?kind=user&id=%00", status=400)
+
+
+async def test_what_came_from_a_user_is_asked_for_by_name(pages: Reader, db: asyncpg.Connection) -> None:
+    named, other = id_of("zelda"), uuid.uuid4()
+    memory = await remember(db, "likes tea", user_id=named)
+    assert str(memory) in await pages.read("/audit/derived?kind=user&id=zelda")
+    session = await insert(db, "conversation_sessions", {"user_id": other, "agent_id": "clerk"})
+    await say(db, session, "Hello", user_id=other, speaker="Yusuf")
+    page = await pages.get("/audit/derived?kind=user&id=Yusuf", status=404)
+    assert f"kind=user&amp;id={other}" in page
+
+
+async def test_the_list_has_all_users_the_last_seen_first(pages: Reader, db: asyncpg.Connection) -> None:
+    await db.execute("delete from conversation_sessions")
+    await db.execute("delete from agent_memory")
+    await db.execute("delete from documents")
+    await db.execute("delete from agent_commands")
+    # Of each user an old row and a newer one; many of one moment.
+    await db.execute(
+        "insert into agent_memory (agent_id, user_id, content, created_at) "
+        "select 'clerk', md5('u' || n)::uuid, 'x', '2026-01-01Z'::timestamptz + make_interval(days => t * (n / 40)) "
+        "from generate_series(1, 120) n, generate_series(0, 1) t"
+    )
+    await db.execute(
+        "insert into agent_memory (agent_id, content) select 'clerk', 'of nobody' from generate_series(1, 30)"
+    )
+    last = await db.fetchval("select md5('u7')::uuid")
+    session = await insert(db, "conversation_sessions", {"user_id": last, "agent_id": "clerk"})
+    await say(db, session, "Hello", user_id=last, speaker=PAYLOAD)
+    wanted = [str(last)] + [
+        str(row["user_id"])
+        for row in await db.fetch(
+            "select user_id from agent_memory where user_id <> $1 group by 1 order by max(created_at) desc, user_id desc",
+            last,
+        )
+    ]
+    link = re.compile(r'href="/users/([0-9a-f-]{36})"')
+    found: list[str] = []
+    path: str | None = "/users"
+    while path is not None:
+        page = await pages.get(path)
+        assert "<img" not in page
+        found += link.findall(page)
+        further = re.search(r'rel="next" href="([^"]+)"', page)
+        path = html.unescape(further[1]) if further else None
+    assert found == wanted
+    for words in ("onerror", str(last)[:13]):
+        assert link.findall(await pages.get(f"/users?q={words}")) == [str(last)]
+    assert "Nobody of this name" in await pages.read("/users?q=onerror+else")
+    for wrong in ("q=%00", "before=x", "before=2026-01-01,x"):
+        await pages.get(f"/users?{wrong}", status=400)
+
+
+async def test_the_list_of_users_is_one_look_at_names(pages: Reader, db: asyncpg.Connection) -> None:
+    for name in ("Ole", "Ole"):
+        user = uuid.uuid4()
+        session = await insert(db, "conversation_sessions", {"user_id": user, "agent_id": "clerk"})
+        await say(db, session, "Hello", user_id=user, speaker=name)
+    silent = uuid.uuid4()
+    await remember(db, "Likes herons", user_id=silent)
+    # Of the second nobody knows a name, and that there is such a user is looked at, too.
+    for words in ("ole", str(silent)[:8]):
+        await db.execute("delete from agent_execution_logs")
+        await pages.get(f"/users?q={words}")
+        looks = await db.fetch(
+            "select user_id, input_data ->> 'table' as of from agent_execution_logs where action_type = 'admin_read'"
+        )
+        assert [tuple(row) for row in looks] == [(None, "names")]
+
+
+async def test_a_user_can_be_exported_and_erased_by_what_the_page_says(
+    pages: Reader, db: asyncpg.Connection, url: str, tmp_path: Path
+) -> None:
+    user = uuid.uuid4()
+    await remember(db, "likes tea", user_id=user)
+    page = await pages.get(f"/users/{user}")
+    commands = [shlex.split(said) for said in re.findall(r'<pre class="command">([^<]+)</pre>', page)]
+    for name, *words in commands:
+        assert name == "memoryd"
+        assert (await Commands(url, tmp_path)(*words)).code == 0, words
+    assert "likes tea" in (tmp_path / f"{user}.json").read_text("utf-8")
+    assert await db.fetchval("select count(*) from agent_memory where user_id = $1", user) == 0
+
+
 async def test_an_end_user_sees_their_own_page_alone(
     url: str, db: asyncpg.Connection, tmp_path: Path
 ) -> None:
@@ -85,3 +180,6 @@ async def test_an_end_user_sees_their_own_page_alone(
         assert "Memories 1" in said
         assert "memoryd erase" not in said
         await reader.get(f"/users/{bob}", status=404)
+        listed = await reader.http.get("/users")
+        assert (listed.status_code, listed.headers["location"]) == (303, f"/users/{ann}")
+        assert 'href="/users"' not in await reader.get("/memories")

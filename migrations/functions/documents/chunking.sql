@@ -146,13 +146,12 @@ return (p_chunk - 'project')
     || case when p_document ? 'project' then jsonb_build_object('project', p_document -> 'project')
             else '{}' end;
 
--- Replaces the chunks of a document by these, in their order: p_headings has for each a JSON array. What is
--- the same as before stays the row that it is, so that only what has changed is indexed again. p_title and
--- p_content are what was cut: if the document has another text by now, or is deleted, nothing is written,
--- since another job does. A document whose writer has brought chunks keeps those. Returns how many chunks
--- are new.
-create or replace function memoryd.write_chunks(
-    p_document uuid, p_title text, p_hash bytea, p_texts text[], p_heading_texts text[], p_headings jsonb)
+-- Replaces the chunks of a document by these, an array of objects with chunk_text, heading and headings. What
+-- is the same as before stays the row that it is, so that only what has changed is indexed again. p_title and
+-- p_hash (of the content) are of what was cut: if the document has another text by now, or is deleted,
+-- nothing is written, since another job does. A document whose writer has brought chunks keeps those. Returns
+-- how many chunks are new.
+create or replace function memoryd.write_chunks(p_document uuid, p_title text, p_hash bytea, p_chunks jsonb)
 returns integer
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -173,7 +172,7 @@ begin
         where d.id = p_document;
         return 0;
     end if;
-    added := memoryd.replace_chunks(document, p_texts, p_heading_texts, p_headings);
+    added := memoryd.replace_chunks(document, p_chunks);
     update public.documents d
     set status = case d.status when 'processing' then 'active' else d.status end, content_hash = p_hash,
         chunked_at = now()
@@ -195,8 +194,8 @@ language sql immutable parallel safe
 return md5(to_jsonb(p_headings)::text || p_text);
 
 -- The second half of memoryd.write_chunks().
-create or replace function memoryd.replace_chunks(
-    p_document public.documents, p_texts text[], p_heading_texts text[], p_headings jsonb) returns integer
+create or replace function memoryd.replace_chunks(p_document public.documents, p_chunks jsonb)
+returns integer
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
@@ -220,13 +219,10 @@ begin
                      memoryd.heading_by_rule(c.context, c.situation) as heading
               from public.memory_chunks c where c.document_id = (p_document).id) t
     ), wanted as (
-        select w.chunk_text, w.heading, w.headings, w.index,
-               row_number() over (partition by w.chunk_text, w.heading, w.headings order by w.index) as nth
-        from (select t.chunk_text, t.heading,
-                     array(select jsonb_array_elements_text(p_headings -> (t.nth - 1)::integer))
-                         as headings,
-                     (t.nth - 1)::integer as index
-              from unnest(p_texts, p_heading_texts) with ordinality as t(chunk_text, heading, nth)) w
+        select w.chunk_text, w.heading, w.headings, (w.number - 1)::integer as index,
+               row_number() over (partition by w.chunk_text, w.heading, w.headings order by w.number) as nth
+        from rows from (jsonb_to_recordset(p_chunks) as (chunk_text text, heading text, headings text[]))
+             with ordinality as w(chunk_text, heading, headings, number)
     )
     select array_agg(t.id order by w.index), array_agg(w.index order by w.index) into kept, indexes
     from there t
@@ -244,16 +240,15 @@ begin
     insert into public.memory_chunks (
         document_id, chunk_index, chunk_text, context, situation, headings, metadata, access_level,
         visibility_tags)
-    select (p_document).id, t.nth - 1, t.chunk_text, concat_ws(E'\n', t.heading, nullif(s.situation, '')),
-           s.situation, t.headings, memoryd.chunk_metadata('{}', (p_document).metadata),
+    select (p_document).id, w.number - 1, w.chunk_text, concat_ws(E'\n', w.heading, nullif(s.situation, '')),
+           s.situation, w.headings, memoryd.chunk_metadata('{}', (p_document).metadata),
            (p_document).access_level, (p_document).visibility_tags
-    from (select w.chunk_text, w.heading, w.nth,
-                 array(select jsonb_array_elements_text(p_headings -> (w.nth - 1)::integer)) as headings
-          from unnest(p_texts, p_heading_texts) with ordinality as w(chunk_text, heading, nth)) t
+    from rows from (jsonb_to_recordset(p_chunks) as (chunk_text text, heading text, headings text[]))
+         with ordinality as w(chunk_text, heading, headings, number)
     left join unnest(keys, situations) as s(key, situation)
-        on s.key = memoryd.chunk_key(t.chunk_text, t.headings)
-    where indexes is null or (t.nth - 1)::integer <> all (indexes)
-    order by t.nth;
+        on s.key = memoryd.chunk_key(w.chunk_text, w.headings)
+    where indexes is null or (w.number - 1)::integer <> all (indexes)
+    order by w.number;
     get diagnostics added = row_count;
     return added;
 end

@@ -3,10 +3,11 @@
 
 -- Notes which entries a statement changed, and wakes the daemon that keeps the replica. The argument is their
 -- source. A table has other columns than the next, so they are compared as jsonb, without those that
--- are no change of the entry: use, index, embedding.
+-- are no change of the entry: use, index, embedding. Without nested loops: see memoryd.commands_updated().
 create or replace function memoryd.note_entries() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set enable_nestloop = off
 as $$
 declare
     changed uuid[];

@@ -35,20 +35,6 @@ as $$
     select s.table_name from memoryd.sources() s where s.name = p_source
 $$;
 
--- Whether the row of an entry is there, shown in the replica or not.
-create or replace function memoryd.row_exists(p_source text, p_id uuid) returns boolean
-language plpgsql stable
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    is_there boolean;
-begin
-    execute format('select exists (select from public.%I e where e.id = $1)', memoryd.entry_table(p_source))
-    into is_there using p_id;
-    return is_there;
-end
-$$;
-
 -- Notes what a collection's file and its entries have now. p_versions: of the rows that were compared.
 -- p_conflicts: those that have a section now. p_gone: entries that have neither row nor section any more.
 -- p_version: of the file.
@@ -81,7 +67,8 @@ begin
         using memoryd.replica_sections s
         where s.collection_id = p_collection and c.source = s.source and c.row_id = s.row_id
           and (c.ended and c.id <> all (p_conflicts)
-               or (c.row_id = any(p_gone) and not memoryd.row_exists(c.source, c.row_id)))
+               or (c.row_id = any(p_gone)
+                   and c.row_id not in (select e.id from memoryd.existing_rows(p_gone) e)))
         returning c.id, s.erased
     )
     insert into memoryd.replica_erased (id) select g.id from gone g where g.erased on conflict do nothing;

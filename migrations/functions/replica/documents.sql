@@ -163,17 +163,21 @@ begin
 end
 $$;
 
--- A person moved files. p_paths: where the documents' own files are now.
-create or replace function memoryd.move_replica_files(p_daemon uuid, p_documents uuid[], p_paths text[])
-returns void
+-- Files were moved. p_paths: where the documents' own files are now. p_given: memoryd has moved them into the
+-- folders of other users, whom the documents were given to.
+create or replace function memoryd.move_replica_files(
+    p_daemon uuid, p_documents uuid[], p_paths text[], p_given boolean) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 begin
     perform memoryd.hold_replica(p_daemon);
     perform memoryd.place_documents(p_documents, p_paths);
-    update memoryd.replica_files f set path = n.path, row_version = null, missing_since = null
+    update memoryd.replica_files f
+    set path = n.path, row_version = null, missing_since = null,
+        user_id = case when p_given and d.id is not null then d.user_id else f.user_id end
     from unnest(p_documents, p_paths) as n(document, path)
+    left join public.documents d on d.id = n.document
     where f.document_id = n.document and f.conflict_id is null;
 end
 $$;
@@ -328,20 +332,6 @@ as $$
       and e.id not in (select r.id from memoryd.existing_rows(p_ids) r)
 $$;
 
--- The documents of these files were given to other users: the files are in the folders of these now.
-create or replace function memoryd.give_replica_files(p_daemon uuid, p_documents uuid[], p_paths text[])
-returns void
-language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    perform memoryd.move_replica_files(p_daemon, p_documents, p_paths);
-    update memoryd.replica_files f set user_id = d.user_id
-    from public.documents d
-    where d.id = f.document_id and d.id = any(p_documents) and f.conflict_id is null;
-end
-$$;
-
 -- Ends these conflicts; the documents keep the text that they have. A document without a further conflict is
 -- active again. Returns how many there were.
 create or replace function memoryd.end_conflicts(p_ids uuid[]) returns bigint
@@ -445,22 +435,5 @@ begin
     update memoryd.replica_sections s set base_hash = null where s.base_hash is not null;
     update memoryd.replica_section_conflicts c set base_hash = null where c.base_hash is not null;
     perform memoryd.wake('replica');
-end
-$$;
-
--- Notes which files are left as they are, in place of those that were noted before.
-create or replace function memoryd.note_left_out(
-    p_daemon uuid, p_paths text[], p_users uuid[], p_reasons text[]) returns void
-language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    perform memoryd.hold_replica(p_daemon);
-    delete from memoryd.replica_left_out l where l.path <> all(p_paths);
-    insert into memoryd.replica_left_out as l (path, user_id, reason)
-    select n.path, n.owner, n.reason
-    from unnest(p_paths, p_users, p_reasons) as n(path, owner, reason)
-    on conflict (path) do update set user_id = excluded.user_id, reason = excluded.reason
-    where (l.user_id, l.reason) is distinct from (excluded.user_id, excluded.reason);
 end
 $$;

@@ -23,3 +23,20 @@ begin
             || memoryd.admin_name());
 end
 $$;
+
+-- Puts on record that somebody in support was shown names of users, to choose among them: one row about many
+-- in a transaction, so that who types a name fills nobody's trail; the line in the server's log has the ids.
+create or replace function memoryd.audit_admin_names(p_users uuid[]) returns void
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if cardinality(p_users) > 0 then
+        perform memoryd.log_admin_read('names', null);
+        perform memoryd.log_audit(jsonb_build_object(
+            'action', 'admin_read', 'table', 'names',
+            'users', array(select distinct u from unnest(p_users) u limit 100),
+            'admin', coalesce(memoryd.caller_id()::text, session_user::text)));
+    end if;
+end
+$$;

@@ -36,7 +36,7 @@ IDLE_SECONDS = 60.0
 SPARE_SECONDS = 15.0
 """A child that takes no processor time for so long is stuck, and ended. One that takes too much ends itself."""
 
-CHILD = "plugins.documents.parsing.child"
+CHILD = "plugins.documents.parsing.reading"
 Answer = TypeVar("Answer")
 BROKE_OFF = (asyncio.IncompleteReadError, ConnectionError, GarbageError)
 

@@ -41,6 +41,8 @@ class System(StrEnum):
     CLAUDE = "claude"
     MARKDOWN = "markdown"
     MEMPALACE = "mempalace"
+    HINDSIGHT = "hindsight"
+    HONCHO = "honcho"
     COMMANDS = "commands"
 
 

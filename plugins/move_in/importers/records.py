@@ -175,7 +175,7 @@ class _Json:
 
 SECTIONS = {
     "results", "memories", "history", "agents", "blocks", "messages", "passages", "archival_passages", "edges", "nodes",
-    "episodes", "facts", "sessions", "threads", "items", "conversations",
+    "episodes", "facts", "sessions", "threads", "items", "conversations", "peers", "conclusions",
 }  # fmt: skip
 """Fields of a document whose elements are records."""
 

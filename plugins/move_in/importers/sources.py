@@ -19,6 +19,8 @@ from plugins.move_in.importers.formats import (
     claude_mem,
     commands,
     graphiti,
+    hindsight,
+    honcho,
     langmem,
     letta,
     markdown,
@@ -58,6 +60,8 @@ READERS: Mapping[System, Reader] = {
     System.CLAUDE: Reader(claude.items, files="[cpm]*.json"),
     System.MARKDOWN: Reader(markdown.items, files="**/*.md"),
     System.MEMPALACE: Reader(mempalace.items, files="**/*.md"),
+    System.HINDSIGHT: Reader(hindsight.items),
+    System.HONCHO: Reader(honcho.items, remembers=True, says_whose=True),
     System.COMMANDS: Reader(commands.items, says_whose=True, files="*.json*"),
 }
 

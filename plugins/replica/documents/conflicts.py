@@ -12,11 +12,10 @@ from hashlib import sha256
 from uuid import UUID
 
 from plugins.replica.changed_files import FileText
-from plugins.replica.deletions import Deletions
-from plugins.replica.pass_state import PassState, Writer
+from plugins.replica.pass_state import PassState, Settling, Writer
 from plugins.replica.rules.document_file import FrontMatter, read, write
 from plugins.replica.rules.paths import conflict_path, key, path_for
-from plugins.replica.store.documents import CHANGE_CONFLICTS, FORGET, NOTE, Conflict, NotedFile, Store
+from plugins.replica.store.documents import CHANGE_CONFLICTS, FORGET, Base, Conflict, Store
 
 ADVICE = (
     "An agent changed this document while you did. Your text is in the file without (conflict) in its name; this is the "
@@ -25,10 +24,10 @@ ADVICE = (
 
 
 class Conflicts:
-    def __init__(self, store: Store, writer: Writer, deletions: Deletions) -> None:
+    def __init__(self, store: Store, writer: Writer, settling: Settling) -> None:
         self._store = store
         self._writer = writer
-        self._deletions = deletions
+        self._settling = settling
 
     async def run(self, state: PassState) -> None:
         """Writes the files of new conflicts, deletes those of resolved ones, and takes what people wrote into the others."""
@@ -51,7 +50,7 @@ class Conflicts:
         there = {row[0] for row in await self._store.write(CHANGE_CONFLICTS, changed)}
         resolved = {conflict for conflict, *_ in changed} - there
         # If the conflict was resolved meanwhile, the text that a person wrote into its file becomes a document.
-        await self._store.write(NOTE, [one for one in noted if one.conflict not in resolved])
+        await self._store.note([one for one in noted if one.conflict not in resolved])
 
     async def promote(self, state: PassState, gone: dict[UUID, datetime]) -> dict[UUID, datetime]:
         """Gives a document the text of its conflict, if a person deleted only the document's file. Returns the others.
@@ -81,7 +80,7 @@ class Conflicts:
         ]
         if not gone or state.report.asked:
             return
-        if not self._deletions.are_settled(state, {base.path for base in gone}):
+        if not self._settling.is_over(state, {base.path for base in gone}):
             return
         over = [base.conflict for base in gone if base.conflict and not state.is_unseen(base)]
         await self._store.end_conflicts(over)
@@ -103,7 +102,7 @@ class Conflicts:
             if await self._writer.write(state, path, content, replaces=None):
                 noted.append(_noted(path, one, sha256(content).digest(), one.text.digest()))
                 state.report.counts["written"] += 1
-        await self._store.write(NOTE, noted)
+        await self._store.note(noted)
 
     async def _remove(self, state: PassState) -> None:
         """Deletes the files of resolved conflicts, and of those whose document was deleted or erased.
@@ -142,5 +141,5 @@ def _content(one: Conflict) -> bytes:
     return write(FrontMatter(*said, conflict=one.id, note=f"{ADVICE} {one.id}"), one.text)
 
 
-def _noted(path: str, one: Conflict, hashed: bytes, digest: bytes) -> NotedFile:
-    return NotedFile(path, one.document, one.id, one.user, digest, hashed, None)
+def _noted(path: str, one: Conflict, hashed: bytes, digest: bytes) -> Base:
+    return Base(path, one.document, one.id, one.user, digest, hashed, None)

@@ -64,13 +64,6 @@ class Node:
         return self.kind == FOLDER
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    id: str
-    node: Node | None
-    """None: the account cannot see it any more."""
-
-
 class Api:
     """Drive v3. Its methods block."""
 
@@ -136,8 +129,13 @@ class Api:
             "startPageToken",
         )
 
-    def changes(self, token: str, *, drive: str | None) -> tuple[list[Change], str | None, str | None]:
-        """One page of changes, the token of the next page, and after the last page the token of the next query."""
+    def changes(
+        self, token: str, *, drive: str | None
+    ) -> tuple[list[tuple[str, Node | None]], str | None, str | None]:
+        """One page of changes, the token of the next page, and after the last page the token of the next query.
+
+        A change is the id of a file, and the file; None: the account cannot see it any more.
+        """
         asked = {
             **IN_ALL_DRIVES,
             "driveId": drive,
@@ -253,9 +251,9 @@ def _text(page: Mapping[str, Any], name: str) -> str:
     return found
 
 
-def _change(said: Mapping[str, Any]) -> Change:
+def _change(said: Mapping[str, Any]) -> tuple[str, Node | None]:
     gone = said.get("removed") or "file" not in said
-    return Change(_text(said, "fileId"), None if gone else _node(said["file"]))
+    return _text(said, "fileId"), None if gone else _node(said["file"])
 
 
 def _node(said: Any) -> Node:

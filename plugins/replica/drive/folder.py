@@ -17,7 +17,7 @@ from uuid import UUID
 
 from plugins.replica.drive.api import JSON, MARKDOWN, Api, Node, checksum
 from plugins.replica.drive.client import DriveError
-from plugins.replica.drive.remote import Paths, Remote
+from plugins.replica.drive.remote import Remote
 from plugins.replica.folder import (
     Blind,
     FolderUnavailable,
@@ -49,7 +49,8 @@ class DriveFolder:
         self._mark: tuple[str | None, str] | None = None
         """The checksum of the mark, and the replica that it names."""
         self._lock = threading.RLock()
-        self._paths = Paths()
+        self._listing = Listing()
+        self._ids: dict[str, str] = {}
         """The files of the last listing, with memoryd's own changes since."""
         self._making: dict[str, str] = {}
 
@@ -104,11 +105,9 @@ class DriveFolder:
         with self._lock, self._whole():
             self._remote.refresh()
             if self._remote.is_new:
-                self._paths, self._remote.is_new = (
-                    self._remote.tree.paths(is_young=self._remote.is_young),
-                    False,
-                )
-            return self._paths.listing
+                self._listing, self._ids = self._remote.tree.paths(is_young=self._remote.is_young)
+                self._remote.is_new = False
+            return self._listing
 
     def read(self, path: str) -> bytes:
         with self._lock, self._single():
@@ -126,7 +125,7 @@ class DriveFolder:
                 self._update(path, content, replaces)
                 return
             self._require_none(path)
-            self._paths.ids[path] = self._create(name, self._made_folder(path), content, kind=MARKDOWN)
+            self._ids[path] = self._create(name, self._made_folder(path), content, kind=MARKDOWN)
 
     def remove(self, path: str, *, replaces: bytes, for_good: bool = False) -> None:
         with self._lock, self._single():
@@ -140,7 +139,7 @@ class DriveFolder:
             parent = self._made_folder(to)
             moved = {} if parent == node.parent else {"to": parent, "of": node.parent}
             self._remote.record(self._api.change(node.id, {"name": name}, **moved))
-            self._paths.ids[to] = self._paths.ids.pop(path)
+            self._ids[to] = self._ids.pop(path)
             self._remove_empty(path)
 
     def clean(self) -> None:
@@ -177,7 +176,7 @@ class DriveFolder:
 
     def _node(self, path: str) -> Node:
         _parts(path)
-        file_id = self._paths.ids.get(path)
+        file_id = self._ids.get(path)
         node = None if file_id is None else self._remote.tree.get(file_id)
         if node is None or node.is_folder:
             raise FileNotFoundError(errno.ENOENT, "no such file")
@@ -198,7 +197,7 @@ class DriveFolder:
         return node
 
     def _require_none(self, path: str) -> None:
-        if path in self._paths.ids or path in self._paths.listing.unread:
+        if path in self._ids or path in self._listing.unread:
             raise StaleFile
 
     def _update(self, path: str, content: bytes, replaces: bytes) -> None:
@@ -231,14 +230,14 @@ class DriveFolder:
         parent = self._remote.id
         for folder in reversed(PurePosixPath(path).parents[:-1]):
             inside = str(folder)
-            found = self._paths.ids.get(inside)
+            found = self._ids.get(inside)
             if found is None:
-                if inside in self._paths.listing.unread:
+                if inside in self._listing.unread:
                     raise OSError(errno.ELOOP, "a shortcut stands in place of a folder")
                 with self._new_id(f"{parent}/{folder.name}/") as found:
                     node = self._api.create_folder(folder.name, parent, file_id=found)
                 self._take_new(node, parent, None)
-                self._paths.ids[inside] = found
+                self._ids[inside] = found
             if not self._remote.tree.is_folder(found):
                 raise OSError(errno.ENOTDIR, "a file stands in place of a folder")
             parent = found
@@ -268,7 +267,7 @@ class DriveFolder:
         if not for_good or not self._is_deleted_for_good(node):
             self._api.change(node.id, {"trashed": True})
         self._remote.drop(node)
-        self._paths.ids.pop(path, None)
+        self._ids.pop(path, None)
 
     def _is_deleted_for_good(self, node: Node) -> bool:
         try:
@@ -285,7 +284,7 @@ class DriveFolder:
         for parent in PurePosixPath(path).parents:
             if parent.parts[:1] != (USERS,) or len(parent.parts) < 2:
                 return
-            file_id = self._paths.ids.get(str(parent))
+            file_id = self._ids.get(str(parent))
             node = None if file_id is None else tree.get(file_id)
             if node is None or tree.children(node.id) or any(True for _ in self._remote.inside(node.id)):
                 return

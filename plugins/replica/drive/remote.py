@@ -14,22 +14,13 @@ from __future__ import annotations
 import errno
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from hashlib import sha256
 
 from plugins.files.local import is_text
 from plugins.replica.drive.api import DOCUMENT, Api, Node
 from plugins.replica.drive.client import DriveError
 from plugins.replica.folder import Entry, FolderUnavailable, Listing
-
-
-@dataclass(frozen=True, slots=True)
-class Paths:
-    """The tree as paths."""
-
-    listing: Listing = field(default_factory=Listing)
-    ids: dict[str, str] = field(default_factory=dict)
-    """Each usable file and folder, by its path."""
 
 
 class Tree:
@@ -88,26 +79,27 @@ class Tree:
             self.drop(child)
         return True
 
-    def paths(self, *, is_young: bool) -> Paths:
-        """All files but hidden ones, by their paths."""
-        found, documents = Paths(), 0
+    def paths(self, *, is_young: bool) -> tuple[Listing, dict[str, str]]:
+        """All files but hidden ones, by their paths; and the id of each usable file and folder."""
+        found, documents = Listing(), 0
+        ids: dict[str, str] = {}
         folders = [(self.root.id, "")]
         while folders:
             folder, prefix = folders.pop()
             for name, node in _named(self.children(folder)):
                 path = prefix + name
                 if node.is_folder:
-                    found.listing.folders.add(path)
+                    found.folders.add(path)
                     folders.append((node.id, f"{path}/"))
                 elif node.md5 is None or not is_text(path):
                     # Such as a shortcut, or a Google document.
-                    found.listing.unread.add(path)
+                    found.unread.add(path)
                     documents += node.kind == DOCUMENT
                     continue
                 else:
-                    found.listing.files[path] = _entry(node)
-                found.ids[path] = node.id
-        return Paths(replace(found.listing, left_out=documents, is_young=is_young), found.ids)
+                    found.files[path] = _entry(node)
+                ids[path] = node.id
+        return replace(found, left_out=documents, is_young=is_young), ids
 
 
 def _named(nodes: Iterable[Node]) -> Iterable[tuple[str, Node]]:
@@ -306,8 +298,8 @@ class Remote:
                 self.is_doubtful = True
                 self._load()
                 return
-            for change in changes:
-                self._dropped |= self._apply(change.id, change.node)
+            for file_id, node in changes:
+                self._dropped |= self._apply(file_id, node)
             self._token = following or last
         if self._dropped:
             # If the folder itself is gone or not shared any more, its files were not deleted.

@@ -14,9 +14,8 @@ from pathlib import PurePosixPath
 from uuid import UUID, uuid4
 
 from plugins.replica.changed_files import FileText
-from plugins.replica.deletions import Deletions
-from plugins.replica.entries.file import CollectionFile, CollectionFiles
-from plugins.replica.pass_state import PassState, SkipReason, Writer
+from plugins.replica.entries.file import CollectionFiles
+from plugins.replica.pass_state import PassState, Settling, SkipReason, Writer
 from plugins.replica.rules.collections import AGENTS, PART_BYTES, PART_SECTIONS, Key, Source, key_of, path_of
 from plugins.replica.rules.paths import key, safe, user_of
 from plugins.replica.rules.sections import read_sections
@@ -34,47 +33,6 @@ from plugins.replica.store.entries import (
 COMPARE_SECONDS = 3600.0
 """How often all entries are compared with the known ones, in case a change was not noted."""
 USER = "user"
-
-
-class Assignment:
-    def __init__(self, store: CollectionsStore) -> None:
-        self._store = store
-        self._compared: float | None = None
-
-    async def run(self, state: PassState, collections: dict[UUID, Collection]) -> set[UUID]:
-        """Processes the notes. Adds to `collections`, and returns the stale ones."""
-        clock = time.monotonic()
-        if self._compared is None or clock - self._compared > COMPARE_SECONDS:
-            await self._store.compare([])
-            self._compared = clock
-        stale: set[UUID] = set()
-        rooms: _Rooms | None = None
-        while notes := await self._store.changes():
-            if switched := [number for number, source, _ in notes if source == USER]:
-                # A user's memory was switched off or on: all entries of the user disappear, or come back.
-                await self._store.compare(switched)
-                continue
-            changes: list[Change] = []
-            for source in Source:
-                if ids := sorted({row for _, name, row in notes if name == source.value}):
-                    changes += await self._store.changed(source, ids)
-            homes: dict[UUID | None, Key] = {one.id: one.key for one in collections.values()}
-            moved = [
-                (one, one.key)
-                for one in changes
-                if one.key is not None and homes.get(one.collection) != one.key
-            ]
-            placed: list[PlacedEntry] = []
-            if moved:
-                rooms = rooms or _Rooms(self._store, state, collections)
-                placed = await rooms.place(moved)
-            left = {one.collection for one, _ in moved} | {one.collection for one in changes if one.differs}
-            changed = {one for one in left if one is not None} | {one.collection for one in placed}
-            await self._store.place([number for number, *_ in notes], changed, placed)
-            stale |= changed
-            if len(notes) < CHANGES_AT_ONCE:
-                break
-        return stale
 
 
 class _Rooms:
@@ -121,12 +79,12 @@ class _Rooms:
 
 
 class Collections:
-    def __init__(self, store: CollectionsStore, writer: Writer, deletions: Deletions) -> None:
+    def __init__(self, store: CollectionsStore, writer: Writer, settling: Settling) -> None:
         self._store = store
         self._writer = writer
-        self._places = Assignment(store)
+        self._compared: float | None = None
         self._files = CollectionFiles(store, writer)
-        self._deletions = deletions
+        self._settling = settling
         self.known: dict[UUID, Collection] = {}
         """The existing collections."""
         self._claimed: dict[str, FileText] = {}
@@ -163,7 +121,7 @@ class Collections:
         if erased := [one for one in collections.values() if one.erased]:
             await self._erase(state, erased)
         await self._begin(state)
-        stale = await self._places.run(state, collections)
+        stale = await self._assign(state)
         changed = {
             one.id: found
             for one in collections.values()
@@ -173,14 +131,13 @@ class Collections:
         own = {path for path, _ in files.values()}
         copies = [path for path, known in self._claimed.items() if known.collection and path not in own]
         state.report.left_out |= dict.fromkeys(copies, SkipReason.COPY)
-        state.report.copies = len(copies)
         unreadable = await self._adopt(state, changed)
         gone = {
             one.id
             for one in collections.values()
             if one.file is not None and one.id not in files and one.path not in state.files.unknown
         }
-        if not self._deletions.are_settled(state, {collections[one].path for one in gone}):
+        if not self._settling.is_over(state, {collections[one].path for one in gone}):
             unreadable |= gone
         due = stale | changed.keys() | gone
         for one in list(collections.values()):
@@ -189,9 +146,44 @@ class Collections:
                 continue
             is_moved = one.path != path
             if one.stale or one.missing or is_moved or one.id in due:
-                await self._files.run(state, CollectionFile(replace(one, path=path), known, is_moved))
+                await self._files.run(state, replace(one, path=path), known, is_moved=is_moved)
         paths = [path for one, (path, _) in files.items() if one in self._files.refused]
         state.report.left_out |= dict.fromkeys(paths, SkipReason.REFUSED)
+
+    async def _assign(self, state: PassState) -> set[UUID]:
+        """Processes the notes of changes: puts entries into collections, also new ones. Returns the stale ones."""
+        clock = time.monotonic()
+        if self._compared is None or clock - self._compared > COMPARE_SECONDS:
+            await self._store.compare([])
+            self._compared = clock
+        stale: set[UUID] = set()
+        rooms: _Rooms | None = None
+        while notes := await self._store.changes():
+            if switched := [number for number, source, _ in notes if source == USER]:
+                # A user's memory was switched off or on: all entries of the user disappear, or come back.
+                await self._store.compare(switched)
+                continue
+            changes: list[Change] = []
+            for source in Source:
+                if ids := sorted({row for _, name, row in notes if name == source.value}):
+                    changes += await self._store.changed(source, ids)
+            homes: dict[UUID | None, Key] = {one.id: one.key for one in self.known.values()}
+            moved = [
+                (one, one.key)
+                for one in changes
+                if one.key is not None and homes.get(one.collection) != one.key
+            ]
+            placed: list[PlacedEntry] = []
+            if moved:
+                rooms = rooms or _Rooms(self._store, state, self.known)
+                placed = await rooms.place(moved)
+            left = {one.collection for one, _ in moved} | {one.collection for one in changes if one.differs}
+            changed = {one for one in left if one is not None} | {one.collection for one in placed}
+            await self._store.place([number for number, *_ in notes], changed, placed)
+            stale |= changed
+            if len(notes) < CHANGES_AT_ONCE:
+                break
+        return stale
 
     def _located(self, state: PassState) -> dict[UUID, tuple[str, FileText]]:
         """The path of each collection's file, also after a person moved it."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Container, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
 from hashlib import sha256
@@ -73,28 +73,19 @@ class Words:
     """What of an entry people and agents write."""
 
     label: str
-    """Its category, or the kind of a memory."""
+    """Its category, or the kind of a memory; empty in a section that names none."""
     title: str
     """Of knowledge; else empty."""
     body: str
+
+    def words(self, label: str) -> Words:
+        """With this label where it names none."""
+        return self if self.label else replace(self, label=label)
 
     def digest(self) -> bytes:
         """SHA-256, the same for texts that count as the same."""
         parts = [one_line(self.label), one_line(self.title), plain(self.body)]
         return sha256(json.dumps(parts).encode()).digest()
-
-
-@dataclass(frozen=True, slots=True)
-class SectionText:
-    """What a section says: without a label where it names none."""
-
-    label: str | None
-    title: str
-    body: str
-
-    def words(self, label: str) -> Words:
-        """With this label where it names none."""
-        return Words(self.label or label, self.title, self.body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,16 +190,16 @@ def conflict_section(conflict: UUID, words: Words, made: datetime, of: Key) -> S
     )
 
 
-def said_by(section: Section, of: Key) -> SectionText:
+def said_by(section: Section, of: Key) -> Words:
     """What a section says. Its body is blank where a person has not written it yet."""
     heading = section.heading
     if section.conflict is not None and (match := _CONFLICT.fullmatch(heading)):
         heading = match[1]
     if of.source is Source.KNOWLEDGE:
-        return SectionText(section.note("category"), heading, section.body)
+        return Words(section.note("category") or "", heading, section.body)
     if match := _LABELLED[of.source].fullmatch(heading):
-        return SectionText(match[1].lower(), "", section.body)
-    return SectionText(None, "", plain(f"{heading}\n\n{section.body}") if heading else section.body)
+        return Words(match[1].lower(), "", section.body)
+    return Words("", "", plain(f"{heading}\n\n{section.body}") if heading else section.body)
 
 
 def label_for(of: Key) -> str:

@@ -73,6 +73,8 @@ def _may_be(path: str, document: UUID, owners: Mapping[UUID, UUID | None]) -> bo
     return document in owners and (user is None or owners[document] == user)
 
 
+RECENT_SECONDS = 600.0
+"""Deletions within this time count as one."""
 MIN_ASKED = 10
 SHARE_ASKED = 0.2
 """If more files than MIN_ASKED and than this share of all are missing at once, a person must confirm their deletion."""

@@ -16,7 +16,7 @@ from datetime import datetime
 from uuid import UUID
 
 from memory.text import is_blank
-from plugins.replica.rules.collections import Entry, Key, SectionText, Source, Words, label_for, said_by
+from plugins.replica.rules.collections import Entry, Key, Source, Words, label_for, said_by
 from plugins.replica.rules.decision import Action, RowState, decide
 from plugins.replica.rules.sections import Section, short
 
@@ -178,27 +178,27 @@ class _Merge:
         self._without_section(missing)
         return self._plan
 
-    def _entry(self, section: Section, said: SectionText) -> UUID | None:
+    def _entry(self, section: Section, said: Words) -> UUID | None:
         if section.id is not None:
             return section.id if section.id in self._noted and section.id not in self._seen else None
         return self._same(said)
 
-    def _same(self, said: SectionText, *, is_there: bool = False) -> UUID | None:
+    def _same(self, said: Words, *, is_there: bool = False) -> UUID | None:
         """An entry that no section names, and whose section had this text; `is_there`: that has a row. Each is found once."""
         labels = {self._noted[one].label for ids in self._known_again.values() for one in ids}
-        for label in sorted(labels) if said.label is None else [said.label]:
+        for label in sorted(labels) if not said.label else [said.label]:
             ids = self._known_again.get(said.words(label).digest(), [])
             for at, entry in enumerate(ids):
                 if not is_there or self._noted[entry].entry is not None:
                     return ids.pop(at)
         return None
 
-    def _was_moved_away(self, section: Section, said: SectionText) -> bool:
+    def _was_moved_away(self, section: Section, said: Words) -> bool:
         """Whether an agent moved its entry to another file, and no person wrote into it meanwhile."""
         one = None if section.id is None else self._elsewhere.get(section.id)
         return one is not None and one.left is not None and said.words(one.label).digest() == one.left
 
-    def _is_gone(self, section: Section, said: SectionText) -> bool:
+    def _is_gone(self, section: Section, said: Words) -> bool:
         """Whether it was erased; or a person saved it in an old copy and did not touch it: it is gone, or in another file."""
         if section.id in self._age.erased:
             return True
@@ -208,7 +208,7 @@ class _Merge:
         label = one.label if one is not None else label_for(self._of)
         return section.id not in self._noted and _is_untouched(section, said.words(label))
 
-    def _compare(self, place: int, section: Section, said: SectionText, entry: UUID) -> None:
+    def _compare(self, place: int, section: Section, said: Words, entry: UUID) -> None:
         self._seen.add(entry)
         one = self._noted[entry]
         if one.entry is None:
@@ -225,15 +225,13 @@ class _Merge:
             self._plan.edits.append(Edit(entry, row.version, words, lost=lost, began=began))
         self._plan.layout.append(entry)
 
-    def _without_row(
-        self, place: int, section: Section, said: SectionText, entry: UUID, one: NotedEntry
-    ) -> None:
+    def _without_row(self, place: int, section: Section, said: Words, entry: UUID, one: NotedEntry) -> None:
         """Deletes the section of an erased entry, also a changed one; keeps any other text of a person."""
         words = said.words(one.label)
         if not (one.erased or words.digest() == one.base or _is_untouched(section, words)):
             self._make(place, section, said)
 
-    def _make(self, place: int, section: Section, said: SectionText, *, wanted: UUID | None = None) -> None:
+    def _make(self, place: int, section: Section, said: Words, *, wanted: UUID | None = None) -> None:
         """A new entry, or the one that an earlier pass made of this section and could not write into the file yet."""
         if (made := self._same(said, is_there=True)) is not None:
             self._compare(place, section, said, made)
@@ -242,7 +240,7 @@ class _Merge:
         self._plan.layout.append(section)
         self._plan.additions.append(Addition(place, wanted, said.words(label_for(self._of))))
 
-    def _is_finished(self, said: SectionText) -> bool:
+    def _is_finished(self, said: Words) -> bool:
         return not is_blank(said.body) and (bool(said.title) or self._of.source is not Source.KNOWLEDGE)
 
     def _unfinished(self, section: Section) -> None:
@@ -255,7 +253,7 @@ class _Merge:
                 return
         self._plan.layout.append(section)
 
-    def _conflict(self, place: int, section: Section, said: SectionText) -> None:
+    def _conflict(self, place: int, section: Section, said: Words) -> None:
         assert section.conflict is not None
         one = self._conflicts.get(section.conflict)
         if one is None or one.id in self._other_texts:
@@ -278,7 +276,7 @@ class _Merge:
         """A conflict that has ended, or without its entry: a person's text in its section becomes an entry."""
         had = one.words.digest() if one.base is None else one.base
         if words.digest() != had and not is_blank(words.body) and not self._noted[one.entry].erased:
-            self._make(place, section, SectionText(words.label, words.title, words.body))
+            self._make(place, section, words)
 
     def _without_section(self, missing: Sequence[UUID]) -> None:
         """Entries that have no section now, and conflicts that have none."""

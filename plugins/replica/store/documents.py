@@ -24,9 +24,9 @@ returning r.id
 """
 RETURN = "update memoryd.replica r set leased_until = '-infinity', daemon_id = null where r.daemon_id = $1"
 FILES = """
-select f.path, f.document_id, f.conflict_id, f.user_id, f.base_hash, f.file_hash, f.row_version,
+select f.path, f.document_id, f.conflict_id, f.user_id, f.base_hash, f.file_hash, f.row_version, f.began_hash,
        f.missing_since is not null as waits,
-       coalesce(f.missing_since <= r.deletions_confirmed_at, false) as confirmed, f.began_hash
+       coalesce(f.missing_since <= r.deletions_confirmed_at, false) as confirmed
 from memoryd.replica_files f cross join memoryd.replica r
 order by f.id
 """
@@ -48,11 +48,10 @@ cross join lateral (select d.content is null and d.chunked_at is null) as c(is_o
 where d.id = any($1)
 """
 NOTE = "select memoryd.note_replica_files($1, $2, $3, $4, $5, $6, $7, $8, $9)"
-MOVE = "select memoryd.move_replica_files($1, $2, $3)"
+MOVE = "select memoryd.move_replica_files($1, $2, $3, $4)"
 TAKE = "select t from memoryd.take_edits($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) t"
 ADD = "select a from memoryd.add_documents($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) a"
 BURY = "select b from memoryd.bury_documents($1, $2, $3, $4) b"
-GIVE = "select memoryd.give_replica_files($1, $2, $3)"
 ASK = """
 update memoryd.replica_files f set missing_since = case when f.path = any($2) then clock_timestamp() end
 from memoryd.hold_replica($1)
@@ -89,12 +88,22 @@ SYNCED = """
 update memoryd.replica r set trouble = $2, synced_at = case when $2::text is null then now() else r.synced_at end
 where r.daemon_id = $1
 """
-NOTE_LEFT_OUT = "select memoryd.note_left_out($1, $2, $3, $4)"
+NOTE_LEFT_OUT = """
+with held as materialized (
+    select from memoryd.hold_replica($1)
+), gone as (
+    delete from memoryd.replica_left_out l using held where l.path <> all ($2)
+)
+insert into memoryd.replica_left_out as l (path, user_id, reason)
+select n.path, n.owner, n.reason
+from held, unnest($2::text[], $3::uuid[], $4::text[]) as n(path, owner, reason)
+on conflict (path) do update set user_id = excluded.user_id, reason = excluded.reason
+where (l.user_id, l.reason) is distinct from (excluded.user_id, excluded.reason)
+"""
 FORGET = "select memoryd.forget_replica_files($1, $2, $3)"
 
 
-@dataclass(frozen=True, slots=True)
-class Base:
+class Base(NamedTuple):
     """The last common state of a file and its row."""
 
     path: str
@@ -104,11 +113,11 @@ class Base:
     base: bytes
     file: bytes
     version: datetime | None
-    waits: bool
-    """The file is gone, and a person is asked whether to delete its document."""
-    confirmed: bool
-    """The person said yes."""
     began: bytes | None = None
+    waits: bool = False
+    """The file is gone, and a person is asked whether to delete its document."""
+    confirmed: bool = False
+    """The person said yes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,19 +164,6 @@ class Document:
     @property
     def front(self) -> FrontMatter:
         return FrontMatter(self.id, self.source, self.document_type, self.created, self.updated)
-
-
-class NotedFile(NamedTuple):
-    """A file with the current states of file and row."""
-
-    path: str
-    document: UUID
-    conflict: UUID | None
-    user: UUID | None
-    base: bytes
-    file: bytes
-    version: datetime | None
-    began: bytes | None = None
 
 
 class Edit(NamedTuple):
@@ -219,6 +215,10 @@ class Store(Statements):
 
     async def has_files(self) -> bool:
         return bool(await self._database.fetchval(HAS_FILES))
+
+    async def note(self, files: Sequence[Base]) -> None:
+        """Notes the current states of files and their rows."""
+        await self.write(NOTE, [one[:-2] for one in files])
 
     async def owners(self, ids: Collection[UUID]) -> dict[UUID, UUID | None]:
         """The users of the existing ones of these documents."""

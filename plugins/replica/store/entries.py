@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
 from collections.abc import Collection as Some
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 from uuid import UUID
-
-import asyncpg
 
 from daemon.db.pool import Database
 from plugins.replica.rules.collections import Entry, Key, Source, Words
 from plugins.replica.rules.merge import Addition, Edit, LostText, NotedEntry, OtherEntry
 from plugins.replica.rules.paths import home_for
-
-REFUSALS = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError)
-"""The errors of the database for a text that it refuses."""
-
-T = TypeVar("T")
 
 
 def columns_of(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:
@@ -43,22 +36,6 @@ class Statements:
             return []
         columns = columns_of(rows, len(rows[0]))
         return list(await self._database.fetch(statement, self._daemon, *columns, *more))
-
-
-async def accepted(
-    work: Callable[[Sequence[T]], Awaitable[list[Any]]], things: Sequence[T], refused: Callable[[T], None]
-) -> list[Any]:
-    """Writes in one statement; if the database refuses a text, in halves, so that only this text is left out."""
-    if not things:
-        return []
-    try:
-        return await work(things)
-    except REFUSALS:
-        if len(things) == 1:
-            refused(things[0])
-            return []
-        half = len(things) // 2
-        return [*await accepted(work, things[:half], refused), *await accepted(work, things[half:], refused)]
 
 
 CHANGES_AT_ONCE = 2_000
@@ -135,7 +112,7 @@ update memoryd.replica_section_conflicts c set title = n.title, body = n.body, s
 from memoryd.hold_replica($1), unnest($2::uuid[], $3::text[], $4::text[]) as n(id, title, body),
      memoryd.replica_sections s, memoryd.replica_collections f
 where c.id = n.id and s.source = c.source and s.row_id = c.row_id and f.id = s.collection_id and not c.ended
-  and memoryd.row_exists(c.source, c.row_id)
+  and exists (select from memoryd.existing_rows(array[c.row_id]))
 """
 END_CONFLICTS = "select memoryd.end_section_conflicts($1)"
 NOTE = "select memoryd.note_collection($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from handlers.shared.ports import AnyConnection
@@ -16,8 +17,9 @@ from plugins.audit.derived import TABLES, Kind, Lineage, derived
 from plugins.audit.forget import ForgetError, forget, to_forget
 from plugins.audit.rule import SECONDS
 from plugins.web.errors import NotThereError
-from plugins.web.forms import BadValueError, text_in, uuid_in
-from plugins.web.render import page
+from plugins.web.forms import BadValueError, id_in, text_in, uuid_in
+from plugins.web.names import nobody_in
+from plugins.web.render import page, tell_forgotten
 from plugins.web.viewer import Viewer, on_behalf
 from plugins.web.web import Web, viewer_of, web_of
 
@@ -40,7 +42,12 @@ WITH_USERS = ("command", "message", "conversation", "memory", "insight", "docume
 async def listing(request: Request) -> Response:
     """The derived rows by steps, and how many rows a forget would delete."""
     kind, what = _asked(request.query_params)
-    return _shown(request, await _lineage(request, kind, what), status=200)
+    lineage = await _lineage(request, kind, what)
+    if kind == Kind.USER and not lineage.rows:
+        found = await nobody_in(request, {"user": request.query_params["id"]})
+        if nobody := [replace(one, field="id") for one in found]:
+            return page(request, "error.html", status=404, code=404, sentence="", nobody=nobody)
+    return _shown(request, lineage, status=200)
 
 
 async def forget_all(request: Request) -> Response:
@@ -67,7 +74,10 @@ async def forget_all(request: Request) -> Response:
     except ForgetError as error:
         raise BadValueError(str(error)) from None
     web.log.info("web_derived_forgotten", kind=str(kind), rows=sum(gone.values()))
-    return page(request, "audit/forgotten.html", gone=gone)
+    tell_forgotten(
+        request, ", ".join(f"{each} {count}" for each, count in gone.items()) or "nothing: it is gone"
+    )
+    return RedirectResponse("/audit", status_code=303)
 
 
 def _asked(values: Mapping[str, str]) -> tuple[Kind, UUID | str]:
@@ -75,8 +85,9 @@ def _asked(values: Mapping[str, str]) -> tuple[Kind, UUID | str]:
         kind = Kind(values.get("kind", ""))
     except ValueError:
         raise BadValueError(f"kind is one of {', '.join(Kind)}.") from None
-    what: UUID | str | None
-    what = text_in(values, "id", longest=200) if kind == Kind.AGENT else uuid_in(values, "id")
+    what: UUID | str | None = text_in(values, "id", longest=200)
+    if kind != Kind.AGENT:
+        what = (id_in if kind == Kind.USER else uuid_in)(values, "id")
     if what is None:
         raise BadValueError(f"Say which {kind.value}: its id.")
     return kind, what

@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from handlers.shared.ports import AnyConnection
 from plugins.web.asking import comparison_for
-from plugins.web.forms import text_in, whole_in
+from plugins.web.forms import text_in, time_in, whole_in
 from plugins.web.found import link_of, parents_of
 from plugins.web.names import nobody_in
 from plugins.web.pages.knowledge_edits import in_organisation
@@ -74,6 +74,8 @@ async def asking(request: Request) -> Response:
     options: dict[str, object] = {"words": words} if asked.get("words", "").strip() else {}
     if (project := text_in(asked, "project", longest=200)) is not None:
         options["project"] = project
+    if (as_of := time_in(asked, "as_of", end=True)) is not None:
+        options["as_of"] = options["asked_at"] = as_of.isoformat()
     made, by_words, latest, nobody = None, False, [], []
     if agent is None and message is None:
         latest = await latest_of(web_of(request), viewer)
@@ -96,6 +98,7 @@ async def asking(request: Request) -> Response:
         by_words=by_words,
         agent=agent,
         message=message,
+        as_of=as_of,
     )
 
 

@@ -17,8 +17,8 @@ from plugins.web.errors import ChangedMeanwhileError, NotThereError, shown_again
 from plugins.web.forms import id_in, number_in, text_in, time_in, uuid_in
 from plugins.web.lists import Conditions, NumberedRows, Timeline
 from plugins.web.names import names_of
-from plugins.web.render import page
-from plugins.web.viewer import Viewer, ids_found, on_behalf, reading, row_of, seen
+from plugins.web.render import page, tell_forgotten
+from plugins.web.viewer import Viewer, ids_found, on_behalf, reading, row_of, rows_found, seen
 from plugins.web.web import viewer_of, web_of
 
 LONGEST = 20_000
@@ -95,7 +95,8 @@ where m.id = any($1::uuid[])
 order by m.created_at, m.id
 """
 MESSAGE = f"""
-select m.user_id, {VERSION} as version from public.conversation_messages m where m.session_id = $1 and m.id = $2
+select m.user_id, left(m.content, 300) as content, {VERSION} as version
+from public.conversation_messages m where m.session_id = $1 and m.id = $2
 """  # noqa: S608
 FORGET = "select public.forget(array[$1::uuid], $2::text)"
 
@@ -115,9 +116,8 @@ async def listing(request: Request) -> Response:
         listed = await LIST.page(connection, viewer, asked, filters)
         untitled = [row["id"] for row in listed["rows"] if not (row["title"] or row["group_name"])]
         begun = {row["id"]: row["said"] for row in await connection.fetch(FIRST_WORDS, untitled)}
-    ids = [row["id"] for row in listed["rows"]]
-    async with on_behalf(web.database, viewer, "conversation_messages", "select", user=None) as connection:
-        counts = {row["id"]: row for row in await connection.fetch(COUNTS, ids)}
+        found = await rows_found(connection, viewer, COUNTS, [row["id"] for row in listed["rows"]])
+    counts = {row["id"]: row for row in found}
     return page(request, "conversations/list.html", **listed, begun=begun, counts=counts, counted=COUNTED)
 
 
@@ -197,10 +197,10 @@ async def change(request: Request) -> Response:
     wanted: UUID = request.path_params["id"]
     message = uuid_in(form, "message")
     session = await seen(web.database, viewer, SESSION, wanted)
-    table, user = "conversation_sessions", session["user_id"]
+    table, user, said = "conversation_sessions", session["user_id"], session["title"] or session["group_name"]
     if message is not None:
         row = await seen(web.database, viewer, MESSAGE, wanted, message)
-        table, user = "conversation_messages", row["user_id"] or user
+        table, user, said = "conversation_messages", row["user_id"] or user, row["content"]
     async with on_behalf(web.database, viewer, table, "delete", user=user) as connection:
         if message is None:
             now = str(await connection.fetchval(LAST, wanted))
@@ -211,6 +211,8 @@ async def change(request: Request) -> Response:
         what = "session" if message is None else "message"
         if not await connection.fetchval(FORGET, message or wanted, what):
             raise NotThereError
+    what = "conversation" if message is None else "message"
+    tell_forgotten(request, f"the {what}, with what was found in it alone", said or "")
     web.log.info(
         "web_conversation_forgotten",
         session_id=str(wanted),

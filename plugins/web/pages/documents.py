@@ -12,8 +12,8 @@ from plugins.web.errors import ChangedMeanwhileError, NotThereError, shown_again
 from plugins.web.forms import choice_in, id_in, number_in, text_in
 from plugins.web.lists import Conditions, NumberedRows, Timeline
 from plugins.web.names import names_of
-from plugins.web.render import page
-from plugins.web.viewer import on_behalf, reading, row_of, seen
+from plugins.web.render import page, tell_forgotten
+from plugins.web.viewer import holds, on_behalf, reading, row_of, rows_found, seen
 from plugins.web.web import viewer_of, web_of
 
 STATUSES = ("active", "processing", "conflict", "deleted")
@@ -69,22 +69,14 @@ async def listing(request: Request) -> Response:
     filters = Conditions()
     filters.where_given("d.user_id = {}", id_in(asked, "user"))
     filters.scan_for("d.status = {}", choice_in(asked, "status", STATUSES))
-    filters.scan_for("d.source = {}", text_in(asked, "source"))
+    filters.scan_for(holds("{}", "concat_ws(' ', d.title, d.source)"), text_in(asked, "title", longest=200))
     if asked.get("shared") == "yes":
         filters.scan_for("d.access_level is not null")
     async with reading(web.database, viewer) as connection:
         listed = await LIST.page(connection, viewer, asked, filters)
-    ids = [row["id"] for row in listed["rows"]]
-    async with on_behalf(web.database, viewer, "memory_chunks", "select", user=None) as connection:
-        counts = {row["id"]: row["chunks"] for row in await connection.fetch(COUNTS, ids)}
-    return page(
-        request,
-        "documents/list.html",
-        **listed,
-        counts=counts,
-        counted=COUNTED,
-        statuses=STATUSES,
-    )
+        found = await rows_found(connection, viewer, COUNTS, [row["id"] for row in listed["rows"]])
+    counts = {row["id"]: row["chunks"] for row in found}
+    return page(request, "documents/list.html", **listed, counts=counts, counted=COUNTED, statuses=STATUSES)
 
 
 async def detail(request: Request, *, status: int = 200) -> Response:
@@ -121,6 +113,7 @@ async def change(request: Request) -> Response:
             raise ChangedMeanwhileError
         if not await connection.fetchval(FORGET, wanted):
             raise NotThereError
+    tell_forgotten(request, "the document with its chunks", document["title"])
     web.log.info("web_document_forgotten", document_id=str(wanted))
     return RedirectResponse("/documents", status_code=303)
 

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from handlers.shared.ports import AnyConnection
 from plugins.web.errors import ChangedMeanwhileError
-from plugins.web.forms import BadValueError, choice_in, text_in
+from plugins.web.forms import BadValueError, action_in, choice_in, text_in
 from plugins.web.viewer import row_of
 
 CONFIDENCES = ("high", "medium", "low")
@@ -40,7 +40,7 @@ async def change_entry(connection: AnyConnection, by: str, wanted: UUID, form: M
     now = await row_of(connection, NOW, wanted)
     if now["version"] != form.get("version"):
         raise ChangedMeanwhileError
-    match form.get("do"):
+    match action_in(form, "resolve", "archive", "activate", "score", "reword", "correct"):
         case "resolve":
             await _resolve(connection, wanted, now["tier"])
         case "archive":
@@ -53,8 +53,6 @@ async def change_entry(connection: AnyConnection, by: str, wanted: UUID, form: M
             await connection.execute(REWORD, wanted, *_words(form), _confidence(form))
         case "correct":
             return await _correct(connection, by, wanted, form)
-        case _:
-            raise BadValueError("This form does not say what to do.")
     return wanted
 
 

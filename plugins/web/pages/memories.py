@@ -13,11 +13,11 @@ from starlette.routing import Route
 
 from handlers.shared.ports import AnyConnection
 from plugins.web.errors import ChangedMeanwhileError, shown_again
-from plugins.web.forms import BadValueError, choice_in, id_in, text_in, time_in
+from plugins.web.forms import BadValueError, action_in, choice_in, id_in, text_in, time_in
 from plugins.web.lists import Conditions, Timeline
 from plugins.web.names import names_of
 from plugins.web.pages.tasks import MOST, SHOWN
-from plugins.web.render import page
+from plugins.web.render import page, tell_forgotten
 from plugins.web.viewer import Verb, ids_found, on_behalf, reading, row_of, rows_found, seen
 from plugins.web.web import viewer_of, web_of
 
@@ -208,9 +208,11 @@ async def change(request: Request) -> Response:
     web, viewer, form = web_of(request), viewer_of(request), request.state.form
     wanted: UUID = request.path_params["id"]
     memory = await seen(web.database, viewer, ONE, wanted)
-    verb: Verb = "delete" if form.get("do") == "forget" else "update"
+    verb: Verb = "delete" if action_in(form, "replace", "correct", "forget") == "forget" else "update"
     async with on_behalf(web.database, viewer, "agent_memory", verb, user=memory["user_id"]) as connection:
         to = await _changed(connection, wanted, form)
+    if to is None:
+        tell_forgotten(request, "the memory", memory["content"])
     web.log.info("web_memory_changed", memory_id=str(wanted), action=form.get("do"))
     return RedirectResponse("/memories" if to is None else f"/memories/{to}", status_code=303)
 

@@ -126,6 +126,15 @@ LATELY = " union all ".join(
         ("task", "agent_commands", "created_at", "r.status", ""),
     )
 )
+# Tasks that wait for who does them, and those that somebody does; until then a task is a job of memoryd.
+TASKS = f"""
+select count(*) filter (where t.status = 'ready') as ready, count(*) filter (where t.status = 'running') as running,
+       extract(epoch from now() - min(t.started_at)) as longest
+from ((select c.status, null::timestamptz as started_at from public.agent_commands c where c.status = 'ready' limit {COUNTED})
+      union all
+      (select c.status, c.started_at from public.agent_commands c where c.status = 'running'
+       order by c.started_at limit {COUNTED})) t
+"""  # noqa: S608
 SHOWN = (
     ("memory", "Memories", "/memories"),
     ("conversation", "Messages", "/conversations"),
@@ -229,6 +238,7 @@ async def _read(web: Web, viewer: Viewer) -> dict[str, Any]:
         said["judged"] = await connection.fetchrow(JUDGED)
     async with reading(web.database, viewer) as connection:
         lately = await rows_found(connection, viewer, LATELY)
+        [said["tasks"]] = await rows_found(connection, viewer, TASKS)
     said["lately"] = {what: [row for row in lately if row["what"] == what] for what, _, _ in SHOWN}
     said["rows"] = {**dict(said["rows"] or ()), "anchors": said["anchors"]}
     states: dict[str, dict[str, int]] = {topic: {} for topic in topics}

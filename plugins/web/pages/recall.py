@@ -74,7 +74,10 @@ async def _find(request: Request, question: Question, by: Comparison) -> list[Re
         rows = {side: await _search(connection, viewer, question, side, by) for side in question.settings}
         parents = await parents_of(connection, [row for found in rows.values() for row in found])
     scale = scale_of([row for found in rows.values() for row in found])
-    answers = [results_of(rows[side], options, parents, scale) for side, options in question.settings.items()]
+    answers = [
+        results_of(question.text, rows[side], options, parents, scale)
+        for side, options in question.settings.items()
+    ]
     return list(compared(*answers)) if len(answers) == 2 else answers
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -32,6 +33,8 @@ class Result:
     row: Any
     kind: str
     link: str | None
+    said_by: str
+    """Why `named` counts: the speaker whom the question names, or that it says I or you as the role does."""
     sum: list[Segment]
     score: list[Segment]
     elsewhere: Literal["none", "here", "moved", "left_out", "same"] = "none"
@@ -47,7 +50,9 @@ class Results:
     left_out: list[Result]
 
 
-def results_of(rows: Sequence[Any], options: Options, parents: Mapping[UUID, UUID], scale: Scale) -> Results:
+def results_of(
+    question: str, rows: Sequence[Any], options: Options, parents: Mapping[UUID, UUID], scale: Scale
+) -> Results:
     """The results of one setting, with their bars."""
     results: list[Result] = []
     left_out: list[Result] = []
@@ -58,6 +63,7 @@ def results_of(rows: Sequence[Any], options: Options, parents: Mapping[UUID, UUI
             row,
             _kind(row["source"], json.loads(row["metadata"])),
             link_of(row["source"], row["id"], parents),
+            _said_by(question, json.loads(row["metadata"]).get("speaker")),
             sum_of(row, scale),
             score_of(row),
         )
@@ -134,6 +140,12 @@ def _matched(mine: Results, others: Results) -> Results:
         return replace(result, elsewhere="moved", moved=there - result.rank)
 
     return replace(mine, results=[match(result) for result in mine.results])
+
+
+def _said_by(question: str, speaker: object) -> str:
+    asked = set(re.findall(r"\w+", question.casefold()))
+    named = isinstance(speaker, str) and not asked.isdisjoint(re.findall(r"\w+", speaker.casefold()))
+    return f"names {speaker}" if named else "says I or you"
 
 
 def _kind(source: str, metadata: Mapping[str, Any]) -> str:

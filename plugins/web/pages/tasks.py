@@ -28,7 +28,7 @@ LIST = Timeline(
     "public.agent_commands c",
     "created_at",
     """
-select c.id, c.agent_id, c.user_id, left(c.message, 600) as message, c.status, c.exit_code, c.created_at,
+select c.id, c.agent_id, c.user_id, left(c.message, 600) as message, c.status, c.exit_code, c.created_at, c.started_at,
        left(coalesce(c.error, (
            select coalesce(nullif(split_part(m.content, '→ ', 2), ''), m.content) from public.agent_memory m
            where m.command_id = c.id and m.kind = 'error' limit 1)), 300) as error

@@ -1,17 +1,17 @@
-"""A user: what there is of them, whether memory is on, and who looked at or changed what."""
+"""Users: the list, by their names; of each what there is, whether memory is on, and who looked at or changed what."""
 
 from __future__ import annotations
 
 from uuid import UUID
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from plugins.web.errors import NotThereError
-from plugins.web.forms import time_in
-from plugins.web.lists import Conditions, Timeline
-from plugins.web.names import names_of
+from plugins.web.forms import text_in, time_in
+from plugins.web.lists import AT_ONCE, SCANNED, Conditions, Timeline, position_in
+from plugins.web.names import FIRST, IS_USER, NO_SUCH_USER, names_of, users_like
 from plugins.web.render import page
 from plugins.web.viewer import by_indexes, reading, rows_found
 from plugins.web.web import viewer_of, web_of
@@ -29,7 +29,7 @@ HAS = " union all ".join(
         ("Insights", "/dreams/insights", "dream_insights"),
     )
 )
-SETTINGS = "select s.memory_enabled from public.memory_settings s where s.user_id = $1"
+ON_RECORD = "select memoryd.audit_admin_read('agent_execution_logs', $1)"
 TRAIL = Timeline(
     "public.agent_execution_logs l",
     "created_at",
@@ -41,6 +41,24 @@ join unnest($1::uuid[]) with ordinality as wanted(id, nth) on wanted.id = l.id
 order by wanted.nth
 """,
 )
+
+
+async def listing(request: Request) -> Response:
+    """The users that have these words in their names, or all, the last seen first. An end user is shown their own page."""
+    web, viewer, asked = web_of(request), viewer_of(request), request.query_params
+    if viewer.user is not None:
+        return RedirectResponse(f"/users/{viewer.user}", status_code=303)
+    part, before = text_in(asked, "q", longest=200) or "", FIRST
+    if "before" in asked:
+        before = position_in(asked["before"])
+    async with reading(web.database, viewer) as connection:
+        rows, rest = await users_like(
+            connection, viewer, part, most=AT_ONCE + 1, among=SCANNED, before=before
+        )
+    last = rest if len(rows) <= AT_ONCE else rows[AT_ONCE - 1]
+    next_page = f"{last['at'].isoformat()},{last['id']}" if last else None
+    looked = SCANNED if last and last is rest else None
+    return page(request, "users.html", rows=rows[:AT_ONCE], next_page=next_page, looked=looked)
 
 
 async def detail(request: Request) -> Response:
@@ -59,9 +77,13 @@ async def detail(request: Request) -> Response:
         listed = await TRAIL.page(connection, viewer, asked, filters)
         async with by_indexes(connection):
             has = await rows_found(connection, viewer, HAS, wanted)
-        enabled = await connection.fetchval(SETTINGS, wanted)
+            [known] = await rows_found(connection, viewer, IS_USER, wanted)
+        if viewer.user is None:
+            if not (known["there"] or known["off"] or listed["rows"]):
+                raise NotThereError(NO_SUCH_USER)
+            await connection.execute(ON_RECORD, wanted)
         listed["names"] = await names_of(connection, viewer, [wanted])
-    return page(request, "user.html", wanted=wanted, has=has, most=COUNTED, enabled=enabled, **listed)
+    return page(request, "user.html", wanted=wanted, has=has, most=COUNTED, off=known["off"], **listed)
 
 
-routes: list[Route] = [Route("/users/{id:uuid}", detail)]
+routes: list[Route] = [Route("/users", listing), Route("/users/{id:uuid}", detail)]

@@ -104,12 +104,28 @@ async def test_codex_has_the_same_form(tmp_path: Path, url: str, db: asyncpg.Con
     await codex.tell(
         "PostToolUse", tool_name="shell", tool_input={"command": ["make", "test"]}, tool_response=failed
     )
+    # As Codex 0.171 tells it: only its record of the session says how the command ended.
+    record = tmp_path / "rollout.jsonl"
+    ended = {"type": "CommandExecution", "id": "call_7", "status": "failed", "exit_code": 2}
+    lines = [
+        {"type": "event_msg", "payload": {"type": "item_completed", "item": i}}
+        for i in (ended, ended | {"id": "x"})
+    ]
+    record.write_text("\n".join(map(json.dumps, lines)) + "\n{half call_7")
+    told = {"tool_name": "Bash", "tool_response": "make: *** [lint] Error 2", "transcript_path": str(record)}
+    await codex.tell("PostToolUse", **told, tool_input={"command": "make lint"}, tool_use_id="call_7")
+    await codex.tell("PostToolUse", **told, tool_input={"command": "make docs"}, tool_use_id="call_8")
+    silent = told | {"tool_response": ""}
+    await codex.tell("PostToolUse", **silent, tool_input={"command": "make same"}, tool_use_id="call_7")
     await codex.tell("Stop", last_assistant_message="", stop_hook_active=False)
-    [turn] = await db.fetch(OF, agent)
+    await codex.tell("SessionEnd", reason="exit")
+    *failures, turn = await db.fetch(OF, agent)
     assert turn["source"] == "codex"
-    assert (
-        turn["content"] == "Asked: Rename the setting\nDone: changed src/settings.py; ran make test (failed)"
+    assert turn["content"] == (
+        "Asked: Rename the setting\nDone: changed src/settings.py; ran make test (failed); "
+        "ran make lint (failed); ran make docs; ran make same (failed)"
     )
+    assert "`make lint` failed: make: *** [lint] Error 2" in [row["content"] for row in failures]
 
 
 async def test_cursor_is_told_in_its_own_form(

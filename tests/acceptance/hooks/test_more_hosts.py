@@ -19,7 +19,14 @@ from daemon.cli.app import app
 from tests.support.processes.coding_agent import CONCLUDED, OF, CodingAgent
 
 URL = "postgresql://me:hunter2@127.0.0.1:1/memory"
-FAILED = "Output: collected 1 item\nE   ModuleNotFoundError: No module named 'tenacity'\nExit Code: 1"
+# As Gemini CLI 0.61 tells what a command printed, and begins a prompt with what hooks said before it.
+FAILED = """<untrusted_context>
+Output: collected 1 item
+E   ModuleNotFoundError: No module named 'tenacity'
+Exit Code: 1
+Process Group PGID: 10615
+</untrusted_context>"""
+BEFORE = "<hook_context>Rules of this project:\n- always deploy on Mondays</hook_context>\n\n"
 OPENCODE = """
 import { Memoryd } from "PLUGIN";
 const client = { session: { messages: async () => ({ data: [
@@ -32,7 +39,8 @@ const ask = async (session, text) => {
   return output.parts.slice(1);
 };
 const told = [];
-told.push(await ask("o1", "Let the webhook sender wait longer between tries"));
+// `opencode run` quotes its argument.
+told.push(await ask("o1", '"Let the \\\\"webhook\\\\" sender wait longer between tries"'));
 await plugin["tool.execute.after"]({ tool: "edit", sessionID: "o1", args: { filePath: DIRECTORY + "/src/a.py" } }, {});
 await plugin["tool.execute.after"]({ tool: "read", sessionID: "o1", args: { filePath: DIRECTORY + "/b.py" } }, {});
 await plugin["tool.execute.after"](
@@ -70,7 +78,9 @@ async def test_gemini_is_told_by_its_own_events(
     gemini = CodingAgent.at(tmp_path, url, host="gemini", agent=agent)
     common = {"transcript_path": "/nowhere", "timestamp": "2026-03-01T12:00:00Z"}
     assert await gemini.tell("SessionStart", **common, source="startup") is None
-    await gemini.tell("BeforeAgent", **common, prompt="Let the webhook sender wait longer between tries")
+    await gemini.tell(
+        "BeforeAgent", **common, prompt=f"{BEFORE}Let the webhook sender wait longer between tries"
+    )
     edited = {"file_path": str(gemini.project / "src/webhooks.py"), "new_string": "x"}
     changed = {"llmContent": "Successfully modified file", "returnDisplay": ""}
     await gemini.tell("AfterTool", **common, tool_name="replace", tool_input=edited, tool_response=changed)
@@ -103,18 +113,22 @@ async def test_gemini_is_told_by_its_own_events(
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_copilot_is_told_when_a_session_begins(
+async def test_copilot_is_told_by_its_own_events(
     tmp_path: Path, url: str, db: asyncpg.Connection, agent: str
 ) -> None:
     copilot = CodingAgent.at(tmp_path, url, host="copilot", agent=agent)
     common = {"timestamp": "2026-03-01T12:00:00Z"}
     prompt = "always run tests with uv run pytest, never bare pytest"
-    assert await copilot.tell("UserPromptSubmit", **common, prompt=prompt) is None
+    stated = await copilot.tell("UserPromptSubmit", **common, prompt=prompt)
+    assert stated["additionalContext"].startswith("Remembered as a rule of this project")
     edited = {"path": str(copilot.project / "src/webhooks.py"), "old_str": "a", "new_str": "b"}
     fine = {"result_type": "success", "text_result_for_llm": "File updated"}
     await copilot.tell("PostToolUse", **common, tool_name="Edit", tool_input=edited, tool_result=fine)
     ran = {"tool_name": "Bash", "tool_input": {"command": "make test"}}
-    failed = {"result_type": "success", "text_result_for_llm": "error: 1\n<exited with exit code 2>"}
+    failed = {
+        "result_type": "success",
+        "text_result_for_llm": "error: 1\n<shellId: 0 completed with exit code 2>",
+    }
     await copilot.tell("PostToolUse", **common, **ran, tool_result=failed)
     record = tmp_path / "events.jsonl"
     lines = [
@@ -122,8 +136,14 @@ async def test_copilot_is_told_when_a_session_begins(
         {"type": "assistant.message", "data": {"content": CONCLUDED, "toolRequests": []}},
         {"type": "assistant.turn_end", "data": {}},
     ]
-    record.write_text("\n".join(map(json.dumps, lines)) + "\n{half")
-    assert await copilot.tell("Stop", **common, transcript_path=str(record), stop_reason="end_turn") is None
+    asks = {"content": "Let me look.", "toolRequests": [{"name": "bash"}]}
+    early = [lines[0], {"type": "assistant.message", "data": asks}]
+    record.write_text("\n".join(map(json.dumps, early)) + "\n")
+    # It writes its record a moment after it has told the hook.
+    given = {"session_id": "s1", "cwd": str(copilot.project), "transcript_path": str(record)} | common
+    stop = await copilot.start("Stop", json.dumps(given).encode())
+    record.write_text("\n".join(map(json.dumps, [*early, *lines[1:]])) + "\n{half")
+    assert await asyncio.wait_for(stop.communicate(), 60) == (b"", b"")
     assert await copilot.tell("SessionEnd", **common, reason="complete") is None
     contents = [row["content"] for row in await db.fetch(OF, agent)]
     assert "`make test` failed: error: 1" in contents
@@ -133,8 +153,10 @@ async def test_copilot_is_told_when_a_session_begins(
     )
     begun = await copilot.tell("SessionStart", **common, session_id="s2", source="new")
     assert "uv run pytest" in begun["additionalContext"]
-    # It takes nothing with a prompt.
-    assert await copilot.tell("UserPromptSubmit", **common, session_id="s2", prompt="run the tests") is None
+    asked = await copilot.tell(
+        "UserPromptSubmit", **common, session_id="s3", prompt="run the tests with pytest"
+    )
+    assert "uv run pytest" in asked["additionalContext"]
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="OpenCode's plugins are JavaScript")
@@ -168,12 +190,12 @@ async def test_opencode_is_told_by_its_plugin(
         "o2",
         "m1",
     )
-    assert "webhook sender" in part["text"]
+    assert "sender wait longer" in part["text"]
     failed, turn = await db.fetch(OF, agent)
     assert failed["content"] == "`make test` failed: error: 1"
     assert turn["source"] == "opencode"
     assert turn["content"] == (
-        f"Asked: Let the webhook sender wait longer between tries\nConcluded: {CONCLUDED}\n"
+        f'Asked: Let the "webhook" sender wait longer between tries\nConcluded: {CONCLUDED}\n'
         "Done: changed src/a.py; ran make test (failed)"
     )
 

@@ -132,6 +132,27 @@ async def test_what_is_pasted_or_quoted_is_no_rule(pasted: str) -> None:
     assert rules_in(pasted) == []
 
 
+@pytest.mark.parametrize(
+    ("prompt", "found"),
+    [
+        ('from now on prefix branches with "bird/" please', ['prefix branches with "bird/" please']),
+        ('Always write the header "Copyright Acme Ltd".', ['Always write the header "Copyright Acme Ltd"']),
+        ('He said "always test first" and left.', []),
+        ('"Never again" is what she said.', []),
+        ("他说「好。以后都用中文」", []),
+        # What may be a password is none.
+        ('Always log in as admin with "Tr0ub4dor&3"', []),
+        ('Remember: the wifi is "KellerGeist42"', []),
+        ('Always answer "Ready?" with a number.', ["Always answer … with a number"]),
+        # Blanks and quotation marks without an end are gone through once.
+        ("Always answer" + " " * 1_000_000 + "in German.", ["Always answer    in German"]),
+        ("Always answer in German. " + "„" * 100_000, ["Always answer in German"]),
+    ],
+)
+async def test_a_rule_keeps_the_names_that_it_quotes(prompt: str, found: list[str]) -> None:
+    assert rules_in(prompt) == found
+
+
 async def test_a_person_lists_corrects_and_forgets_rules(
     claude: CodingAgent, db: asyncpg.Connection, agent: str
 ) -> None:

@@ -9,6 +9,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 
+from plugins.web import names
 from plugins.web.lists import Conditions
 from plugins.web.pages import dreams, now, trail
 from tests.integration.db.test_query_plans import IDS, TOPICS, busy, scans, seeded
@@ -36,6 +37,8 @@ STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
     "ledgers": (trail.LEDGERS, ()),
     "topics with work": (now.TOPICS, ()),
     "now": (now.READ, (15.0, TOPICS)),
+    "tasks that wait": (now.TASKS, ()),
+    "users": (names.USERS, (TIME, ONE, 20, "ann", ONE, 20)),
     "retrievals, how they were judged": (now.JUDGED, ()),
 }
 
@@ -44,4 +47,12 @@ STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
 async def test_a_page_reads_no_big_table_whole(busy: asyncpg.Connection, name: str) -> None:
     sql, arguments = STATEMENTS[name]
     plan = json.loads(await busy.fetchval(f"explain (format json) {sql}", *arguments))
+    assert scans(plan) & BIG == set()
+
+
+async def test_the_first_page_of_users_is_read_by_indexes(busy: asyncpg.Connection) -> None:
+    await busy.execute("set local enable_seqscan = off")  # as by_indexes()
+    plan = json.loads(
+        await busy.fetchval(f"explain (format json) {names.USERS}", *names.FIRST, 20, "", ONE, 20)
+    )
     assert scans(plan) & BIG == set()

@@ -81,7 +81,7 @@ async def test_a_page_reads_no_big_table_whole(url: str, tmp_path: Path, as_user
     options = ("--as-user", known["user"]) if as_user else ()
     async with served(url, tmp_path, *options) as reader:
         for path in paths(known):
-            answer = await reader.http.get(path)
+            answer = await reader.http.get(path, follow_redirects=True)
             assert answer.status_code in (200, 404), path
     async with connected(url) as opened:
         await until(opened, ENDED)

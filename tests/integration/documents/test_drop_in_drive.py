@@ -109,7 +109,7 @@ class Folder:
             database=self._database,
             parser=parser or PlainParser(),
             settle_seconds=0.0,
-            poll_seconds=0.02,
+            scan_seconds=0.02,
             logger=structlog.wrap_logger(None, processors=[keep], wrapper_class=structlog.stdlib.BoundLogger),
             pauses=(0.01, 0.02),
         )

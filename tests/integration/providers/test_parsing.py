@@ -365,7 +365,7 @@ async def test_a_pptx_is_a_section_a_slide(parser: Parser) -> None:
 
 
 async def test_without_the_extra_documents_the_message_names_it() -> None:
-    command = command_of("plugins.documents.parsing.child")
+    command = command_of("plugins.documents.parsing.reading")
     command[command.index(BOOT)] = f"import sys; sys.modules['pypdfium2'] = None; {BOOT}"
     parser = ChildParser(command=command)
     with pytest.raises(UnreadableFileError, match=r"\[documents\]"):

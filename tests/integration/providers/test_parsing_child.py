@@ -301,7 +301,7 @@ def test_a_child_whose_input_ends_goes_and_takes_its_folder_along(tmp_path: Path
     folder = tmp_path / "work"
     folder.mkdir()
     ended = subprocess.run(
-        command_of("plugins.documents.parsing.child"),
+        command_of("plugins.documents.parsing.reading"),
         cwd=folder,
         stdin=subprocess.DEVNULL,
         timeout=60,

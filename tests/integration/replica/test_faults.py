@@ -15,7 +15,7 @@ from daemon.db.pool import Database
 from plugins.replica.folder import FolderUnavailable
 from plugins.replica.local_folder import LocalFolder
 from plugins.replica.rules.paths import IDENTITY
-from plugins.replica.store.documents import NOTE, NotedFile, Store
+from plugins.replica.store.documents import Base, Store
 from tests.support.replica.passes import Replicated
 from tests.support.rows import column, insert
 
@@ -330,7 +330,7 @@ async def test_one_daemon_at_a_time_and_one_that_lost_the_lease_writes_nothing(
     assert await second.lease() is not None
     assert await first.lease() is None
     with pytest.raises(asyncpg.PostgresError, match="another daemon keeps the replica"):
-        await first.write(NOTE, [NotedFile("x.md", document, None, None, b"", b"", None)])
+        await first.note([Base("x.md", document, None, None, b"", b"", None)])
 
 
 async def test_what_was_deleted_is_restored_or_purged(

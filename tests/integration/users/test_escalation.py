@@ -27,9 +27,9 @@ OPEN = {
     "begin_lease", "end_lease", "renew_command",
     "embeds_here", "erase_user_memory", "export_user_memory", "find", "forget", "is_open",
     "is_withheld", "known_names", "lock_knowledge", "mark_useful", "names_said", "nearest_in_scope", "nearest_knowledge",
-    "audit_admin_anchor", "audit_admin_memories", "audit_admin_read", "audit_read", "repeats", "reset_session",
-    "searched_dimensions", "secrets_key", "states_of", "supersede_memory", "surprise_threshold", "words_shared",
-    "commands_shown", "named_knowledge", "team_names", "title_names", "facts_said_in", "retrieved_memories",
+    "audit_admin_anchor", "audit_admin_memories", "audit_admin_names", "audit_admin_read", "audit_read",
+    "repeats", "reset_session", "searched_dimensions", "secrets_key", "states_of", "supersede_memory", "surprise_threshold",
+    "words_shared", "commands_shown", "named_knowledge", "team_names", "title_names", "facts_said_in", "retrieved_memories",
     "wait_until_idle", "embed_by_daemon", "calibration",
 }  # fmt: skip
 

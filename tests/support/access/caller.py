@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from uuid import UUID, uuid4
@@ -16,6 +16,31 @@ from tests.support.database.schemas import connected
 from tests.support.rows import column
 
 Version = dict[tuple[str, str], tuple[str, str]]
+
+TRY = """
+create procedure pg_temp.try(becoming text, statements text[], inout said text[]) language plpgsql as $$
+declare
+    statement text;
+    found bigint;
+    a text; b text; c text; d text; e text; f text; g text; h text; i text;
+begin
+    foreach statement in array statements loop
+        execute becoming;
+        begin
+            execute statement;
+            get diagnostics found = row_count;
+            said := array_append(said, case when found = 0 and pg_current_xact_id_if_assigned() is null then '' end);
+        exception when others then
+            get stacked diagnostics
+                a = message_text, b = pg_exception_detail, c = pg_exception_hint, d = pg_exception_context, e = schema_name,
+                f = table_name, g = column_name, h = constraint_name, i = pg_datatype_name;
+            said := array_append(said, concat_ws(' ', a, b, c, d, e, f, g, h, i));
+        end;
+        rollback;
+    end loop;
+end $$
+"""
+"""Tries each statement in a transaction of its own, without a way to the server and back for each."""
 
 
 @dataclass(slots=True)
@@ -39,6 +64,12 @@ class Place:
             yield
         finally:
             await self.connection.execute("rollback")
+
+    async def tried(self, user: UUID | None, role: str, statements: Sequence[str]) -> Sequence[str | None]:
+        """What each refusal said; "" where a statement found and wrote nothing, None where it did. Nothing of them stays."""
+        called = "call pg_temp.try($1, $2, '{}')"
+        said: list[str | None] = await self.connection.fetchval(called, self.becoming(user, role), statements)
+        return said
 
     def becoming(self, user: UUID | None, role: str = "memoryd_user") -> str:
         """What makes the rest of a transaction that user's."""
@@ -147,6 +178,7 @@ async def open_place(url: str, *, also: str = "select") -> AsyncIterator[Place]:
         await connection.execute(also)
         stranger = f"stranger_{uuid4().hex[:8]}"
         await connection.execute(BECOME.format(stranger))
+        await connection.execute(TRY)
         made = Place(connection, await read_world(connection), stranger)
         await made.remember_versions()
         try:

@@ -310,6 +310,9 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "select memoryd.audit_admin_memories('agent_memory', <agent_memory>)",
             "select memoryd.audit_admin_memories('x', null)",
         ),
+        "memoryd.audit_admin_names": tuple(
+            f"select memoryd.audit_admin_names(array[{user}]::uuid[])" for user in USERS
+        ),
         "memoryd.audit_admin_knowledge": tuple(
             f"select memoryd.audit_admin_knowledge({user})" for user in USERS
         ),

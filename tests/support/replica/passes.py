@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 from uuid import UUID, uuid4
@@ -133,15 +135,12 @@ class Replicated:
 
     async def settle(self) -> Report:
         """Passes until there is nothing left to do; what they did together."""
-        total = Report()
+        total: Counter[str] = Counter()
         for _ in range(MAX_PASSES):
             report = await self.once()
-            total.counts.update(report.counts)
-            total.asked, total.refused, total.error = report.asked, report.refused, report.error
-            total.asked_entries, total.copies = report.asked_entries, report.copies
-            total.failures, total.waits, total.not_text = report.failures, report.waits, report.not_text
+            total.update(report.counts)
             if not report.again and not any(report.counts.values()):
-                return total
+                return replace(report, counts=total)
         raise AssertionError(f"not done after {MAX_PASSES} passes: {total}")
 
     async def killed_at(self, step: int) -> bool:

@@ -21,6 +21,7 @@ ASKED = {
     "/context": [{"message": _TEXT, "user": str(USER), "agent": _TEXT}],
     "/graph": [{"memory": str(id_of("memory"))}, {"user": str(USER)}, {"agent": _TEXT}],
     "/audit": [{"user": str(USER)}],
+    "/users": [{"q": _TEXT}],
     "/audit/derived": [{"kind": "memory", "id": str(id_of("memory"))}],
     "/memories": [{"agent": _TEXT, "source": _TEXT, "tag": _TEXT, "ended": "yes"}],
 }

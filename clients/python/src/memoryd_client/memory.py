@@ -41,19 +41,7 @@ from memory_as_of($1, user_id => coalesce($2, memoryd.caller_id()), max_rows => 
 """
 REMEMBER = """
 select id, what, expires_at, pg_current_xact_id()::text as transaction
-from remember($4, agent_id => $1, user_id => $2, kind => $3, metadata => $5::jsonb)
-"""
-REMEMBER_FOR = """
-select id, what, expires_at, pg_current_xact_id()::text as transaction
-from remember($4, agent_id => $1, user_id => $2, kind => $3, metadata => $5::jsonb, ttl_hours => $6)
-"""
-REMEMBER_KEY = """
-select id, what, expires_at, pg_current_xact_id()::text as transaction
-from remember($4, agent_id => $1, user_id => $2, kind => $3, metadata => $5::jsonb, key => $6)
-"""
-REMEMBER_KEY_FOR = """
-select id, what, expires_at, pg_current_xact_id()::text as transaction
-from remember($4, agent_id => $1, user_id => $2, kind => $3, metadata => $5::jsonb, key => $6, ttl_hours => $7)
+from remember($4, agent_id => $1, user_id => $2, kind => $3, metadata => $5::jsonb%s)
 """
 KEPT = "select exists (select from agent_memory where id = $1 and content = $2 and metadata = $3::jsonb)"
 JUDGE = "select mark_useful($1, $2)"
@@ -127,17 +115,17 @@ class Memory(DatabaseClient):
             text,
             values.in_json("metadata", given),
         ]
-        sql, sql_for = REMEMBER, REMEMBER_FOR
+        more: dict[str, object] = {}
         if key is not None:
-            arguments.append(values.plain("key", key, longest=1500))
-            sql, sql_for = REMEMBER_KEY, REMEMBER_KEY_FOR
+            more["key"] = values.plain("key", key, longest=1500)
         if ttl_hours != DEFAULT:
-            arguments.append(
-                None if ttl_hours is None else values.number("ttl_hours", ttl_hours, 1, LONGEST_TTL)
-            )
+            hours = None if ttl_hours is None else values.number("ttl_hours", ttl_hours, 1, LONGEST_TTL)
+            more["ttl_hours"] = hours
+        sql = REMEMBER % "".join(f", {name} => ${nth}" for nth, name in enumerate(more, 6))
+        arguments += more.values()
 
         async def work(connection: Connection) -> Write[Remembered | None]:
-            row = await connection.fetchrow(sql if ttl_hours == DEFAULT else sql_for, *arguments)
+            row = await connection.fetchrow(sql, *arguments)
             if row is None:
                 return Write(None, "0", "select true", ())
             stored = Remembered(id_of(row["id"]), row["expires_at"], row["what"] != "stored")
