@@ -13,6 +13,7 @@ COPY docs/glossary.md docs/glossary.md
 COPY daemon daemon
 COPY handlers handlers
 COPY memory memory
+COPY memoryd memoryd
 COPY migrations migrations
 COPY plugins plugins
 COPY providers providers

@@ -1,4 +1,4 @@
-"""`python -m daemon` is `memoryd`."""
+"""`python -m daemon` in a checkout; `memoryd` calls it, too, after it has found its packages (memoryd/__main__.py)."""
 
 from __future__ import annotations
 

@@ -88,6 +88,8 @@ class Daemon:
         self._workers: dict[str, Worker] = {}
         self._parts: list[KeptPart] = []
         self._told_to_stop = asyncio.Event()
+        self._missed = asyncio.Event()
+        self._listened = False
         self._leaves = False
         self._measures = measures or Measures()
         self._name = name
@@ -338,20 +340,35 @@ class Daemon:
         self._told_to_stop.set()
 
     def _wake_topic(self, topic: str | None) -> None:
-        self.wake(None if topic is None else (topic,))
+        if topic is not None:
+            self.wake((topic,))
+        elif self._listened:
+            # Connections may be dead that were not used since: whoever asks opens another.
+            self.wake()
+        else:
+            self._listened = True
+            self._missed.set()
+            self._wake_parts(None)
 
     async def _poll(self, database: Database, *, listen: bool) -> None:
-        """The slow poll: whether it is still the primary, which model is used, and one query for all topics."""
+        """The slow poll: whether it is still the primary, which model is used, and one query for all topics.
+
+        At the start at once, and again when the listener is there: all workers, each asking for its topic, would open all
+        connections of the pool.
+        """
         while True:
-            await asyncio.sleep(self._settings.poll_seconds)
+            self._missed.clear()
             try:
                 await self._follow(database)
                 self.wake(await queue.topics_with_work(database, list(self._workers)))
             except DATABASE_FAULTS as error:
                 if is_gone(error):
                     await database.recover(error)
-                    self.wake()
+                self.wake()
             self._wake_parts(COMMANDS if listen else None)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._settings.poll_seconds):
+                    await self._missed.wait()
 
     async def _stop_after(self, work: Awaitable[None]) -> None:
         await work

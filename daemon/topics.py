@@ -57,6 +57,7 @@ def build_topics(core: Core, dreamer: Dreamer) -> list[Topic]:
             lanes=64,
             follow_ups=("index", "associate", "statistics"),
             counted_as="captured",
+            derives=True,
         ),
         Topic(
             "index",
@@ -66,6 +67,7 @@ def build_topics(core: Core, dreamer: Dreamer) -> list[Topic]:
             parallel=calls,
             follow_ups=("associate", "statistics"),
             counted_as="indexed",
+            derives=True,
             waits_for=core.embedder.retry_in,
         ),
         # Deep lanes: what a batch may be near to is read once for each. Many of them: a lane is one user's with one agent.
@@ -76,15 +78,26 @@ def build_topics(core: Core, dreamer: Dreamer) -> list[Topic]:
             batch=512,
             lanes=32,
             counted_as="linked",
-            gives_way_to="index",
+            derives=True,
+            gives_way_to=("index",),
         ),
-        Topic("statistics", StatisticsHandler(), batch=1000, lanes=1, gives_way_to="index"),
+        Topic(
+            "statistics",
+            StatisticsHandler(),
+            batch=1000,
+            lanes=1,
+            derives=True,
+            gives_way_to=("index", "associate"),
+            last=True,
+        ),
         Topic(
             "lexicon",
             LexiconHandler(reader=database, embedder=words),
             batch=1000,
             lanes=1,
-            gives_way_to="index",
+            derives=True,
+            gives_way_to=("index", "associate"),
+            last=True,
         ),
         Topic(
             "request",
@@ -114,8 +127,8 @@ def build_workers(
         raise PluginError(f"Two plugins bring the topic {twice[0]}: uninstall one of them.")
     workers: dict[str, Worker] = {}
 
-    def has_backlog(name: str | None) -> bool:
-        return name in workers and workers[name].has_backlog
+    def others(topic: Topic) -> list[Worker]:
+        return [workers[name] for name in topic.gives_way_to]
 
     for topic in topics:
         workers[topic.name] = Worker(
@@ -129,7 +142,7 @@ def build_workers(
             logger=logger,
             wake_others=wake_others,
             turn=nullcontext if topic.name in ANSWERS else turn,
-            gives_way=partial(has_backlog, topic.gives_way_to),
+            others=partial(others, topic),
         )
     return workers
 

@@ -22,7 +22,7 @@ from docs.map_sql import Sources
 ROOT = Path(__file__).parent.parent
 BUDGETS = ROOT / "budgets.toml"
 COUNTED = frozenset({".py", ".sql", ".ts", ".tsx", ".html"})
-CODE = ("daemon", "handlers", "memory", "providers", "migrations", "plugins")
+CODE = ("daemon", "handlers", "memory", "memoryd", "providers", "migrations", "plugins")
 MADE = frozenset({"node_modules", "dist", "build"})
 REST = {"clients": ("clients",), "docs": ("docs",), "tests": ("tests",), "benchmarks": ("benchmarks",)}
 OF_PLUGINS = r"memoryd\.(replica|trail|fact|names$|unread$)|public\.memory_anchors"

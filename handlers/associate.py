@@ -34,10 +34,12 @@ WINDOW = 30
 REACH = 500
 NEIGHBOURS = 5
 
-# When the words were last changed is a version of them, here called updated_at.
+# When the words were last changed is a version of them, here called updated_at. followed: there is a later memory, of anyone.
 READ_NEW = f"""
 select m.id, m.agent_id, m.user_id, m.kind, m.keywords, m.created_at, coalesce(m.text_changed_at, m.updated_at) as updated_at,
-       e.embedding
+       e.embedding,
+       m.id <> (select l.id from public.agent_memory l
+                order by (l.created_at at time zone 'utc') desc, l.id desc limit 1) as followed
 from public.agent_memory m
 left join lateral {embedding_of("m")} e on true
 where m.id = any($1)
@@ -45,16 +47,11 @@ where m.id = any($1)
 
 # The limits are written out: a plan made for an unknown limit reads everything and sorts.
 # The newest REACH memories that the first and the last new one of an agent (and user) may be near to, as strings of fixed-width
-# binary values: a row a memory would cost more to decode than the comparison itself. The version that an embedding belongs to
-# is read with it: one that is read later may be of words that this embedding says nothing of.
+# binary values: a row a memory would cost more to decode than the comparison itself. Where one memory is new ($4), only those
+# nearest to it are sent. The version that an embedding belongs to is read with it: one that is read later may be of words that
+# this embedding says nothing of.
 READ_REACH = f"""
-select string_agg(uuid_send(r.id), '') as ids,
-       string_agg(float8send(extract(epoch from r.created_at)::double precision), '') as times,
-       string_agg(timestamptz_send(r.updated_at), '') as versions,
-       string_agg(vector_send(e.embedding), '') as embeddings,
-       min(c.background) as background, min(c.unit) as unit
-from memoryd.calibration() c
-cross join (
+with reach as (
     select distinct n.id, n.scope, n.created_at, coalesce(n.text_changed_at, n.updated_at) as updated_at
     from unnest($3::timestamptz[]) as t(moment)
     cross join unnest(array[$1::text, '_shared']) as a(agent_id)
@@ -69,9 +66,18 @@ cross join (
          order by m.created_at desc, m.id desc
          limit {REACH})
     ) n
-) r
-cross join lateral {embedding_of("r")} e
-where e.embedding is not null
+), near as (
+    select r.*, e.embedding from reach r cross join lateral {embedding_of("r")} e
+    where e.embedding is not null
+    order by e.embedding <=> $4
+    limit $5
+)
+select string_agg(uuid_send(n.id), '') as ids,
+       string_agg(float8send(extract(epoch from n.created_at)::double precision), '') as times,
+       string_agg(timestamptz_send(n.updated_at), '') as versions,
+       string_agg(vector_send(n.embedding), '') as embeddings,
+       min(c.background) as background, min(c.unit) as unit
+from near n cross join memoryd.calibration() c
 """
 
 # For every new memory the 30 before it, of its agent and of `_shared`, and the neighbours found; each once. First those of the
@@ -245,7 +251,8 @@ class AssociateHandler:
         versions |= {i: min(read, versions.get(i, read)) for i, read in compared.items()}
         read = {r["id"] for r in new}
         indexed = {j.ref for j in jobs if (j.payload or {}).get("indexed")}
-        missed = await self._from_later([r for r in new if r["id"] in indexed and r["embedding"] is not None])
+        followed = [r for r in new if r["followed"] and r["id"] in indexed and r["embedding"] is not None]
+        missed = await self._from_later(followed)
 
         async def commit(connection: AnyConnection, ours: Sequence[Job]) -> None:
             mine = [ref for ref in dict.fromkeys(j.ref for j in ours) if ref in read and ref is not None]
@@ -274,7 +281,12 @@ class AssociateHandler:
         if not new:
             return {}, {}
         moments = [r["created_at"] for r in new]
-        (reach,) = await self._reader.fetch(READ_REACH, agent, user, [min(moments), max(moments)])
+        # A memory may be its own neighbour.
+        limit = NEIGHBOURS + 1
+        to_one = (new[0]["embedding"], limit) if len(new) == 1 else (None, None)
+        (reach,) = await self._reader.fetch(
+            READ_REACH, agent, user, list({min(moments), max(moments)}), *to_one
+        )
         if reach["ids"] is None:
             return {}, {}
         scale = Calibration(reach["background"], reach["unit"])
@@ -285,8 +297,7 @@ class AssociateHandler:
             _born(new),
             pool=unpacked(reach["embeddings"], len(times)),
             pool_born=times,
-            # A memory may be its own neighbour.
-            limit=NEIGHBOURS + 1,
+            limit=limit,
             above=scale.cosine(RELATED),
         )
         neighbours: dict[UUID, dict[UUID, float]] = {}

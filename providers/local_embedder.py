@@ -16,6 +16,7 @@ import json
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from itertools import chain
@@ -23,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from tokenizers import Tokenizer
+from tokenizers import Encoding, Tokenizer
 
 from providers.ports import Instructions, Vectors
 from providers.vectors import clean, grouped, unit
@@ -63,7 +64,8 @@ class LocalEmbedder:
         self.instructions = Instructions()
         self._weights = read_weights(weights_file(folder))[:, :dimensions]
         self._tokenizer = _read_tokenizer(tokenizer_file(folder))
-        if self._tokenizer.get_vocab_size() > len(self._weights):
+        # Releases of tokenizers from 1.0 on do not tell its size.
+        if getattr(self._tokenizer, "get_vocab_size", int)() > len(self._weights):
             raise RuntimeError("wordllama's tokenizer and weights do not belong together: reinstall memoryd")
         # One thread: a second would double the memory of a batch and gain nothing beside a busy Postgres.
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="embed")
@@ -83,7 +85,7 @@ class LocalEmbedder:
 
     def pieces(self, words: Sequence[str]) -> list[int]:
         """See `WordEmbedder.pieces`."""
-        return [len(e) for e in self._tokenizer.encode_batch_fast(list(words), add_special_tokens=False)]
+        return [len(e) for e in self._encode(list(words))]
 
     async def close(self) -> None:
         """Let the thread end after the batch that it is at."""
@@ -99,8 +101,14 @@ class LocalEmbedder:
             start += len(group)
         return unit(rows)[[row_of[text] for text in texts]]
 
+    def _encode(self, texts: list[str]) -> list[Encoding]:
+        # Before 1.0 encode_batch() is slower, since it also tells where each token stands.
+        encode = getattr(self._tokenizer, "encode_batch_fast", self._tokenizer.encode_batch)
+        encodings: list[Encoding] = encode(texts, add_special_tokens=False)
+        return encodings
+
     def _add_tokens(self, texts: list[str], rows: Vectors) -> None:
-        encodings = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+        encodings = self._encode(texts)
         lengths = [len(encoding) for encoding in encodings]
         flat = np.fromiter(chain.from_iterable(e.ids for e in encodings), dtype=np.int32, count=sum(lengths))
         del encodings
@@ -139,8 +147,9 @@ def _read_tokenizer(path: Path) -> Tokenizer:
     # Its thread pool would take cores from Postgres for a third more speed. The user's word wins.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     tokenizer = Tokenizer.from_file(str(path))
-    # Its cache is keyed by words, but to this model a text is one word: no hits, and 80 MB when full.
-    tokenizer.model._resize_cache(0)  # noqa: SLF001 - the only door to it
+    # Its cache is keyed by words, but to this model a text is one word: no hits, and 80 MB when full. 1.0 hides it.
+    with suppress(AttributeError):
+        tokenizer.model._resize_cache(0)  # noqa: SLF001 - the only door to it
     return tokenizer
 
 

@@ -101,15 +101,13 @@ class OpenAIEmbedder:
         raise verdict
 
     async def _ask_once(self, texts: list[str]) -> Vectors:
-        from openai import omit
-
         async with translated(self.name, setting=SETTING, timeout_seconds=self._timeout_seconds):
             reply = await self._client.embeddings.create(
                 model=self._model,
                 input=texts,
                 # A quarter of the bytes, and nothing to parse. Servers that do not know it answer with numbers.
                 encoding_format="base64",
-                dimensions=self.dimensions if self._send_dimensions else omit,
+                extra_body={"dimensions": self.dimensions} if self._send_dimensions else None,
             )
             rows = sorted(((item.index, _numbers(item.embedding)) for item in reply.data), key=itemgetter(0))
         if [index for index, _ in rows] != list(range(len(texts))):

@@ -31,7 +31,7 @@ from tests.support.database.schemas import EMBEDDER, connected
 from tests.support.database.servers import Run, Server, wanted
 from tests.support.database.templates import BARE, PGVECTOR, copied, make_once, repeatedly
 from tests.support.database.tokens import leave_tokens_out, put_tokens_in
-from tests.support.folders import server_folder
+from tests.support.folders import made_once, server_folder
 from tests.support.processes.daemons import DaemonProcess, Daemons
 from tests.support.processes.workers import CREATE_DONE, open_database
 from tests.support.rows import DIMENSIONS
@@ -277,7 +277,7 @@ def folder() -> Iterator[Path]:
 def made_data(pytestconfig: pytest.Config) -> Path:
     """A data folder to copy, with a migrated database."""
     run = pytestconfig.stash[RUN].folder
-    return repeatedly("a data folder", lambda: data_folders.made_once(run))
+    return repeatedly("a data folder", lambda: made_once(run, "made", data_folders.fill)) / "data"
 
 
 @pytest.fixture

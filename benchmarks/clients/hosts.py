@@ -1,12 +1,16 @@
-"""Whether coding agents' own programs tell hooks what memoryd reads, and take what it answers.
+"""Whether coding agents' own programs tell hooks and the MCP server what memoryd reads, and take what it answers.
 
-    npm install --prefix FOLDER @anthropic-ai/claude-code @openai/codex @google/gemini-cli @github/copilot opencode-ai
+    npm install --prefix FOLDER @anthropic-ai/claude-code @openai/codex @google/gemini-cli @github/copilot opencode-ai \\
+        @qwen-code/qwen-code @continuedev/cli
     python -m benchmarks.clients.hosts --programs FOLDER/node_modules/.bin
 
-Each program that is there gets a home of its own, `memoryd hooks install`, a model on this machine (model_server.py) and two
-sessions. The first states a rule, runs a command that fails, and concludes. Of each: `rule`: it is remembered; `told`: the
-second session's model is given it; `turn`: prompt, conclusion and command are remembered as they were; `failure`: so is that of
-the command, with its error.
+Each program that is there gets a home of its own and a model on this machine (model_server.py). With `memoryd hooks install`
+it has two sessions. The first states a rule, runs a command that fails, and concludes. Of each: `rule`: it is remembered;
+`told`: the second session's model is given it; `turn`: prompt, conclusion and command are remembered as they were; `failure`:
+so is that of the command, with its error.
+
+With `memoryd mcp`, added as docs/mcp.md says, it has a session whose model remembers, recalls, and makes a wrong call. `kept`:
+the memory is there; `found`: the model is given it; `once`: as one result; `refusal`: the model is told what was wrong.
 """
 
 from __future__ import annotations
@@ -18,11 +22,13 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import asyncpg
 
-from benchmarks.clients.model_server import COMMAND, SENTENCE, model_server
+from benchmarks.clients.model_server import BUILD, COMMAND, SENTENCE, Call, model_server
 from benchmarks.harness import arguments, daemon, database, report
 
 SECONDS = 120
@@ -46,11 +52,26 @@ HOSTS = {
         "codex", "exec", "--skip-git-repo-check", "--dangerously-bypass-hook-trust",
         "--dangerously-bypass-approvals-and-sandbox",
     ],
-    "gemini": ["gemini", "--yolo", "-p"],
+    "gemini": ["gemini", "--yolo", "-m", "gemini-2.5-flash", "-p"],
     "copilot": ["copilot", "--allow-all-tools", "-p"],
     "opencode": ["opencode", "run"],
 }  # fmt: skip
 """Each with its program's words before a prompt."""
+MCP_HOSTS = HOSTS | {
+    "codex": [*HOSTS["codex"], "-c", "mcp_servers.memoryd.required=true"],
+    "qwen": ["qwen", "--yolo", "-p"],
+    "continue": ["cn", "--config", "continue.yaml", "--auto", "-p"],
+}
+MOTH = "The moth trap of the weir stands on the left bank."
+CALLS = (
+    Call("remember", {"text": MOTH}),
+    Call("recall", {"query": "where does the moth trap stand?"}),
+    Call("remember", {"text": "a\0b"}),
+)
+SEARCH = Call("tool_search", {"query": "select:mcp__memoryd__remember,mcp__memoryd__recall"})
+"""Qwen Code's model asks for the tools of servers first."""
+RECALLED = re.compile(r'recall_id\\+"')
+REFUSAL = "it contains the character NUL"
 KEPT = "select kind, content from agent_memory where agent_id = $1"
 
 
@@ -60,37 +81,58 @@ def main() -> None:
     options = parser.parse_args()
     with database(options.database_url) as url:
         figures = asyncio.run(_measure(url, options.programs.resolve()))
-    report("hooks of coding agents", figures, options.json)
+    report("coding agents' own programs", figures, options.json)
 
 
 async def _measure(url: str, programs: Path) -> dict[str, object]:
     figures: dict[str, object] = {}
     async with daemon(url):
         connection = await asyncpg.connect(url)
-        for host, words in HOSTS.items():
-            if (programs / words[0]).exists():
-                version, asked = await asyncio.to_thread(_sessions, url, programs, host, words)
-                rows = {(row["kind"], row["content"]) for row in await connection.fetch(KEPT, host)}
+
+        async def rows(agent: str) -> set[tuple[str, str]]:
+            return {(row["kind"], row["content"]) for row in await connection.fetch(KEPT, agent)}
+
+        for host, words in MCP_HOSTS.items():
+            if not (programs / words[0]).exists():
+                continue
+            if host in HOSTS:
+                version, asked = await asyncio.to_thread(_hooks, url, programs, host, HOSTS[host])
+                there = await rows(host)
                 shown = {
-                    "rule": ("fact", RULE) in rows,
+                    "rule": ("fact", RULE) in there,
                     "told": any(RULE in body for body in asked),
-                    "turn": ("outcome", TURN) in rows,
-                    "failure": any(kind == "error" and FAILURE.fullmatch(content) for kind, content in rows),
+                    "turn": ("outcome", TURN) in there,
+                    "failure": any(kind == "error" and FAILURE.fullmatch(said) for kind, said in there),
                 }
-                figures[f"{host} {version}"] = ", ".join(
-                    f"{name} {'yes' if fine else 'NO'}" for name, fine in shown.items()
-                )
+                figures[f"{host} {version}, hooks"] = _shown(shown)
+            version, asked = await asyncio.to_thread(_mcp, url, programs, host, words)
+            last = asked[-1] if asked else ""
+            shown = {
+                "kept": ("fact", MOTH) in await rows(f"{host} mcp"),
+                "found": last.count(MOTH) > 1,
+                "once": len(RECALLED.findall(last)) == 1,
+                "refusal": REFUSAL in last,
+            }
+            figures[f"{host} {version}, mcp"] = _shown(shown)
         await connection.close()
     return figures
 
 
-def _sessions(url: str, programs: Path, host: str, words: list[str]) -> tuple[str, list[str]]:
-    """The program's version, and what its model was asked in the second session."""
-    with tempfile.TemporaryDirectory(prefix=f"memoryd-{host}-") as folder, model_server() as (model, asked):
+def _shown(figures: dict[str, bool]) -> str:
+    return ", ".join(f"{name} {'yes' if fine else 'NO'}" for name, fine in figures.items())
+
+
+@contextmanager
+def _settled(programs: Path, host: str, *calls: Call) -> Iterator[tuple[Callable[..., str], Path, list[str]]]:
+    """A function that runs a program with settings of its own, its project, and what its model is asked."""
+    with (
+        tempfile.TemporaryDirectory(prefix=f"memoryd-{host}-") as folder,
+        model_server(*calls) as (model, asked),
+    ):
         home, project = Path(folder, "home"), Path(folder, "project")
         project.mkdir()
-        _settle(home, model)
-        environment = _environment(home, model)
+        _settle(home, project, model)
+        environment = _environment(home, model) | {"PWD": str(project)}
         environment["PATH"] = f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}"
 
         def run(*command: str, **more: str) -> str:
@@ -100,12 +142,47 @@ def _sessions(url: str, programs: Path, host: str, words: list[str]) -> tuple[st
             )  # fmt: skip
             return done.stdout
 
+        yield run, project, asked
+
+
+def _hooks(url: str, programs: Path, host: str, words: list[str]) -> tuple[str, list[str]]:
+    """The program's version, and what its model was asked in the second session."""
+    with _settled(programs, host, BUILD) as (run, _, asked):
         run("memoryd", "hooks", "install", host, "--user", "--agent", host, DATABASE_URL=url)
         run(*words, PROMPT)
         asked.clear()
         run(*words, LATER)
-        version = re.search(r"\d+\.\d+\.\d+", run(words[0], "--version"))
-        return version[0] if version else "?", asked
+        return _version(run(words[0], "--version")), asked
+
+
+def _mcp(url: str, programs: Path, host: str, words: list[str]) -> tuple[str, list[str]]:
+    """The program's version, and what its model was asked."""
+    calls = (SEARCH, *CALLS) if host == "qwen" else CALLS
+    with _settled(programs, host, *calls) as (run, project, asked):
+        served = [str(Path(sys.executable).parent / "memoryd"), "mcp", "--agent", f"{host} mcp"]
+        if host == "continue":
+            config = project / "continue.yaml"
+            server = {
+                "name": "memoryd",
+                "command": served[0],
+                "args": served[1:],
+                "env": {"DATABASE_URL": url},
+            }
+            config.write_text(json.dumps(json.loads(config.read_text()) | {"mcpServers": [server]}))
+        elif host in ("gemini", "qwen"):
+            # Gemini CLI cuts a value at its second =.
+            named = project / "memoryd.env"
+            named.write_text(f"DATABASE_URL={url}\n")
+            run(words[0], "mcp", "add", "memoryd", *served, "-e", f"MEMORYD_ENV_FILE={named}")
+        else:
+            run(words[0], "mcp", "add", "memoryd", "--env", f"DATABASE_URL={url}", "--", *served)
+        run(*words, PROMPT, MCP_CONNECTION_NONBLOCKING="0", MCP_CONNECT_TIMEOUT_MS="60000")
+        return _version(run(words[0], "--version")), asked
+
+
+def _version(said: str) -> str:
+    found = re.search(r"\d+\.\d+\.\d+", said)
+    return found[0] if found else "?"
 
 
 def _environment(home: Path, model: str) -> dict[str, str]:
@@ -120,22 +197,33 @@ def _environment(home: Path, model: str) -> dict[str, str]:
     }  # fmt: skip
 
 
-def _settle(home: Path, model: str) -> None:
+def _settle(home: Path, project: Path, model: str) -> None:
     """The settings without which a program asks its person."""
     provider = {
         "npm": "@ai-sdk/openai-compatible",
         "options": {"baseURL": f"{model}/v1", "apiKey": "x"},
         "models": {"m": {}},
     }
+    own = {"name": "m", "provider": "openai", "model": "m", "apiKey": "x", "apiBase": f"{model}/v1"}
     files = {
-        ".gemini/settings.json": json.dumps({"security": {"auth": {"selectedType": "gemini-api-key"}}}),
-        ".codex/config.toml": 'model = "m"\nmodel_provider = "here"\n' + CODEX.format(url=model),
-        ".config/opencode/opencode.json": json.dumps(
+        project / "continue.yaml": json.dumps(
+            {"name": "m", "version": "1.0.0", "schema": "v1", "models": [own]}
+        ),
+        home / ".qwen/settings.json": json.dumps(
+            {
+                "security": {"auth": {"selectedType": "openai", "apiKey": "x", "baseUrl": f"{model}/v1"}},
+                "model": {"name": "m"},
+            }
+        ),
+        home / ".gemini/settings.json": json.dumps(
+            {"security": {"auth": {"selectedType": "gemini-api-key"}}}
+        ),
+        home / ".codex/config.toml": 'model = "m"\nmodel_provider = "here"\n' + CODEX.format(url=model),
+        home / ".config/opencode/opencode.json": json.dumps(
             {"autoupdate": False, "model": "here/m", "provider": {"here": provider}}
         ),
     }
-    for name, text in files.items():
-        path = home / name
+    for path, text in files.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
 

@@ -9,6 +9,7 @@ Needs the extra mcp.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 import sys
@@ -64,7 +65,7 @@ async def measure(url: str, memories: int, samples: int) -> dict[str, object]:
             answer = await client.call_tool("recall", {"query": question})
             ended = time.perf_counter()
             assert not answer.is_error
-            assert len(answer.structured_content["results"]) == len(rows)
+            assert len(json.loads(str(answer.content[0].model_dump()["text"]))["results"]) == len(rows)
             if number >= WARM:
                 in_sql.append(between - began)
                 through_mcp.append(ended - between)

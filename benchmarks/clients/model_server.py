@@ -1,34 +1,48 @@
-"""A model on this machine that speaks the protocols of coding agents' models: it runs one command, then says one sentence.
+"""A model on this machine that speaks the protocols of coding agents' models: it calls tools, then says one sentence.
 
 Anthropic's messages, OpenAI's chat completions and responses, Gemini's generateContent, as streams of server-sent events. A
-request that has the result of a tool is answered with the sentence, any other that offers a shell with the command.
+request with the results of so many tools is answered with the next call, if it offers that tool, any other with the sentence.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, NamedTuple
 
 COMMAND = "make nothing-of-this-name"
 SENTENCE = "The sender now waits up to 300 seconds between two tries, with jitter, and the tests of it pass as they did before."
-SHELLS = ("Bash", "bash", "run_shell_command", "exec_command", "shell_command")
-RESULTS = ('"tool_result"', '"functionResponse"', '"function_call_output"', '"role": "tool"')
+SHELL = "Bash|bash|run_shell_command|exec_command|shell_command"
+RESULT = re.compile('"tool_result"|"functionResponse"|"function_call_output"|"role": "tool"')
+SCHEMAS = ("input_schema", "parameters", "parametersJsonSchema")
 USAGE = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2, "prompt_tokens": 1, "completion_tokens": 1}
 Told = list[tuple[str, dict[str, Any]]]
 
 
-def _messages(call: str | None) -> Told:
+class Call(NamedTuple):
+    """Of a tool, whose name, or the end of it, is this pattern."""
+
+    tool: str
+    arguments: dict[str, Any]
+    id: str = ""
+    space: str | None = None
+    """Codex calls the tool of a server in a namespace."""
+
+
+BUILD = Call(SHELL, {"command": COMMAND, "cmd": COMMAND, "description": "Build", "mode": "sync"})
+
+
+def _messages(call: Call | None) -> Told:
     block = (
-        {"type": "tool_use", "id": "t1", "name": call, "input": {}} if call else {"type": "text", "text": ""}
+        {"type": "tool_use", "id": call.id, "name": call.tool, "input": {}}
+        if call
+        else {"type": "text", "text": ""}
     )
-    said = {
-        "type": "input_json_delta",
-        "partial_json": json.dumps({"command": COMMAND, "description": "Build"}),
-    }
+    said = {"type": "input_json_delta", "partial_json": json.dumps(call and call.arguments)}
     message: dict[str, Any] = {
         "id": "m1",
         "type": "message",
@@ -56,15 +70,14 @@ def _messages(call: str | None) -> Told:
     return [(str(event["type"]), event) for event in events]
 
 
-def _completions(call: str | None) -> Told:
-    arguments = json.dumps({"command": COMMAND, "description": "Build", "mode": "sync"})
-    function = {
-        "index": 0,
-        "id": "t1",
-        "type": "function",
-        "function": {"name": call, "arguments": arguments},
-    }
-    said = {"role": "assistant", **({"tool_calls": [function]} if call else {"content": SENTENCE})}
+def _completions(call: Call | None) -> Told:
+    said: dict[str, Any] = {"role": "assistant", "content": SENTENCE}
+    if call:
+        function = {"name": call.tool, "arguments": json.dumps(call.arguments)}
+        said = {
+            "role": "assistant",
+            "tool_calls": [{"index": 0, "id": call.id, "type": "function", "function": function}],
+        }
     head = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
     return [
         ("", head | {"choices": [{"index": 0, "delta": said, "finish_reason": None}]}),
@@ -79,15 +92,15 @@ def _completions(call: str | None) -> Told:
     ]
 
 
-def _responses(call: str | None) -> Told:
+def _responses(call: Call | None) -> Told:
     item: dict[str, Any] = {"id": "i1", "status": "completed"}
     if call:
-        argument = "cmd" if call == "exec_command" else "command"
         item |= {
             "type": "function_call",
-            "call_id": "t1",
-            "name": call,
-            "arguments": json.dumps({argument: COMMAND}),
+            "call_id": call.id,
+            "name": call.tool,
+            "arguments": json.dumps(call.arguments),
+            **({"namespace": call.space} if call.space else {}),
         }
     else:
         text = {"type": "output_text", "text": SENTENCE, "annotations": []}
@@ -108,8 +121,8 @@ def _responses(call: str | None) -> Told:
     return [(str(event["type"]), event) for event in events]
 
 
-def _generated(call: str | None) -> Told:
-    part = {"functionCall": {"name": call, "args": {"command": COMMAND}}} if call else {"text": SENTENCE}
+def _generated(call: Call | None) -> Told:
+    part = {"functionCall": {"name": call.tool, "args": call.arguments}} if call else {"text": SENTENCE}
     content = {"content": {"role": "model", "parts": [part]}, "finishReason": "STOP", "index": 0}
     return [("", {"candidates": [content], "usageMetadata": {"totalTokenCount": 2}})]
 
@@ -125,6 +138,7 @@ ANSWERS = {
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     asked: list[str]
+    calls: Sequence[Call]
 
     def log_message(self, *_: object) -> None:
         pass
@@ -140,11 +154,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send("{}")
             return
         self.asked.append(body)
-        request = json.loads(body)
-        said = json.dumps([request.get(k) for k in ("messages", "input", "contents")])
-        offered = json.dumps(request.get("tools") or [])
-        shell = next((name for name in SHELLS if f'"{name}"' in offered), None)
-        told = answer(None if any(one in said for one in RESULTS) else shell)
+        told = answer(_next(json.loads(body), self.calls))
         if answer is _generated and "stream" not in path:
             self._send(json.dumps(told[0][1]))
             return
@@ -165,11 +175,29 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
 
+def _next(request: dict[str, Any], calls: Sequence[Call]) -> Call | None:
+    """The call that follows the results in a request, by the whole name of its tool; None: the model has its say."""
+    said = json.dumps([request.get(k) for k in ("messages", "input", "contents")])
+    done = len(RESULT.findall(said))
+    if done >= len(calls):
+        return None
+    wanted = re.compile(rf"(?:^|[^a-z])(?:{calls[done].tool})$")
+    for tool in request.get("tools") or []:
+        space = tool["name"] if "tools" in tool else None
+        for one in tool.get("functionDeclarations") or tool.get("tools") or [tool.get("function", tool)]:
+            if wanted.search(one.get("name", "")):
+                schema: dict[str, Any] = next((one[name] for name in SCHEMAS if name in one), {})
+                known = schema.get("properties", calls[done].arguments)
+                given = {name: value for name, value in calls[done].arguments.items() if name in known}
+                return Call(one["name"], given, f"t{done}", space)
+    return None
+
+
 @contextmanager
-def model_server() -> Iterator[tuple[str, list[str]]]:
+def model_server(*calls: Call) -> Iterator[tuple[str, list[str]]]:
     """Its address, and the bodies of the requests that it gets."""
     asked: list[str] = []
-    handler = type("Handler", (_Handler,), {"asked": asked})
+    handler = type("Handler", (_Handler,), {"asked": asked, "calls": calls})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}", asked

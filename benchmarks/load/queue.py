@@ -67,6 +67,7 @@ async def measure(url: str, jobs: int, batch: int, lanes: int, parallel: int) ->
         wake_others=lambda _topics: None,
     )
     began = time.perf_counter()
+    worker.wake()
     running = asyncio.create_task(worker.run())
     await handler.done.wait()
     seconds = time.perf_counter() - began

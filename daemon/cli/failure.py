@@ -98,10 +98,12 @@ def explain(error: Exception) -> str | None:
 
 
 def _refused(error: asyncpg.PostgresError, said: str) -> str:
-    """The database's error, with advice if it takes no writes."""
+    """The database's error, with advice if it takes no writes or no more connections."""
     import asyncpg
 
     hint = getattr(error, "hint", None)
     if hint is None and isinstance(error, asyncpg.ReadOnlySQLTransactionError):
-        hint = "If it is a standby, give DATABASE_URL the address of its primary."
+        hint = "memoryd doctor says why. If it is a standby, give DATABASE_URL the address of its primary."
+    if isinstance(error, asyncpg.TooManyConnectionsError):
+        hint = "Raise that limit, or lower MEMORYD_POOL_SIZE of the daemons."
     return f"The database said: {said}." + (f" {hint}" if hint else "")

@@ -107,6 +107,10 @@ order by object
 """
 
 
+_OBJECT = re.compile(r"^\w+ (?:public\.)?\"?([\w.-]+).*", re.DOTALL)
+"""Of an object as it is noted, its name as Postgres' messages have it."""
+
+
 class Patience:
     """Pauses between attempts, while other transactions are in the way."""
 
@@ -151,7 +155,7 @@ class Run:
             raise
         except asyncpg.UndefinedObjectError as error:
             # Roles are the whole server's: another database has just made this one, and this session does not see it yet.
-            if 'role "memoryd_' in str(error):
+            if re.search(r"\bmemoryd_(service|user|admin)\b", str(error)):
                 raise RestartUpgrade from None
             raise MigrationError(f"{what} failed: {error}") from error
         except asyncpg.PostgresError as error:
@@ -170,21 +174,15 @@ class Conflicts:
     """Whether somebody has put views of other columns in place of ours: then they are moved aside first."""
 
     def add(self, error: asyncpg.PostgresError, applied: Mapping[str, AppliedFile]) -> bool:
-        """Notes what the error names; False where that is nothing new."""
-        ours = {one for file in applied.values() for one in file.objects if one.startswith("function ")}
+        """Notes what of ours the error names, in whatever language the server tells it; False where that is nothing new."""
         before = (len(self.functions), self.attached)
-        names: list[str] = []
+        said = re.findall(r"[\w.-]*[\w-]", f"{error} {error.detail} {error.hint}")
+        names = {word.removeprefix("public.") for word in said}
+        ours = (one for file in applied.values() for one in file.objects)
+        named = [one for one in ours if _OBJECT.sub(r"\1", one) in names]
+        self.functions |= {one for one in named if one.startswith("function ")}
         if isinstance(error, asyncpg.DependentObjectsStillExistError):
-            users = re.findall(r"^(.+) depends on ", error.detail or "", re.MULTILINE)
-            names = [user.removeprefix("function ") for user in users if user.startswith("function ")]
-            self.attached |= any(user.startswith(("trigger ", "policy ", "view ")) for user in users)
-        elif said := re.search(r"DROP FUNCTION (.+) first", error.hint or "") or re.search(
-            r'function (?:name )?"?(.+?)"? is not unique', str(error)
-        ):
-            names = [said[1]]
-        for name in (one.partition("(")[0] for one in names):
-            qualified = name if "." in name else f"public.{name}"
-            self.functions |= {one for one in ours if one.startswith(f"function {qualified}(")}
+            self.attached |= any(not one.startswith("function ") for one in named)
         return before != (len(self.functions), self.attached)
 
 

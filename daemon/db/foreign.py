@@ -178,7 +178,7 @@ select p.proname as name, p.oid::regprocedure::text as identity, n.is_new, quote
        pg_has_role(current_user, p.proowner, 'usage') as mine
 from pg_proc p
 join names n on n.name = p.proname
-cross join (select coalesce((select quote_ident(e.extnamespace::regnamespace::name) || '.' from pg_extension e
+cross join (select coalesce((select e.extnamespace::regnamespace || '.' from pg_extension e
                              where e.extname = 'vector'), ' ') as prefix) v
 -- As it is noted: with pgvector's types by their bare names, wherever pgvector is.
 cross join lateral (

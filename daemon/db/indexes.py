@@ -24,7 +24,7 @@ from structlog.typing import FilteringBoundLogger
 
 from daemon.db.errors import IN_THE_WAY, MigrationError
 from daemon.db.lease import Lease
-from daemon.db.pool import Database, connect
+from daemon.db.pool import POSTGRES_NAMES, Database, connect, pin
 from daemon.db.settings import READ_SETTING
 
 MIN_ROWS = 60_000
@@ -127,7 +127,7 @@ async def _make(database: Database, table: str, rows: int, dimensions: int) -> i
     name, schema = f"{table}_lists_{rows}", database.vector_schema
     connection = await connect(database.url, application="memoryd dense index")
     try:
-        await connection.execute(f"set maintenance_work_mem = '{BUILD_MEMORY}'; set statement_timeout = 0")
+        await pin(connection, POSTGRES_NAMES, scope="session", maintenance_work_mem=BUILD_MEMORY)
         old = [r["relname"] for r in await connection.fetch(LEFT_OVER, table)]
         if name in old:
             # Begun once, and not ended: a name that is taken is of no use.

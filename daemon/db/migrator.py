@@ -34,14 +34,13 @@ from daemon.db.foreign import describe_obstacles, postgres_names, put_back, read
 from daemon.db.indexes import build_late_indexes
 from daemon.db.migration_files import Migration, MigrationFiles, load_files
 from daemon.db.plan import Upgrade, plan, read_applied, read_ledger, refuse_schema_of_others
-from daemon.db.pool import FIND_VECTOR_SCHEMA, quoted, search_path
-from daemon.db.server import refuse_standby
+from daemon.db.pool import FIND_VECTOR_SCHEMA, POSTGRES_NAMES, pin, quoted, search_path
+from daemon.db.server import refuse_server, refuse_standby
 from daemon.db.settings import NO_INSTRUCTIONS, WRITE_SETTINGS, Model, is_like, read_models, refuse_model
 from daemon.plugins import service
 from handlers.shared.ports import AnyConnection
 from providers.ports import Instructions
 
-OLDEST_POSTGRES = 160000
 # Before there is a ledger, the catalog's own unique indexes let one migrate after the other.
 _RACES_LOST = (
     asyncpg.UniqueViolationError,
@@ -52,6 +51,11 @@ _RACES_LOST = (
 _MAX_RACES = 20
 # Unlike an advisory lock with a known key, no other role may take it. Transactions that only read the table go on.
 _LOCK = "lock table memoryd.migrations in share row exclusive mode"
+
+# No function has lost the rights that everybody has to a new one; a user may have added one of their own.
+_WITHOUT_RIGHTS = """
+select bool_and(p.proacl is null) from pg_catalog.pg_proc p where p.pronamespace = pg_catalog.to_regnamespace('memoryd')
+"""
 
 VALIDATION_SECONDS = 7 * 86_400.0
 """How long one check may read old rows: as long as the table is. Without a number the connection's own timeout would end it."""
@@ -107,13 +111,14 @@ async def migrate(  # noqa: PLR0913 - what it is to do, one each
     """
     files = load_files() if files is None else files
     await refuse_standby(connection)
+    async with postgres_names(connection):
+        await refuse_server(connection)
     if dry_run:
         ledger = await read_ledger(connection)
         if not ledger:
             await _check_clear(connection, files)
         upgrade = plan(files, ledger, await read_applied(connection))
         return replace(upgrade, left=_left_to_administrator(await read_missing_rights(connection)))
-    await _check_server(connection)
     lacking = await read_missing_rights(connection)
     if lacking.needed and not await read_ledger(connection):
         raise MigrationError(
@@ -164,6 +169,7 @@ async def _upgrade(
         async with postgres_names(connection):
             applied = await read_applied(connection)
             ledger = await read_ledger(connection)
+        await _refuse_copy(connection, made=bool(applied), repair=repair)
         upgrade = plan(files, ledger, applied)
         if repair and ledger:
             upgrade = replace(upgrade, functions=files.functions)
@@ -171,8 +177,7 @@ async def _upgrade(
             return upgrade
         moved = await set_aside(connection)
         run = Run(connection, {"dimensions": str(model.dimensions), "vector_schema": quoted(vector_schema)})
-        await connection.execute(f"set local search_path = {search_path(vector_schema)}")
-        await connection.execute(f"set local lock_timeout = {LOCK_MILLISECONDS}")
+        await pin(connection, search_path(vector_schema), lock_timeout=str(LOCK_MILLISECONDS))
         if not ledger:
             if adoption is not None:
                 await adoption.move_aside(connection, files)
@@ -205,6 +210,15 @@ async def _upgrade(
         return replace(upgrade, dropped=tuple(dropped), aside=aside)
 
 
+async def _refuse_copy(connection: asyncpg.Connection, *, made: bool, repair: bool) -> None:
+    """`made`: whether memoryd has made its functions here."""
+    if made and not repair and await connection.fetchval(_WITHOUT_RIGHTS):
+        raise MigrationError(
+            "This database is a copy without rights, as pg_dump --no-acl makes it: who may do what is not in it. "
+            "Run: memoryd migrate --repair"
+        )
+
+
 async def _repair(run: Run, schema: Sequence[Migration]) -> None:
     """Repeats the repeatable parts of numbered files: roles, row-level security, rights to the schema."""
     for migration in schema:
@@ -225,7 +239,7 @@ async def _validate_checks(connection: asyncpg.Connection) -> None:
         try:
             # However long the table is; alone in its transaction, as a statement that no pooler takes apart.
             async with connection.transaction():
-                await connection.execute("set local statement_timeout = 0")
+                await pin(connection, "public")
                 await connection.execute(check, timeout=VALIDATION_SECONDS)
         except asyncpg.CheckViolationError as error:
             raise MigrationError(
@@ -257,21 +271,14 @@ async def _check_clear(connection: AnyConnection, files: MigrationFiles) -> None
         raise MigrationError(describe_obstacles(found))
 
 
-async def _check_server(connection: asyncpg.Connection) -> None:
-    version = int(await connection.fetchval("select current_setting('server_version_num')"))
-    if version < OLDEST_POSTGRES:
-        raise MigrationError(
-            f"Postgres {version // 10000} is too old: memoryd needs {OLDEST_POSTGRES // 10000} or newer."
-        )
-
-
 @asynccontextmanager
 async def _locked_ledger(connection: asyncpg.Connection) -> AsyncIterator[str]:
     """A transaction in which no other process migrates; gives the schema that pgvector is in."""
     for _ in range(_MAX_RACES):
-        transaction = connection.transaction()
+        transaction = connection.transaction(isolation="read_committed")
         await transaction.start()
         try:
+            await pin(connection, POSTGRES_NAMES)
             await connection.execute("create schema if not exists memoryd")
             await refuse_schema_of_others(connection)
             await connection.execute(_CREATE_LEDGER)

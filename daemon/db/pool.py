@@ -9,6 +9,7 @@ a transaction of its own that first sets the search path, and no statement is pr
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -32,7 +33,21 @@ join pg_catalog.pg_namespace n on n.oid = e.extnamespace
 where e.extname = 'vector'
 """
 
+MOST_CONNECTIONS = """
+(select min(l.most)
+ from (select r.rolconnlimit from pg_catalog.pg_roles r where r.rolname = session_user
+       union all
+       select d.datconnlimit from pg_catalog.pg_database d where d.datname = pg_catalog.current_database()) l(most)
+ where l.most >= 0)
+"""
+"""An expression: how many connections role and database allow; null where they set no limit."""
+LEAST_POOL, OTHER_CONNECTIONS = 3, 2
+"""Beside the pool: the listener's connection, and one for commands such as `memoryd status`."""
+
 IS_STANDBY = "select pg_is_in_recovery()"
+IS_READ_ONLY = "select pg_is_in_recovery(), current_setting('transaction_read_only')::boolean"
+READ_ONLY_SECONDS = 60.0
+"""Between two lines of the log that say it."""
 
 MAX_LOCK_WAIT = "10s"
 """Longest wait for a row that another transaction has locked. Then the jobs are tried again later."""
@@ -43,6 +58,17 @@ MAX_IDLE_OF_DAEMON = "5s"
 """The same for a daemon: it is short, since clients wait for its locks."""
 POSTGRES_NAMES = "pg_catalog, pg_temp"
 """A search path in which nothing is found that a role has made: see daemon/db/foreign.py."""
+PINNED = {
+    "jit": "off",
+    # A statement after a lock must see what was written before the lock was got.
+    "default_transaction_isolation": "read committed",
+    # Those of a database mean its applications: what memoryd does ends by MAX_LOCK_WAIT and command_timeout.
+    "statement_timeout": "0",
+    "idle_session_timeout": "0",
+    # Statements of upgrades compare names with what Postgres prints.
+    "quote_all_identifiers": "off",
+}
+"""What memoryd's connections have, whatever is set for database and role. `pin()` adds what not every release has."""
 _CLOSED = (asyncpg.InvalidCatalogNameError, asyncpg.ObjectNotInPrerequisiteStateError)
 
 
@@ -63,16 +89,17 @@ class Database:
         url: str,
         vector_schema: str,
         pooled: bool,
-        max_idle: str,
+        limits: dict[str, str],
         logger: FilteringBoundLogger,
     ) -> None:
         self.url = url
         self.vector_schema = vector_schema
         self.pooled = pooled
-        self._max_idle = max_idle
+        self._limits = limits
         self._pool = pool
         self._log = logger
         self._recovery: asyncio.Task[bool] | None = None
+        self._told_read_only = -math.inf
         self.on_standby: Callable[[], None] = lambda: None
         """Called when a statement was refused because the database has become a standby."""
 
@@ -94,29 +121,35 @@ class Database:
         connection = await connect(url, pooled=pooled, application=application)
         try:
             schema = await connection.fetchval(FIND_VECTOR_SCHEMA)
+            most = await connection.fetchval(f"select {MOST_CONNECTIONS}")
         finally:
             await connection.close()
         if schema is None:
             raise asyncpg.UndefinedObjectError("extension vector is not installed in this database")
 
+        path = search_path(schema)
+        limits = {"lock_timeout": MAX_LOCK_WAIT, "idle_in_transaction_session_timeout": max_idle}
+
         async def prepare(connection: asyncpg.Connection) -> None:
             async with connection.transaction():
                 await pgvector.asyncpg.register_vector(connection, schema=schema)
+            if not pooled:
+                # Once more, for poolers of sessions that keep to themselves what a connection is begun with.
+                await pin(connection, path, scope="session", **limits)
 
         pool = await asyncpg.create_pool(
             url,
             # With a minimum above 0 the pool would log lines of its own in every outage.
             min_size=0,
-            max_size=size,
+            # Where it asked for more than it is given, it would take the database for lost.
+            max_size=size if most is None else min(size, max(LEAST_POOL, most - OTHER_CONNECTIONS)),
             init=prepare,
             connect=_connect_again,
             connection_class=_Session,
             max_inactive_connection_lifetime=60.0,
-            **_options(
-                pooled, application, search_path(schema), lock_timeout=MAX_LOCK_WAIT, max_idle=max_idle
-            ),
+            **_options(pooled, application, path, **limits),
         )
-        return cls(pool, url=url, vector_schema=schema, pooled=pooled, max_idle=max_idle, logger=logger)
+        return cls(pool, url=url, vector_schema=schema, pooled=pooled, limits=limits, logger=logger)
 
     async def close(self) -> None:
         """Closes every connection; waits two seconds for those in use."""
@@ -134,12 +167,8 @@ class Database:
             if not self.pooled:
                 yield connection
                 return
-            async with connection.transaction():
-                await connection.execute(
-                    f"set local search_path = {search_path(self.vector_schema)}; "
-                    f"set local lock_timeout = '{MAX_LOCK_WAIT}'; "
-                    f"set local idle_in_transaction_session_timeout = '{self._max_idle}'"
-                )
+            async with connection.transaction(isolation="read_committed"):
+                await pin(connection, search_path(self.vector_schema), **self._limits)
                 yield connection
 
     @asynccontextmanager
@@ -187,18 +216,23 @@ class Database:
     async def reconnect_after_failover(self, error: BaseException) -> bool:
         """Lets go of all connections when the server is read-only now: the next ones may lead to the one that took over.
 
-        True when they lead to a standby: then nobody is to be told of this error, but `on_standby` is.
+        True when nobody is to be told of this error: they lead to a standby, of which `on_standby` is told, or to a database
+        that takes no writing for now, such as a provider's whose disk is full, which is logged once a minute.
         """
         if not isinstance(error, asyncpg.ReadOnlySQLTransactionError):
             return False
         await self._pool.expire_connections()
         try:
-            standby = bool(await self.fetchval(IS_STANDBY))
+            standby, read_only = await self.fetchrow(IS_READ_ONLY) or (False, False)
         except DATABASE_FAULTS:
             return False
+        now = asyncio.get_running_loop().time()
         if standby:
             self.on_standby()
-        return standby
+        elif read_only and now - self._told_read_only > READ_ONLY_SECONDS:
+            self._told_read_only = now
+            self._log.warning("database_read_only")
+        return bool(standby or read_only)
 
     async def recover(self, error: BaseException) -> bool:
         """Call it when `is_gone(error)`: returns when the database answers again. However many wait, one task connects.
@@ -275,7 +309,7 @@ async def connect(
         if pooled:
             with suppress(asyncpg.ProtocolViolationError):  # of a pooler that takes no settings
                 return await asyncpg.connect(
-                    url, timeout=timeout, server_settings={"search_path": "public"}, **options
+                    url, timeout=timeout, server_settings=PINNED | {"search_path": "public"}, **options
                 )
         return await asyncpg.connect(url, timeout=timeout, **options)
     except (ValueError, OverflowError) as error:
@@ -294,26 +328,26 @@ def search_path(vector_schema: str) -> str:
     return "public" if vector_schema == "public" else f"public, {quoted(vector_schema)}"
 
 
-def _options(
-    pooled: bool,
-    application: str,
-    path: str,
-    *,
-    lock_timeout: str | None = None,
-    max_idle: str = MAX_IDLE_IN_TRANSACTION,
-) -> dict[str, Any]:
+async def pin(connection: AnyConnection, path: str | None, *, scope: str = "local", **more: str) -> None:
+    """Sets, for this transaction or (`scope`) this session, what is PINNED, and `more`, and the search path, unless None."""
+    settings = PINNED | more
+    if connection.get_server_version().major >= 17:
+        settings["transaction_timeout"] = "0"
+    statements = [f"set {scope} {name} = '{value}'" for name, value in settings.items()]
+    if path is not None:
+        statements.append(f"set {scope} search_path = {path}")
+    await connection.execute("; ".join(statements))
+
+
+def _options(pooled: bool, application: str, path: str, **more: str) -> dict[str, Any]:
     options: dict[str, Any] = {"command_timeout": 120.0}
     if pooled:
         options["statement_cache_size"] = 0
         return options
-    options["server_settings"] = {
-        "application_name": application,
-        "jit": "off",
-        # A statement after a lock must see what was written before the lock was got.
-        "default_transaction_isolation": "read committed",
-        "idle_in_transaction_session_timeout": max_idle,
-        "search_path": path,
-    }
-    if lock_timeout is not None:
-        options["server_settings"]["lock_timeout"] = lock_timeout
+    options["server_settings"] = (
+        PINNED
+        | {"idle_in_transaction_session_timeout": MAX_IDLE_IN_TRANSACTION}
+        | more
+        | {"application_name": application, "search_path": path}
+    )
     return options

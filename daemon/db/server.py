@@ -2,21 +2,26 @@
 
 Promise: a pooler is found by trying, not by the look of the URL: a notification is sent over one connection and awaited on
 another. A pooler that takes no settings is treated as one, too. What cannot be done at a standby is refused in one sentence
-that says where to do it; how far it is behind, the standby itself knows.
+that says where to do it; how far it is behind, the standby itself knows. A server or a database that is set up in a way that
+memoryd does not work with is refused before anything is made in it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import re
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 import asyncpg
 
 from daemon.db.errors import MigrationError, is_gone
-from daemon.db.pool import IS_STANDBY, connect
+from daemon.db.pool import IS_STANDBY, connect, quoted
 from daemon.settings import Settings
 from handlers.shared.ports import AnyConnection
 
@@ -106,6 +111,70 @@ class StandbyError(MigrationError):
             "This database is a standby: it takes no writes. Give DATABASE_URL the address of its primary, "
             "or make this one the primary: select pg_promote()"
         )
+
+
+OLDEST_POSTGRES = 160000
+OLDEST_VECTOR = (0, 8)
+SERVER = """
+    'version_num', current_setting('server_version_num')::integer,
+    'version', current_setting('server_version'),
+    'database', current_database(),
+    'encoding', getdatabaseencoding(),
+    'folds', (select lower(chr(n)) = chr(n + 32) from generate_series(196, 196) n where getdatabaseencoding() = 'UTF8'),
+    'wrong', (select coalesce(json_object_agg(w.name, w.value), '{}')
+              from (values ('standard_conforming_strings', 'on'), ('row_security', 'on'),
+                           ('default_transaction_read_only', 'off')) as w(name, value)
+              where current_setting(w.name) <> w.value
+                and (w.name <> 'row_security' or not (select r.rolsuper or r.rolbypassrls from pg_roles r
+                                                      where r.rolname = current_user))),
+    'vector', (select json_build_object('version', e.extversion, 'schema', n.nspname)
+               from pg_extension e join pg_namespace n on n.oid = e.extnamespace where e.extname = 'vector')
+"""
+"""Fields for json_build_object(), to be judged. `folds`: whether it knows the small letters of capitals beyond ASCII.
+`wrong`: the settings that must have another value, and that value."""
+
+
+def fault_of(server: Mapping[str, Any]) -> str | None:
+    """What keeps memoryd from working with this server or database, with the advice as its last sentence; None if nothing."""
+    if server["version_num"] < OLDEST_POSTGRES:
+        return (
+            f"Postgres {server['version']} is older than {OLDEST_POSTGRES // 10000}, the oldest supported. "
+            "Upgrade the server, or unset DATABASE_URL to use the Postgres that memoryd brings"
+        )
+    if server["encoding"] != "UTF8":
+        return (
+            f"The encoding of this database is {server['encoding']}, and memoryd keeps texts in UTF8. Make it another "
+            "database, and name that in DATABASE_URL: "
+            "create database memory template template0 encoding 'UTF8' locale 'C.UTF-8'"
+        )
+    for name, needed in server["wrong"].items():
+        full = (
+            " (some providers turn it on while the disk is full: make room first)" if needed == "off" else ""
+        )
+        return (
+            f"{name} is {'off' if needed == 'on' else 'on'} by default here, and memoryd needs it {needed}{full}. "
+            f"Run, or the same with alter role where it is set for the role: "
+            f"alter database {quoted(server['database'])} set {name} = {needed}"
+        )
+    return None
+
+
+def fault_of_vector(server: Mapping[str, Any]) -> str | None:
+    """The same of an extension pgvector that is there."""
+    vector, oldest = server["vector"], ".".join(map(str, OLDEST_VECTOR))
+    if vector is None or tuple(map(int, re.findall(r"\d+", vector["version"]))) >= OLDEST_VECTOR:
+        return None
+    return (
+        f"pgvector {vector['version']} is older than {oldest}. "
+        "Install a newer one, and then, or if that was done: alter extension vector update"
+    )
+
+
+async def refuse_server(connection: AnyConnection) -> None:
+    """Raises MigrationError where `fault_of` finds something. Names without a schema must be Postgres' own."""
+    server = json.loads(await connection.fetchval(f"select json_build_object({SERVER})"))
+    if (fault := fault_of(server) or fault_of_vector(server)) is not None:
+        raise MigrationError(f"{fault}. Nothing was changed")
 
 
 async def refuse_standby(connection: AnyConnection) -> None:

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Sequence
 import asyncpg
 
 from daemon.db.errors import MigrationError
+from daemon.db.pool import pin
 from daemon.db.settings import READ_SETTING, WRITE_SETTINGS
 from providers.local_embedder import NAME
 from providers.local_tokens import Token, fingerprint, read_tokens
@@ -44,7 +45,8 @@ async def load_tokens(connection: asyncpg.Connection) -> bool:
     if not await tokens_are_missing(connection):
         return False
     async with connection.transaction():
-        await connection.execute(f"set local statement_timeout = 0; {_LOCK}", timeout=SECONDS)
+        await pin(connection, None)
+        await connection.execute(_LOCK, timeout=SECONDS)
         # Another process may have loaded them while this one waited.
         if not await tokens_are_missing(connection):
             return False
@@ -61,8 +63,8 @@ async def load_tokens(connection: asyncpg.Connection) -> bool:
             format="binary",
             timeout=SECONDS,
         )
+        await connection.execute("analyze memoryd.tokens", timeout=SECONDS)
         await connection.execute(WRITE_SETTINGS, [KEY], [json.dumps(await _fingerprint())])
-    await connection.execute("analyze memoryd.tokens")
     return True
 
 

@@ -144,7 +144,9 @@ class BatchRunner:
         prepared = time.perf_counter()
         pauses: Iterable[float] = ()
         async with self._database.transaction() as connection:
-            ours = await queue.complete(connection, jobs, return_lanes=return_lanes)
+            ours = await queue.complete(
+                connection, jobs, return_lanes=return_lanes, durable=not self._topic.derives
+            )
             if ours:
                 pauses = await commit(connection, ours) or ()
         for seconds in pauses:

@@ -1,8 +1,8 @@
 """The listener: one dedicated connection that LISTENs and wakes the workers.
 
 Promise: a lost notification costs latency, never work. The connection is pinged every five seconds with a timeout, has
-a termination listener, reconnects with jittered backoff, and wakes every topic after each (re)connect; a slow poll is
-always on. Behind a transaction pooler, where LISTEN receives nothing, only the poll finds work.
+a termination listener, reconnects with jittered backoff, and has all topics asked for after each (re)connect; a slow poll
+is always on. Behind a transaction pooler, where LISTEN receives nothing, only the poll finds work.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ class Listener:
                 if told:
                     self._log.info("listener_back")
                 pause, told = 0.05, False
-                self._listens_on(connection.get_server_pid())
+                # Its own word: of the number in its greeting poolers make one up.
+                self._listens_on(await connection.fetchval("select pg_backend_pid()"))
                 self._wake(None)
                 await self._watch(connection, ended)
             except DATABASE_FAULTS as error:

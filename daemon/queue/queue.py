@@ -96,6 +96,9 @@ with {_GATE}, leased as (
 select id from done
 """  # noqa: S608 - a constant of ours
 
+# After one of these two: the commit does not wait for the disk.
+_SOON = "cross join set_config('synchronous_commit', 'off', true)"
+
 # Only what is still claimed (claimed_by): a batch that ends hands all its jobs back, also those that it has handed back before,
 # and one attempt must not be snoozed twice. $4 is 1 where the attempt is not counted (a snooze), else 0.
 HAND_BACK = """
@@ -239,16 +242,21 @@ async def begin_solo_attempt(database: Database, job: Job) -> None:
     await database.execute(BEGIN_SOLO_ATTEMPT, job.id, job.attempt)
 
 
-async def complete(connection: AnyConnection, jobs: Sequence[Job], *, return_lanes: bool = True) -> list[Job]:
-    """Deletes the jobs whose claim is still ours, in the transaction of their effects; returns those, in the order given."""
+async def complete(
+    connection: AnyConnection, jobs: Sequence[Job], *, return_lanes: bool = True, durable: bool = True
+) -> list[Job]:
+    """Deletes the jobs whose claim is still ours, in the transaction of their effects; returns those, in the order given.
+
+    Not `durable`: a crash of the server may take the transaction back, jobs and effects, up to a second after its commit.
+    """
     ids, attempts = [j.id for j in jobs], [j.attempt for j in jobs]
+    soon = "" if durable else _SOON
     if jobs[0].lane is None:
-        rows = await connection.fetch(COMPLETE, ids, attempts)
+        rows = await connection.fetch(COMPLETE + soon, ids, attempts)
     else:
         lanes = leases(jobs)
-        rows = await connection.fetch(
-            COMPLETE_LANES, ids, attempts, list(lanes), list(lanes.values()), jobs[0].topic, return_lanes
-        )
+        arguments = ids, attempts, list(lanes), list(lanes.values()), jobs[0].topic, return_lanes
+        rows = await connection.fetch(COMPLETE_LANES + soon, *arguments)
     ours = {r["id"] for r in rows}
     return [j for j in jobs if j.id in ours]
 

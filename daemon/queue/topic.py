@@ -25,5 +25,10 @@ class Topic:
     counted_as: str | None = None
     """The name of its done jobs in the log line of each minute. Other topics serve those that have one."""
     waits_for: Callable[[], float] = lambda: 0.0
-    gives_way_to: str | None = None
-    """A topic whose backlog goes first: while that one claims full batches, this one rests after each of its own."""
+    derives: bool = False
+    """Its effects are made of rows that stand, and nothing outside hears of them: what a crash of the server takes back, its
+    jobs make again. So its commits do not wait for the disk."""
+    gives_way_to: tuple[str, ...] = ()
+    """Topics whose backlog goes first: while one of them claims full batches, this one rests after each of its own."""
+    last: bool = False
+    """Nobody waits for it: what those do that it gives way to goes first, backlog or not."""

@@ -28,6 +28,8 @@ from handlers.shared.ports import Job
 LAST_CLAIM_SECONDS = 2.0
 REST, MAX_REST_SECONDS = 4, 5.0
 """After a batch of a topic that gives way: so many times as long as the batch took, while the other one has a backlog."""
+LONGEST_TURN_SECONDS = 0.5
+"""What comes last waits no longer than this for others that go on and on."""
 LONGEST_WAIT_SECONDS = 60.0
 """For a provider; a circuit waits no longer of its own accord, but a provider may ask for an hour."""
 
@@ -48,17 +50,17 @@ class Worker:
         daemon: int | None = None,
         measures: Measures | None = None,
         turn: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
-        gives_way: Callable[[], bool] = lambda: False,
+        others: Callable[[], Sequence[Worker]] = tuple,
     ) -> None:
         """`daemon`: the number of the daemon, which is written to each claim (`claimed_by`). `measures` counts what is done.
 
-        `turn`: within it a batch is done. `gives_way`: whether what is more urgent has a backlog now.
+        `turn`: within it a batch is done. `others`: those that it gives way to.
         """
         self.has_backlog = False
         """Whether the last claim took as many jobs as it may."""
         self.topic = topic
         self._turn = turn
-        self._gives_way = gives_way
+        self._others = others
         self._rests_until = 0.0
         self._database = database
         self._claim_seconds = claim_seconds
@@ -86,9 +88,13 @@ class Worker:
         """There may be work."""
         self._woken.set()
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether it has work, or is about to look for some."""
+        return bool(self._batches) or self._woken.is_set() or self._claiming.locked()
+
     async def run(self) -> None:
-        """Claims and processes until `stop`; survives the loss of the database."""
-        self._woken.set()
+        """Claims, whenever it is woken, and processes until `stop`; survives the loss of the database."""
         while not self._stopping:
             await self._woken.wait()
             await self._wait_for_provider()
@@ -177,8 +183,13 @@ class Worker:
             await asyncio.sleep(min(seconds, 1.0))
 
     async def _give_way(self) -> None:
-        while not self._stopping and self._gives_way() and (left := self._rests_until - time.monotonic()) > 0:
-            await asyncio.sleep(min(left, 0.05))
+        latest = time.monotonic() + (LONGEST_TURN_SECONDS if self.topic.last else 0.0)
+        while not self._stopping:
+            now, others = time.monotonic(), self._others()
+            rests = now < self._rests_until and any(other.has_backlog for other in others)
+            if not rests and not (now < latest and any(other.is_busy for other in others)):
+                return
+            await asyncio.sleep(0.01)
 
     async def _claim(self) -> list[Job]:
         topic = self.topic

@@ -22,19 +22,20 @@ from memory.vectors import OneVector
 MAX_CHARACTERS = 131_072
 """Of a row's text that is searched: about a hundred passages."""
 
+# Of the view of one source: memoryd.searchable has all of them, and takes as long to plan as the rest of the job.
 READ = f"""
 select s.id, left(s.searched_text, {MAX_CHARACTERS}) as text, s.text_hash as hash,
        (select array_agg(e.embedding::vector order by e.passage) from memoryd.entries e
-        where s.id = any($3) and e.scope = s.scope and e.id = s.id and e.source = s.source
+        where s.id = any($3) and e.scope = s.scope and e.id = s.id and e.source = $1
           and e.text_hash = s.text_hash) as vectors
-from memoryd.searchable s
-where s.source = $1 and s.id = any($2)
+from memoryd.source_%s s
+where s.id = any($2)
   and (s.id = any($3)
        or not exists (select from memoryd.entries e
-                   where e.scope = s.scope and e.id = s.id and e.source = s.source and e.passage = 0
+                   where e.scope = s.scope and e.id = s.id and e.source = $1 and e.passage = 0
                      and e.text_hash = s.text_hash)
        or exists (select from memoryd.entries e
-                  where e.scope = s.scope and e.id = s.id and e.source = s.source and e.code is null)
+                  where e.scope = s.scope and e.id = s.id and e.source = $1 and e.code is null)
        -- A message in a group chat has entries in the group's scope, too.
        or ($1 = 'conversation'
            and exists (select from public.conversation_messages m
@@ -80,7 +81,7 @@ async def read_rows(reader: Reader, source: str, jobs: Sequence[Job]) -> list[Ro
     """Of the rows that the jobs refer to those that are still there and lack their entries, and those to index `again`."""
     again = [j.ref for j in jobs if is_again(j)]
     rows = []
-    for r in await reader.fetch(READ, source, list({j.ref for j in jobs}), again):
+    for r in await reader.fetch(READ % source, source, list({j.ref for j in jobs}), again):
         texts = () if is_blank(r["text"]) else passages(r["text"])
         vectors = r["vectors"] or ()
         known = vectors if len(vectors) == len(texts) and all(v is not None for v in vectors) else ()

@@ -92,7 +92,7 @@ begin
              memoryd.trust_of_insight, memoryd.trust_of_knowledge,
              memoryd.origin_mark, memoryd.quoted, memoryd.passage_line, memoryd.says_same,
              memoryd.repeats, memoryd.single_lines, memoryd.choose_lines, memoryd.gather_lines,
-             memoryd.excerpt, memoryd.lexemes_in,
+             memoryd.context_request, memoryd.context_opening, memoryd.excerpt, memoryd.lexemes_in,
              memoryd.character_lexemes, memoryd.context_space,
              memoryd.said_key, memoryd.explain_lines, memoryd.named_knowledge'),
             ('memoryd_service',

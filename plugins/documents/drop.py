@@ -3,8 +3,8 @@
 Regular scans find the files. A file is taken when nobody has it open for writing and it has not changed for a while.
 
 Promise: no file is lost, and none is taken twice. A file is moved after its document is written; if the daemon is killed in
-between, the next one finds the file known. Files that were taken are in `taken/`, files that cannot be read in `rejected/`,
-each beside a file with the reason. One daemon at a time works on a folder.
+between, the next one finds the file known. A file that nobody may move holds up no other. Files that were taken are in
+`taken/`, files that cannot be read in `rejected/`, each beside a file with the reason. One daemon at a time works on a folder.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import asyncio
 import errno
 import fcntl
 import os
+import shutil
 import stat
 import time
 from collections import Counter
@@ -37,6 +38,9 @@ LOOK_AGAIN_SECONDS, SHORTEST_SECONDS = 0.5, 0.05
 """The longest and the shortest time between two scans while files are open or were just written."""
 LOOK_SHARE = 20
 TIDY_SECONDS = 3600.0
+NOT_MOVED = (errno.EACCES, errno.EPERM, errno.EBUSY, errno.EROFS, None)
+"""What the system says of one file that may not be moved: of another account's folder, a mount of its own or one that is not
+written to. None: no file, in another mount."""
 PAUSES = (1.0, 30.0)
 """The first and the longest pause before the next attempt: another daemon has the folder, or folder or database are gone."""
 
@@ -170,6 +174,7 @@ class DropFolder(Drop):
         self._ingest = Ingest(database=database, parser=parser, owned=owned)
         self._keep = None if keep_days is None else keep_days * 86_400
         self._tidied = 0.0
+        self._stays: dict[Path, tuple[int, int]] = {}
         self._lock = -1
 
     async def _work(self) -> None:
@@ -187,7 +192,8 @@ class DropFolder(Drop):
         ready, again = await _on_disk(self._look)
         async for outcome in self._ingest.take(ready):
             counts[outcome.result] += 1
-            await _on_disk(self._move, outcome)
+            if code := await _on_disk(self._move, outcome):
+                self._log.warning("dropped_file_stays", error=code, result=outcome.result)
         if deleted := await _on_disk(self._tidy):
             self._log.info("dropped_files_deleted", files=deleted)
         return again
@@ -212,6 +218,8 @@ class DropFolder(Drop):
                 look = _look_of(status)
                 since, still = self._still(look, status.st_mtime, self._seen.get(path))
                 found[path] = look, since
+                if self._stays.get(path) == look:
+                    continue
                 if still < self._settle:
                     waits.append(min(LOOK_AGAIN_SECONDS, max(SHORTEST_SECONDS, self._settle - still)))
                 elif stat.S_ISREG(status.st_mode) and _is_being_written(path):
@@ -219,32 +227,45 @@ class DropFolder(Drop):
                 else:
                     ready.append(path)
         self._seen = found
+        self._stays = {path: look for path, look in self._stays.items() if path in found}
         return ready, min(waits, default=None)
 
-    def _move(self, outcome: Outcome) -> None:
-        """Moves the file away, and removes folders that are empty then. A file that has changed stays for the next scan."""
+    def _move(self, outcome: Outcome) -> str | None:
+        """Moves the file away, and removes folders that are empty then. A file that has changed stays for the next scan.
+
+        Returns the system's name of the error where the file may not be moved: it stays, and is left alone until it changes.
+        """
         self._require()
         seen = self._seen.pop(outcome.path, None)
         try:
-            if seen is None or _look_of(outcome.path.lstat()) != seen[0]:
-                return
+            look = _look_of(outcome.path.lstat())
         except FileNotFoundError:
-            return
+            return None
+        if seen is None or look != seen[0]:
+            return None
         rejected = outcome.result == "rejected"
         to = _free_name(self._folder / (REJECTED if rejected else TAKEN) / outcome.path.name)
+        # The name of a file may have 255 bytes.
+        reason = to.with_name(os.fsencode(to.name)[:240].decode("utf-8", "ignore") + REASON)
         if rejected:
-            # The name of a file may have 255 bytes.
-            name = os.fsencode(to.name)[:240].decode("utf-8", "ignore") + REASON
-            reason = to.with_name(name)
             reason.unlink(missing_ok=True)  # the note of an earlier file of this name, or somebody's link
             with reason.open("x", encoding="utf-8") as file:
                 file.write(f"{outcome.reason}\n")
-        outcome.path.rename(to)
+        try:
+            _carry(outcome.path, to)
+        except OSError as error:
+            if rejected:
+                reason.unlink(missing_ok=True)
+            if error.errno not in NOT_MOVED:
+                raise
+            self._stays[outcome.path] = look
+            return errno.errorcode.get(error.errno or 0, type(error).__name__)
         for folder in outcome.path.parents:
             if folder == self._folder:
                 break
             with suppress(OSError):
                 folder.rmdir()
+        return None
 
     def _tidy(self) -> int:
         """Deletes old files of `taken/` and `rejected/`; returns how many. The move there is their last change."""
@@ -271,6 +292,27 @@ async def _on_disk(work: Callable[P, Result], *args: P.args, **options: P.kwargs
         return await asyncio.to_thread(work, *args, **options)
     except OSError as error:
         raise DropFolderError(error) from error
+
+
+def _carry(path: Path, to: Path) -> None:
+    """Moves a file, by a copy where another file system is mounted there. Where that fails, or the file changes, it stays."""
+    try:
+        path.rename(to)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        look = _look_of(path.lstat())
+        try:
+            shutil.copy2(path, to, follow_symlinks=False)
+            still = _look_of(path.lstat()) == look
+            if still:
+                path.unlink()
+        except OSError:
+            to.unlink(missing_ok=True)
+            raise
+        if not still:
+            to.unlink()
+            raise OSError(errno.EBUSY, "it changes") from None
 
 
 def _make(folder: Path) -> None:

@@ -16,7 +16,7 @@ import contextlib
 import functools
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from uuid import UUID
 
 import asyncpg
@@ -62,6 +62,7 @@ class Executor:
         parallel: int,
         room: Room,
         timeout_seconds: float,
+        is_stopping: Callable[[], bool],
         measures: Measures,
         logger: FilteringBoundLogger,
     ) -> None:
@@ -73,6 +74,7 @@ class Executor:
         self._parallel = parallel
         self._room = room
         self._timeout = timeout_seconds
+        self._is_stopping = is_stopping
         self._measures = measures
         self._log = logger
         self._woken = asyncio.Event()
@@ -92,8 +94,8 @@ class Executor:
 
     @property
     def runs(self) -> bool:
-        """Whether a program runs, or an outcome is being written."""
-        return bool(self._running)
+        """Whether a program runs or may just be beginning, or an outcome is being written."""
+        return bool(self._running or self._claiming.locked())
 
     def wake(self) -> None:
         """Tells the executor that a command may be ready."""
@@ -149,7 +151,7 @@ class Executor:
             self._log.info("commands_handed_back", commands=len(left))
 
     async def _claim(self) -> None:
-        if self._stopping:
+        if self._stopping or self._is_stopping():
             return
         taken, begun = self._room.take(wake=self.wake), self.begun
         try:

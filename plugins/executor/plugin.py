@@ -60,6 +60,7 @@ class BuiltInExecutor(Plugin):
             parallel=own.executor_parallel,
             room=self._room,
             timeout_seconds=own.executor_timeout_seconds,
+            is_stopping=core.is_stopping,
             measures=core.measures,
             logger=core.logger,
         )

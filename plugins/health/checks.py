@@ -8,14 +8,13 @@ could.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
 from daemon.db.catalog import OF_TABLES
 from daemon.db.foreign import ForeignObject, Overload, advise_on_overloads, describe_overloads
-from daemon.db.migrator import OLDEST_POSTGRES
-from daemon.db.server import Standby
+from daemon.db.pool import OTHER_CONNECTIONS
+from daemon.db.server import Standby, fault_of, fault_of_vector
 from daemon.db.settings import Model, Models, is_like
 from daemon.plugins import Check, split_advice
 from daemon.queue.backlog import LAG_SECONDS
@@ -23,7 +22,6 @@ from daemon.settings import Settings
 from plugins.health.access_checks import BELOW, Facts
 from plugins.health.status import Size, Status
 
-OLDEST_VECTOR = (0, 8)
 CLOCK_SECONDS = 2.0
 READY_SECONDS = 3600.0
 BEHIND_SECONDS = 60.0
@@ -34,9 +32,6 @@ NO_WARNINGS = ("error", "log", "fatal", "panic")
 """Values of log_min_messages that keep warnings out of the server's log."""
 FULL_QUEUE = 0.1
 """Share of the server's notification queue. From 0.5 on memoryd sends no notification: a full queue would fail inserts."""
-OTHER_CONNECTIONS = 2
-"""Connections beside the pool: the listener's, and one for commands such as `memoryd status`."""
-
 NO_ROOM_BYTES, LITTLE_ROOM_BYTES = 100_000_000, 1_000_000_000
 
 # --- The server.
@@ -47,17 +42,14 @@ SHOWN = 12
 
 
 def check_postgres(server: Facts) -> Check:
-    """Version of the server."""
-    if server["version_num"] >= OLDEST_POSTGRES:
-        return Check("postgres", "ok", f"Postgres {server['version']}.")
-    oldest = OLDEST_POSTGRES // 10000
-    advice = "Upgrade the server, or unset DATABASE_URL to use the Postgres that memoryd brings."
-    return Check(
-        "postgres",
-        "problem",
-        f"Postgres {server['version']} is older than {oldest}, the oldest supported.",
-        advice,
-    )
+    """Version and settings of the server, encoding of the database."""
+    if (fault := fault_of(server)) is not None:
+        return Check("postgres", "problem", *split_advice(fault))
+    if server["folds"] is False:
+        found = "LC_CTYPE of this database is C: by words, BRÜCKE is not found for Brücke."
+        advice = "For texts beyond ASCII: memoryd backup, and restore into one made with: template template0 locale 'C.UTF-8'"
+        return Check("postgres", "warning", found, advice)
+    return Check("postgres", "ok", f"Postgres {server['version']}.")
 
 
 def check_standby(standby: Standby) -> Check:
@@ -91,15 +83,18 @@ def check_vector(server: Facts) -> Check:
     if vector is None:
         found = f"pgvector {available} is there, but not created in this database."
         return Check("pgvector", "problem", found, "Run: memoryd migrate" if server["vector_mine"] else BELOW)
-    if _version(vector["version"]) < OLDEST_VECTOR:
-        found = f"pgvector {vector['version']} is older than {'.'.join(map(str, OLDEST_VECTOR))}."
-        return Check("pgvector", "problem", found, "Install a newer one, then: alter extension vector update")
+    if (fault := fault_of_vector(server)) is not None:
+        return Check("pgvector", "problem", *split_advice(fault))
     return Check("pgvector", "ok", f"pgvector {vector['version']} in schema {vector['schema']}.")
 
 
 def check_connections(server: Facts, pool_size: int) -> Check:
     """Whether a daemon finds the connections that it may take."""
     free, wants = server["maximum"] - int(server["used"]), pool_size + OTHER_CONNECTIONS
+    if (limit := server.get("limit")) is not None and limit < wants:
+        found = f"Role or database allow {limit} connections; a daemon takes up to {wants} where it may."
+        advice = "Raise the limit (alter role, or alter database, ... connection limit), or lower MEMORYD_POOL_SIZE."
+        return Check("connections", "warning", found, advice)
     found = f"{max(0, free)} of {server['maximum']} connections are free; a daemon takes up to {wants}."
     if free >= wants:
         return Check("connections", "ok", found)
@@ -247,7 +242,7 @@ def check_pasted(found: Sequence[ForeignObject]) -> Check:
 def _how_to_migrate(server: Facts) -> str:
     """The steps before `memoryd migrate` can help."""
     if check_postgres(server).verdict != "ok":
-        return "Have a newer Postgres first, as said above. Then run: memoryd migrate"
+        return "Mend first what stands under postgres, above. Then run: memoryd migrate"
     if server["vector"] is None and server["vector_available"] is None:
         return "Install pgvector first, as said above. Then run: memoryd migrate"
     if server["lacks"]:
@@ -398,7 +393,3 @@ def check_model(asked: Model, models: Models, *, chosen: bool, instructed: bool 
         found,
         f"{set_it}, or change the database: memoryd reembed {asked.embedder} --dimensions {asked.dimensions}",
     )
-
-
-def _version(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", text))

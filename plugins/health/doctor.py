@@ -24,9 +24,9 @@ from daemon.db.foreign import (
 )
 from daemon.db.migration_files import load_files, load_migrations, tables_of
 from daemon.db.plan import read_applied, read_ledger, schema_trouble
-from daemon.db.pool import connect
+from daemon.db.pool import MOST_CONNECTIONS, connect
 from daemon.db.server import READ as READ_STANDBY
-from daemon.db.server import Standby, hears_notifications
+from daemon.db.server import SERVER, Standby, hears_notifications
 from daemon.db.settings import Models, model_of, read_models
 from daemon.plugins import Check, Examination, load_plugins, split_advice
 from daemon.settings import Settings
@@ -41,15 +41,11 @@ from providers.ports import RejectionError, UnavailableError
 # It reads only the catalogs, so it works on any database, for any role.
 READ_SERVER = f"""
 select json_build_object(
-    'version_num', current_setting('server_version_num')::integer,
-    'version', current_setting('server_version'),
+    {SERVER},
     'standby', {READ_STANDBY},
-    'vector', (select json_build_object('version', e.extversion, 'schema', n.nspname)
-               from pg_extension e join pg_namespace n on n.oid = e.extnamespace where e.extname = 'vector'),
     'vector_available', (select default_version from pg_available_extensions where name = 'vector'),
     'creates_roles', (select rolsuper or rolcreaterole from pg_roles where rolname = current_user),
     'role', current_user,
-    'database', current_database(),
     'roles', (select coalesce(json_agg(rolname), '[]')
               from pg_roles where rolname in ('memoryd_service', 'memoryd_user', 'memoryd_admin')),
     'member', (select pg_has_role(current_user, oid, 'usage')
@@ -81,6 +77,7 @@ select json_build_object(
     'maximum', current_setting('max_connections')::integer
             - current_setting('superuser_reserved_connections')::integer
             - coalesce(current_setting('reserved_connections', true)::integer, 0),
+    'limit', {MOST_CONNECTIONS},
     'used', (select sum(numbackends) from pg_stat_database),
     -- Of other roles only pg_read_all_stats shows it.
     'idle', (select json_build_object('pid', a.pid, 'user', a.usename,

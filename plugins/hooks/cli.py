@@ -204,10 +204,15 @@ def rules(
     from plugins.hooks.connecting import connect
     from plugins.hooks.files import config_file, read_config
     from plugins.hooks.libpq import Refusal, Unreachable
+    from plugins.hooks.privacy import cleaned, tells_secret
     from plugins.hooks.projects import project_of, root_of
     from plugins.hooks.standing import LONGEST_RULE
 
     with sentences():
+        if text is not None and tells_secret(cleaned(text, LONGEST_RULE)):
+            raise Failure(
+                "This rule contains a secret, so it is not remembered. Say where the secret is kept."
+            )
         if (edit is None) != (text is None) or (edit and forget) or (text is not None and is_blank(text)):
             raise Misuse("Give --edit ID TEXT, or --forget ID, or neither.")
         config = read_config()

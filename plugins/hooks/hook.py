@@ -120,11 +120,11 @@ class _Work:
     def record(self, rules: Rules) -> None:
         """Notes the event in the journal, and spools the memories that it completes."""
         event, state = self._event, self._state
-        if (entry := turns.entry_of(event, rules, _now())) is not None:
-            state.add(self._session, entry)
         if event.name == "UserPromptSubmit":
             self._keep_rules()
-        elif event.name == "SessionStart" and event.source in ("clear", "compact"):
+        if (entry := turns.entry_of(event, rules, _now())) is not None:
+            state.add(self._session, entry)
+        if event.name == "SessionStart" and event.source in ("clear", "compact"):
             state.add(self._session, {"emptied": True})
         # An interrupted turn has no end of its own: it ends with the next prompt, or with the session.
         if event.name in (*ENDS, "UserPromptSubmit"):
@@ -138,7 +138,7 @@ class _Work:
                     state.forget(session)
 
     def _keep_rules(self) -> None:
-        kept, refused = turns.rules_of(self._event.text, self._agent, self._head, _now())
+        kept, refused, self._event.text = turns.rules_of(self._event.text, self._agent, self._head, _now())
         self._said += ["A rule of this prompt is not remembered: it contains a secret."] * refused
         kept = [rule for rule in kept if self._state.put(rule)]
         self._rules = [rule["content"] for rule in kept]

@@ -8,7 +8,7 @@ from zlib import crc32
 
 from plugins.hooks.files import State
 from plugins.hooks.libpq import Refusal
-from plugins.hooks.standing import rule_key, share_words
+from plugins.hooks.standing import rule_key, words_shared
 
 TYPE_CHECKING = False  # importing typing takes too long
 if TYPE_CHECKING:
@@ -188,12 +188,12 @@ def context(
     known = rules(connection, agent, project)
     fitting: list[tuple[str, str]] = []
     words = 0
-    for one, _, rule in known:
-        if one not in told and share_words(rule, prompt):
-            words += len(rule.split())
-            if fitting and (words > FITTING_WORDS or len(fitting) == MOST_FITTING):
-                break
-            fitting.append((one, f"- {rule}"))
+    shared = [(words_shared(rule, prompt), one, rule) for one, _, rule in known if one not in told]
+    for fits, one, rule in sorted(shared, key=lambda each: -each[0]):  # of those that fit alike the newest
+        words += len(rule.split())
+        if not fits or (fitting and (words > FITTING_WORDS or len(fitting) == MOST_FITTING)):
+            break
+        fitting.append((one, f"- {rule}"))
     said = [RULES_HEAD, *(rule for _, rule in fitting)] if fitting else []
     # The rules stand apart, so the context leaves them out.
     hidden = [*(one for one, _, _ in known), *(one for one in told if len(one) == 36)][-MOST_EXCLUDED:]

@@ -82,9 +82,11 @@ class Past:
             else:
                 yield from session.end_turn()
                 session.skips = self._is_copy(record)
-                session.add(event, given, at)
+                rules, refused, prompt = turns.rules_of(given["prompt"], self._agent, session.head, at)
+                session.add(event, {"prompt": prompt}, at)
                 if not session.skips:
-                    yield from self._rules(given["prompt"], session.head, at)
+                    yield from rules
+                    self._left_out.update({("rule", "it contains a secret"): refused} if refused else {})
         if self._is_kept(session, None):
             session.drop_turn()
         yield from session.end_turn(over=True)
@@ -107,12 +109,6 @@ class Past:
                 if event == "UserPromptSubmit":
                     calls.clear()
                 yield event, given, record
-
-    def _rules(self, prompt: str, head: turns.Entry, at: str) -> Iterator[turns.Entry]:
-        rules, refused = turns.rules_of(prompt, self._agent, head, at)
-        yield from rules
-        if refused:
-            self._left_out["rule", "it contains a secret"] += refused
 
     def _is_kept(self, session: _Session, upto: str | None) -> bool:
         """Whether hooks have kept the turn that ends here, and so all later ones."""

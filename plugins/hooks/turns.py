@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from plugins.hooks.events import Event
-from plugins.hooks.privacy import HIDDEN, LONGEST_COMMAND, Rules, cleaned
+from plugins.hooks.privacy import HIDDEN, LONGEST_COMMAND, Rules, cleaned, tells_secret
 
 TYPE_CHECKING = False  # importing typing takes too long
 if TYPE_CHECKING:
@@ -114,14 +114,17 @@ def _memory(agent: str, head: Entry, what: str, began: str, kind: str, text: str
     }
 
 
-def rules_of(prompt: str, agent: str, head: Entry, at: str) -> tuple[list[Entry], int]:
-    """The memories of the rules that a prompt states, and how many others it states that contain a secret."""
+def rules_of(prompt: str, agent: str, head: Entry, at: str) -> tuple[list[Entry], int, str]:
+    """The memories of the rules that a prompt states; how many others contain a secret; and the prompt without these."""
     from plugins.hooks.standing import rules_in
 
-    prompt = cleaned(prompt, LONGEST_RULES)
-    stated = [] if OF_HOST.match(prompt) else rules_in(prompt)
-    kept = [rule_of(rule, agent, head, at) for rule in stated if HIDDEN not in rule]
-    return kept, len(stated) - len(kept)
+    read = cleaned(prompt, LONGEST_RULES)
+    stated = [] if OF_HOST.match(read) else rules_in(read)
+    refused = [rule for rule in stated if tells_secret(rule)]
+    for rule in refused:
+        # A rule is read from cleaned text: the prompt may not have it letter for letter.
+        prompt = prompt.replace(rule, HIDDEN) if rule in prompt else HIDDEN
+    return [rule_of(rule, agent, head, at) for rule in stated if rule not in refused], len(refused), prompt
 
 
 def rule_of(text: str, agent: str, head: Entry, at: str) -> Entry:

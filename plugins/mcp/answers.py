@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 LONGEST_CONTENT = 2_000
@@ -18,12 +17,7 @@ SHOWN_METADATA = ("kind", "title", "speaker", "role", "category", "project")
 
 def as_text(answer: object) -> str:
     """JSON text for the client."""
-    return json.dumps(answer, ensure_ascii=False, default=_plain)
-
-
-def as_plain(answer: object) -> Any:
-    """The same as JSON values."""
-    return json.loads(as_text(answer))
+    return json.dumps(answer, ensure_ascii=False, default=_plain, separators=(",", ":"))
 
 
 def shortened(content: str, longest: int) -> dict[str, object]:

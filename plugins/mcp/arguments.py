@@ -269,6 +269,8 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
     for each in (kept, kept.get("items", {})):
         each.pop("minLength", None)
         each.pop("maxLength", None)
+        if each.get("format") != "date-time":  # Gemini's API refuses others
+            each.pop("format", None)
     return kept
 
 

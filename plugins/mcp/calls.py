@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any, TypeVar
 
 from structlog.typing import FilteringBoundLogger
 
-from daemon.db.errors import DATABASE_FAULTS, is_gone
+from daemon.db.errors import DATABASE_FAULTS, is_gone, is_outage
 from daemon.db.pool import Database
 from daemon.logs import describe, frames
 from handlers.shared.ports import AnyConnection
@@ -27,6 +27,8 @@ from plugins.mcp.tools import Again, ToolOf
 Result = TypeVar("Result")
 DEAD_CONNECTIONS = 5
 """The number of connections that a call tries if they prove dead before a statement ran on them."""
+FIRST = 1.0
+"""Seconds that the start waits for the database: clients ask their model without our tools after a second or two."""
 GRACE = 2.0
 """Seconds after a statement's time limit in which the database may still report it."""
 
@@ -39,13 +41,36 @@ class Calls:
     """Runs the calls of one identity."""
 
     def __init__(
-        self, database: Database, identity: Identity, *, seconds: float, logger: FilteringBoundLogger
+        self,
+        opened: Callable[[], Coroutine[Any, Any, Database]],
+        identity: Identity,
+        *,
+        seconds: float,
+        logger: FilteringBoundLogger,
     ) -> None:
+        """`opened` opens the database. What it raises fails one call, and the next opens it again."""
         self.identity = identity
-        self._database = database
+        self._opened = opened
+        self._opening: asyncio.Task[Database] | None = None
         self._seconds = seconds
         self._log = logger
         self._running: set[asyncio.Task[Any]] = set()
+
+    async def begin(self) -> None:
+        """Opens the database; one that is away or slow is waited for by the calls. Raises what is wrong with the settings."""
+        try:
+            async with asyncio.timeout(FIRST):
+                await self._database()
+        except Exception as error:
+            if not isinstance(error, TimeoutError) and not is_gone(error) and not is_outage(error):
+                raise
+            self._log.warning("mcp_database_away", error=describe(error))
+
+    async def _database(self) -> Database:
+        last = self._opening
+        if last is None or (last.done() and (last.cancelled() or last.exception() is not None)):
+            self._opening = last = asyncio.create_task(self._opened())
+        return await asyncio.shield(last)
 
     async def tool(self, tool: ToolOf, given: dict[str, Any] | None) -> Any:
         """The answer of a tool. Raises Failed."""
@@ -66,12 +91,16 @@ class Calls:
         """Whether the database answers."""
         try:
             async with asyncio.timeout(GRACE):
-                await self._database.fetchval("select 1")
+                await (await self._database()).fetchval("select 1")
         except (TimeoutError, *DATABASE_FAULTS) as error:
             if not isinstance(error, TimeoutError):
-                await self._database.reconnect_after_failover(error)
+                await self._lost(error)
             return False
         return True
+
+    async def _lost(self, error: BaseException) -> None:
+        if self._opening is not None and self._opening.done() and self._opening.exception() is None:
+            await self._opening.result().reconnect_after_failover(error)
 
     async def resource(self, uri: str) -> Any:
         """The content of a resource; None if no resource has this address. Raises Failed."""
@@ -84,10 +113,11 @@ class Calls:
     async def _acting(self, work: Callable[[AnyConnection], Awaitable[Result]]) -> Result:
         async def inside() -> Result:
             async with asyncio.timeout(self._seconds + GRACE):
+                database = await self._database()
                 for left in reversed(range(DEAD_CONNECTIONS)):
                     begun = False
                     try:
-                        async with acting(self._database, self.identity, seconds=self._seconds) as connection:
+                        async with acting(database, self.identity, seconds=self._seconds) as connection:
                             begun = True
                             return await work(connection)
                     except Exception as error:
@@ -127,7 +157,7 @@ class Calls:
             raise CallFailedError(fault_of(error, seconds=self._seconds)) from None
         except Exception as error:  # noqa: BLE001 - no call ends the server
             ended("failed", error=describe(error), at=frames(error)[-3:])
-            await self._database.reconnect_after_failover(error)
+            await self._lost(error)
             raise CallFailedError(fault_of(error, seconds=self._seconds)) from None
         ended("done")
         return answer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import AsyncExitStack
 from enum import StrEnum
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -19,6 +20,7 @@ from plugins.mcp.settings import Mcp
 if TYPE_CHECKING:
     import socket
 
+    from daemon.db.pool import Database
     from daemon.settings import Settings
     from plugins.mcp.identity import Identity
 
@@ -108,9 +110,19 @@ async def _serve(
     from plugins.mcp.server import build_server
 
     log = get_logger()
-    async with open_database(settings, url, application="memoryd mcp") as database:
-        await check_identity(database, who, seconds=seconds)
-        calls = Calls(database, who, seconds=seconds, logger=log)
+    async with AsyncExitStack() as stack:
+
+        async def opened() -> Database:
+            async with AsyncExitStack() as trying:
+                database = await trying.enter_async_context(
+                    open_database(settings, url, application="memoryd mcp")
+                )
+                await check_identity(database, who, seconds=seconds)
+                stack.push_async_callback(trying.pop_all().aclose)
+            return database
+
+        calls = Calls(opened, who, seconds=seconds, logger=log)
+        await calls.begin()
         server = build_server(calls, basic=basic)
         log.info(
             "mcp_started",
@@ -122,7 +134,7 @@ async def _serve(
         if door is None:
             from plugins.mcp.stdio import serve_stdio
 
-            await serve_stdio(server, database, logger=log)
+            await serve_stdio(server, stack.aclose, logger=log)
         else:
             from plugins.mcp.http import serve_http
 

@@ -10,7 +10,7 @@ import mcp_types as types
 from mcp import MCPError
 from mcp.server import Server, ServerRequestContext
 
-from plugins.mcp.answers import as_plain, as_text
+from plugins.mcp.answers import as_text
 from plugins.mcp.arguments import schema
 from plugins.mcp.calls import CallFailedError, Calls
 from plugins.mcp.prompts import PROMPTS, filled
@@ -47,11 +47,9 @@ class _Handlers:
             answer = await self._calls.tool(tool, params.arguments)
         except CallFailedError as error:
             return types.CallToolResult(content=[types.TextContent(text=str(error))], is_error=True)
-        if isinstance(answer, str):
-            return types.CallToolResult(content=[types.TextContent(text=answer)])
-        return types.CallToolResult(
-            content=[types.TextContent(text=as_text(answer))], structured_content=as_plain(answer)
-        )
+        # No structured content: some clients give it to their model beside the text, which is the same once more.
+        text = answer if isinstance(answer, str) else as_text(answer)
+        return types.CallToolResult(content=[types.TextContent(text=text)])
 
     async def list_resources(self, _ctx: Ctx, _params: Page) -> types.ListResourcesResult:
         return types.ListResourcesResult(resources=LISTED)

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import aclosing, contextmanager
 from hashlib import sha256
 from io import BufferedReader
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from uuid import UUID
 
 from watchfiles import Change
@@ -37,7 +37,7 @@ from plugins.replica.folder import (
     marked,
     require_mark,
 )
-from plugins.replica.rules.paths import IDENTITY, USERS
+from plugins.replica.rules.paths import IDENTITY, folders_of_user, parts_of
 
 TEMPORARY = ".memoryd-"
 DEBOUNCE_MS = 50
@@ -191,11 +191,8 @@ class LocalFolder:
             raise _unavailable(self.root, error) from None
 
     def _remove_empty(self, path: str) -> None:
-        """Deletes a user's folder with its last file: its name says who the user was."""
-        for parent in PurePosixPath(path).parents:
-            if parent.parts[:1] != (USERS,) or len(parent.parts) < 2:
-                return
-            with self._opened_parent(str(parent)) as (folder, name):
+        for parent in folders_of_user(path):
+            with self._opened_parent(parent) as (folder, name):
                 try:
                     os.rmdir(name, dir_fd=folder)
                 except OSError:
@@ -216,9 +213,7 @@ class LocalFolder:
     @contextmanager
     def _opened_parent(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
         """The folder that a path is in, opened part by part, and the name in it."""
-        parts = PurePosixPath(path).parts
-        if not parts or any(part in ("..", "/") for part in parts):
-            raise OSError(errno.EPERM, "outside the replica")
+        parts = parts_of(path)
         with contextlib.ExitStack() as stack, self._opened_root() as root:
             if make and _place_of(root) != self._checked:
                 raise StaleFile  # another folder stands in its place since the check

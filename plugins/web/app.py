@@ -19,19 +19,21 @@ from starlette.types import Scope
 from plugins.audit.rule import SECONDS as AUDIT_SECONDS
 from plugins.web import names
 from plugins.web.errors import REFUSED, NotThereError, answer_error, refusal, sentence_of
-from plugins.web.forms import BadValueError
-from plugins.web.gate import SAFE, Gate, cookie_name, is_from_elsewhere
+from plugins.web.forms import SAFE, BadValueError
+from plugins.web.gate import Gate, cookie_name, is_from_elsewhere
 from plugins.web.pages import (
     audit,
     context,
     conversations,
     documents,
     dreams,
+    erasure,
     graph,
     knowledge,
     memories,
     now,
     recall,
+    rights,
     tasks,
     trail,
     users,
@@ -57,6 +59,8 @@ PAGES: tuple[list[Route], ...] = (
     names.routes,
     users.routes,
     words.routes,
+    rights.routes,
+    erasure.routes,
 )
 
 
@@ -67,6 +71,8 @@ SHOWN: dict[str, _Endpoint] = {
 """The page at each path: with the form that is sent there."""
 ONLY_LOOK = {now.examine_again, audit.run, trail.verify, trail.verify_one}
 """POST endpoints that change no stored row. Every other POST needs --edit."""
+LONG = [*audit.routes, *(route for route in rights.routes if route.endpoint is rights.copy)]
+"""They may take the time of an audit."""
 
 
 class _Files(StaticFiles):
@@ -95,7 +101,7 @@ def build_app(web: Web, *, hosts: tuple[str, ...], port: int) -> Starlette:
             Route("/sign-out", sign_out, methods=["POST"]),
             Mount("/static", _Files(directory=FOLDER / "static")),
             *(
-                _guarded(route, 2 * (AUDIT_SECONDS if routes is audit.routes else SECONDS))
+                _guarded(route, 2 * (AUDIT_SECONDS if route in LONG else SECONDS))
                 for routes in PAGES
                 for route in routes
             ),
@@ -129,13 +135,15 @@ def _guarded(route: Route, seconds: float) -> Route:
 async def _with_its_form(endpoint: _Endpoint, shown: _Endpoint | None, request: Request) -> Response:
     """The answer. For a bad value: the page as if nothing was asked or sent, its form as it was sent, with the fault."""
     try:
-        return await endpoint(request)
+        return await endpoint(await names.with_user(request))
     except REFUSED as error:
         sent, field = request.method not in SAFE, getattr(error, "field", None)
         if shown is None or (field is None and not sent):
             raise
         asked = QueryParams(request.state.form) if sent else request.query_params
-        request.state.fault = Fault(asked, field or "", sentence_of(error))
+        request.state.fault = Fault(
+            asked, field or "", sentence_of(error), () if sent else getattr(error, "like", ())
+        )
         scope = {**request.scope, "method": "GET", "query_string": b""}
         with suppress(BadValueError, NotThereError):
             again = await shown(Request(scope, request.receive))

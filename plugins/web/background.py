@@ -58,6 +58,11 @@ class Background(Generic[Result]):
         self._task = asyncio.create_task(self._run(work, explain))
         return True
 
+    async def wait(self, seconds: float) -> None:
+        """Until the run has ended, or for so long."""
+        if self._task is not None:
+            await asyncio.wait((self._task,), timeout=seconds)
+
     async def _run(
         self, work: Callable[[], Awaitable[Result]], explain: Callable[[Exception], str | None]
     ) -> None:

@@ -7,6 +7,7 @@ import re
 from binascii import a2b_qp
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -19,6 +20,8 @@ LARGEST = 32 * 1024 * 1024
 """Bytes of a form: the longest text that a table takes has ten million characters."""
 LARGEST_SIGN_IN = 4096
 MOST_FIELDS = 1000
+SAFE = ("GET", "HEAD")
+"""Methods that send no form."""
 UNENCODED = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 DAY = len("2026-11-26")
 SECONDS = 10.0
@@ -29,12 +32,23 @@ class TooLongError(ValueError):
     """A form is larger than the largest text that can be stored, or than a sign-in."""
 
 
-class BadValueError(ValueError):
-    """An invalid value in a query or form; the message says which values are valid. `field`: its name, where it has one."""
+@dataclass(frozen=True, slots=True)
+class Option:
+    """What a field takes, and what people call it where that is another."""
 
-    def __init__(self, sentence: str, *, field: str | None = None) -> None:
+    value: str
+    label: str
+
+
+class BadValueError(ValueError):
+    """An invalid value in a query or form; the message says which values are valid.
+
+    `field`: its name, where it has one; `like`: values that may be meant.
+    """
+
+    def __init__(self, sentence: str, *, field: str | None = None, like: Sequence[Option] = ()) -> None:
         super().__init__(sentence)
-        self.field = field
+        self.field, self.like = field, like
 
 
 async def read_form(request: Request, *, largest: int = LARGEST) -> dict[str, str]:

@@ -16,11 +16,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from plugins.operate.callers import name_in
 from plugins.web.errors import refusal
-from plugins.web.forms import LARGEST, LARGEST_SIGN_IN, TooLongError, read_form
+from plugins.web.forms import LARGEST, LARGEST_SIGN_IN, SAFE, TooLongError, read_form
 from plugins.web.sign_in import LONGEST_NAME, Guard, Session
 
 OPEN = ("/sign-in", "/static/")
-SAFE = ("GET", "HEAD")
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"

@@ -66,8 +66,9 @@ class Conditions:
 class Timeline:
     """The rows of a table, the newest first.
 
-    `table`: with its alias, as in "public.documents d". `time`: the column to order by; `zone`: its cast, where the index has
-    one. `rows_sql` reads the rows of the ids $1 in this order. All of it is SQL of ours.
+    `table`: with its alias, as in "public.documents d"; a query in brackets only where something is scanned for. `time`: the
+    column to order by; `zone`: its cast, where the index has one. `rows_sql` reads the rows of the ids $1 in this order. All of
+    it is SQL of ours.
     """
 
     table: str
@@ -128,7 +129,11 @@ class Timeline:
         ids = [row["id"] for row in found if row["fits"]][: AT_ONCE + 1]
         rows = await connection.fetch(self.rows_sql, ids)
         last = rows[AT_ONCE - 1] if len(rows) > AT_ONCE else None
-        next_page, looked = last and f"{last[self.time].isoformat()},{last['id']}", None
+        times = {row["id"]: row.get("time") for row in found if row["fits"]}
+        next_page, looked = (
+            last and f"{(times[last['id']] or last[self.time]).isoformat()},{last['id']}",
+            None,
+        )
         if len(ids) <= AT_ONCE and found and found[-1]["nth"] > SCANNED:
             next_page, looked = f"{found[-2]['time'].isoformat()},{found[-2]['id']}", SCANNED
         return {

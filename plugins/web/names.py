@@ -9,11 +9,13 @@ rows; names among which somebody chooses are one row of many users, so that no u
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import urlencode
 from uuid import UUID, uuid5
 
 from starlette.requests import Request
@@ -22,7 +24,7 @@ from starlette.routing import Route
 
 from daemon.ids import NAMESPACE
 from handlers.shared.ports import AnyConnection
-from plugins.web.forms import id_in, text_in
+from plugins.web.forms import SAFE, BadValueError, Option, id_in, text_in
 from plugins.web.render import page
 from plugins.web.viewer import Viewer, by_indexes, holds, reading, rows_found
 from plugins.web.web import viewer_of, web_of
@@ -31,6 +33,8 @@ OFFERED = 20
 """Names that a field offers."""
 LOOKED_AT, AMONG, AGENTS_LOOKED_AT = 1000, 50, 2000
 """Of each table, the newest rows whose users are offered; of each user, the newest messages that may have a name; agents."""
+NAMED_AMONG = 20_000
+"""The same, where a name stands for the only user who has it: where there are older rows, it is asked who is meant."""
 AGENTS = f"""
 select a.agent_id, nullif(a.named_for, '00000000-0000-0000-0000-000000000000') as named_for
 from ((select a.agent_id, a.named_for from public.agents a order by lower(a.agent_id) limit {AGENTS_LOOKED_AT})
@@ -83,26 +87,35 @@ with looked as materialized ({_ROWS}), rest as materialized (
 union all
 select rest.id, rest.at, null, false from rest
 """  # noqa: S608
+# The users whose ids lie between $1 and $2: two, where there are several.
+BETWEEN = " union ".join(
+    f"(select r.user_id as id from public.{table} r where r.user_id between $1 and $2 order by r.user_id {way} limit 1)"  # noqa: S608
+    for table, _, _ in OF_USERS
+    for way in ("asc", "desc")
+)
+SHORT_ID = re.compile(r"(?:.*\()?([0-9a-f]{8})\)?", re.DOTALL)
+"""The beginning of an id, alone or behind a name: as pages and fields show users."""
+# The agent of a user who has one alone: in conversations, else in memories.
+AGENT_OF = f"""
+select coalesce(c.agent, m.agent) as agent from
+    (select case when count(distinct s.agent_id) = 1 then min(s.agent_id) end as agent
+     from (select s.agent_id from public.conversation_sessions s where s.user_id = $1 limit {LOOKED_AT}) s) c,
+    (select case when count(distinct s.agent_id) = 1 then min(s.agent_id) end as agent
+     from (select s.agent_id from public.agent_memory s where s.user_id = $1 limit {LOOKED_AT}) s) m
+"""  # noqa: S608 - a number of ours
 FIRST = (datetime.max.replace(tzinfo=UTC), UUID(int=2**128 - 1))
 """The position before all users."""
 ON_RECORD = "select memoryd.audit_admin_names($1::uuid[])"
 NO_SUCH_USER = "There is no such user: nothing that is stored is theirs."
-NO_SUCH_ID = "There is no such user by id, but some speak under such a name."
+SEVERAL = "Several users have this name, or may have: choose one."
 IS_AGENT = "select exists (select from public.agents a where a.agent_id = $1) as there"
 _THERE = " or ".join(
-    f"exists (select from public.{table} r where r.user_id = $1)" for table, _, _ in OF_USERS
+    f"exists (select from public.{table} r where r.user_id = $1)"
+    for table in ("chat_group_members", *(table for table, _, _ in OF_USERS))
 )
 IS_USER = f"""
 select {_THERE} as there, exists (select from public.memory_settings s where s.user_id = $1 and not s.memory_enabled) as off
 """  # noqa: S608
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """What a field takes, and what people call it where that is another."""
-
-    value: str
-    label: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,12 +154,70 @@ async def nobody_of(connection: AnyConnection, viewer: Viewer, asked: Mapping[st
         async with by_indexes(connection):
             [known] = await rows_found(connection, viewer, IS_USER, user)
         if known["off"]:
-            found.append(Nobody("user", "This user has switched memory off.", []))
+            found.append(Nobody("user", "Memory is switched off for this user.", []))
         elif not known["there"]:
-            like = await _offered(connection, viewer, "user", asked["user"].strip())
-            sentence = NO_SUCH_ID if like else NO_SUCH_USER
-            found.append(Nobody("user", sentence, like))
+            found.append(Nobody("user", NO_SUCH_USER, []))
     return found
+
+
+async def agent_of(connection: AnyConnection, viewer: Viewer, user: UUID) -> str | None:
+    """The agent that works for a user, where it is one alone."""
+    async with by_indexes(connection):
+        [row] = await rows_found(connection, viewer, AGENT_OF, user)
+    agent: str | None = row["agent"]
+    return agent
+
+
+async def with_user(request: Request) -> Request:
+    """The request with the id of its user, where it has a name that one user alone has; `request.state.user_named`: their name.
+
+    Raises BadValueError where several users have that name, or none has. Only support asks for users by names.
+    """
+    viewer, sent = viewer_of(request), request.method not in SAFE
+    values = request.state.form if sent else request.query_params
+    field = "id" if values.get("kind") == "user" else "user"
+    given = values.get(field, "").strip()
+    if not given or viewer.user is not None or request.url.path == "/names":
+        return request
+    user = id_in(values, field)
+    assert user is not None
+    async with reading(web_of(request).database, viewer) as connection:
+        if given.lower() != str(user):
+            user = await _named(connection, viewer, values, field, user)
+        if name := (await names_of(connection, viewer, [user])).get(user):
+            await connection.execute(ON_RECORD, [user])
+            request.state.user_named = f"{name} ({str(user)[:8]})"
+    if sent:
+        request.state.form = {**values, field: str(user)}
+        return request
+    asked = [(name, str(user) if name == field else value) for name, value in values.multi_items()]
+    return Request({**request.scope, "query_string": urlencode(asked).encode()}, request.receive)
+
+
+async def _named(
+    connection: AnyConnection, viewer: Viewer, values: Mapping[str, str], field: str, user: UUID
+) -> UUID:
+    """The only user whom a field names: as programs do (`user`), by the beginning of their id, or by all words of a name."""
+    async with by_indexes(connection):
+        [known] = await rows_found(connection, viewer, IS_USER, user)
+        if known["there"] or known["off"]:
+            return user
+        if begin := SHORT_ID.fullmatch(values[field].strip().lower()[-210:]):
+            low, high = int(begin[1] + 24 * "0", 16), int(begin[1] + 24 * "f", 16)
+            near = await rows_found(connection, viewer, BETWEEN, UUID(int=low), UUID(int=high))
+            if len(near) == 1:
+                return UUID(str(near[0]["id"]))
+    name = text_in(values, field, longest=200)
+    if name is None:
+        raise BadValueError(NO_SUCH_USER, field=field)
+    found, older = await users_like(connection, viewer, name, most=OFFERED, among=NAMED_AMONG)
+    words = set(name.lower().split())
+    whole = [row for row in found if any(words <= set(one.lower().split()) for one in row["names"] or ())]
+    if len(whole) == 1 and older is None and len(found) < OFFERED:
+        return UUID(str(whole[0]["id"]))
+    like = [_option(row) for row in whole or found]
+    sentence = SEVERAL if whole else NO_SUCH_USER
+    raise BadValueError(sentence, field=field, like=like)
 
 
 async def nobody_in(request: Request, asked: Mapping[str, str] | None = None) -> list[Nobody]:

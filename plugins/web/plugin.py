@@ -7,7 +7,7 @@ from daemon.plugins import Command, Plugin
 
 class Web(Plugin):
     name = "web"
-    needs = ("audit", "operate", "trail")
+    needs = ("audit", "move_in", "operate", "trail")
     commands = {"web": Command("plugins.web.cli:web", "Agents and people")}
 
 

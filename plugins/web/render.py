@@ -7,6 +7,7 @@ what it does not show as headings, lists and the like.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -21,6 +22,7 @@ from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
+from plugins.web.forms import Option
 from plugins.web.glossary import terms
 
 FOLDER = Path(__file__).parent
@@ -50,6 +52,13 @@ class Fault:
     asked: QueryParams
     field: str
     sentence: str
+    like: Sequence[Option] = ()
+    """Values of the field that may be meant."""
+
+    def instead(self, value: str) -> str:
+        """The query with another value of the field."""
+        kept = [(name, said) for name, said in self.asked.multi_items() if name != self.field]
+        return urlencode([*kept, (self.field, value)])
 
 
 def page(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
@@ -74,15 +83,16 @@ def page(request: Request, template: str, *, status: int = 200, **values: Any) -
             database=None if web is None else web.settings.database,
             changed=status == 409,
             fault=fault,
+            user_named=getattr(request.state, "user_named", None),
             **({"names": {}, "nobody": []} | values),
         )
     )
     return HTMLResponse(html, status_code=status)
 
 
-def tell_forgotten(request: Request, what: str, text: str = "") -> None:
-    """Has the next page of the session say what was forgotten: what it was, and the beginning of its text."""
-    request.state.session.kept["forgotten"] = (what, text)
+def tell(request: Request, done: str, what: str = "", text: str = "") -> None:
+    """Has the next page of the session say what was done: to what, and the beginning of its text."""
+    request.state.session.kept["told"] = (done, what, text)
 
 
 @cache
@@ -117,13 +127,14 @@ def query(request: Request, **changes: object) -> str:
     return request.url.path + (f"?{urlencode(kept)}" if kept else "")
 
 
-def when(time: datetime | None) -> Markup:
-    """A time: people see the day and the minute, the element has all of it."""
+def when(time: datetime | None, seconds: bool = False) -> Markup:
+    """A time: people see the day and the minute, or the second; the element has all of it."""
     if time is None:
         return escape(NOTHING)
     shown = time.astimezone(UTC)
     return Markup('<time datetime="{}">{}</time>').format(
-        shown.isoformat(timespec="seconds"), shown.strftime("%Y-%m-%d %H:%M")
+        shown.isoformat(timespec="seconds"),
+        shown.strftime("%Y-%m-%d %H:%M:%S" if seconds else "%Y-%m-%d %H:%M"),
     )
 
 

@@ -10,14 +10,28 @@ import pytest
 import pytest_asyncio
 
 from plugins.embedded.server import EmbeddedPostgres
+from tests.conftest import RUN
+from tests.integration.conftest import connection, daemons, database_url, reused
 from tests.support.access.acting import ANN, BOB
 from tests.support.access.users import whole_user
 from tests.support.database.schemas import connected
 from tests.support.database.servers import Server
 from tests.support.database.templates import copied
-from tests.support.folders import server_folder
+from tests.support.folders import made_once, server_folder
 from tests.support.processes.commands import Commands
 from tests.support.processes.tenants import Tenants
+from tests.support.repository import ROOT, build
+
+__all__ = ["connection", "daemons", "database_url", "reused"]
+"""Each file has one database, which is emptied after each test."""
+
+
+@pytest.fixture(scope="session")
+def wheel(pytestconfig: pytest.Config) -> Path:
+    """memoryd's, which is built once a run."""
+    folder = made_once(pytestconfig.stash[RUN].folder, "wheel", lambda half: build(ROOT, half))
+    [made] = folder.glob("*.whl")
+    return made
 
 
 @pytest.fixture

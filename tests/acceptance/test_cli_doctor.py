@@ -19,18 +19,11 @@ from plugins.health import checks
 from plugins.health.access_checks import Facts
 from plugins.health.checks import check_size
 from plugins.health.status import Size
-from tests.support.database.logins import GONE, closed
+from tests.support.database.logins import GONE
 from tests.support.database.servers import Server
 from tests.support.database.templates import BARE, copied
 from tests.support.processes.commands import Commands, Finished
 from tests.support.processes.daemons import DaemonProcess
-
-
-@pytest.fixture
-async def database_url(database_url: str) -> str:
-    """A database to which no login of another test may connect: those belong to the whole server."""
-    await closed(database_url)
-    return database_url
 
 
 def verdicts(finished: Finished) -> dict[str, str]:
@@ -310,7 +303,11 @@ def test_a_transaction_pooler_is_reported_with_the_setting(
 
 
 SERVERS = [
-    (checks.check_postgres, {"version_num": 160000, "version": "16.0"}, "ok"),
+    (
+        checks.check_postgres,
+        {"version_num": 160000, "version": "16.0", "encoding": "UTF8", "folds": True, "wrong": {}},
+        "ok",
+    ),
     (checks.check_postgres, {"version_num": 150018, "version": "15.18"}, "problem"),
     (
         checks.check_vector,

@@ -11,7 +11,7 @@ import pytest
 from memoryd_client import id_of
 
 from plugins.move_in.importers.machines import without_machines
-from tests.acceptance.test_cli_import_elsewhere import MEMORIES, left_out, rows, run
+from tests.acceptance.test_cli_import_elsewhere import DATA, MEMORIES, MESSAGES, left_out, rows, run
 from tests.support.processes.commands import Commands
 
 SAID = "select content, created_at at time zone 'utc' as at from conversation_messages order by message_index"
@@ -130,6 +130,28 @@ async def test_letta_names_its_agents_and_tells_the_persona_from_the_human(
     assert rows(await run(memoryd, "letta", file, "--user", "mia", "--agent", "Sam"))["memories"] == (1, 4)
 
 
+async def test_an_agent_file_of_an_older_letta_is_read(
+    memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path
+) -> None:
+    said = [
+        {"role": "user", "content": text, "created_at": "2025-03-01T10:00:00Z"} for text in ("Hello", "Bye")
+    ]
+    old = {
+        "name": "Sam", "agent_type": "memgpt_agent", "messages": said,
+        "core_memory": [
+            {"label": "human", "value": "Likes herons."}, {"label": "persona", "value": "I am Sam."}
+        ],
+    }  # fmt: skip
+    file = written(tmp_path / "sam.af", old)
+    await run(memoryd, "letta", file, "--user", "mia", "--agent", "Sam")
+    found = await connection.fetch(MEMORIES)
+    assert {r["content"]: r["user_id"] for r in found} == {
+        "Likes herons.": id_of("mia"),
+        "persona: I am Sam.": None,
+    }
+    assert {r["content"] for r in await connection.fetch(SAID)} == {"Hello", "Bye"}
+
+
 def chatgpt(*nodes: tuple[str, str | None, float | None, str], **fields: Any) -> dict[str, Any]:
     """A conversation of ChatGPT: of each message its id, the one before, its time, its text."""
     return {"conversation_id": "c", "create_time": 1.7e9, "mapping": {
@@ -145,10 +167,10 @@ async def test_chatgpt_without_a_current_node_goes_on_to_the_latest_leaf(
 ) -> None:
     tree = chatgpt(
         ("b", "a", 1.7e9 + 50, "new"), ("a", None, 1.7e9 + 90, "root"), ("d", "a", None, "lost"),
-        ("c", "a", 1.7e9 + 9, "old"), **current,
+        ("c", "a", 1.7e9 + 9, "old"), ("e", "b", None, "end"), **current,
     )  # fmt: skip
     await run(memoryd, "chatgpt", written(tmp_path / "conversations.json", [tree]), "--user", "mia")
-    assert [r["content"] for r in await connection.fetch(SAID)] == ["root", "new"]
+    assert [r["content"] for r in await connection.fetch(SAID)] == ["root", "new", "end"]
 
 
 async def test_marks_of_citations_go(
@@ -260,3 +282,64 @@ async def test_the_drawers_of_mempalace(
         "wing": "family", "room": "music/brass", "source": "chat.md", "added_by": "claude"
     }  # fmt: skip
     assert rows(await run(memoryd, "mempalace", palace, "--user", "mia")) == {"memories": (0, 2)}
+
+
+async def test_a_bank_of_hindsight(memoryd: Commands, connection: asyncpg.Connection) -> None:
+    taken = await run(memoryd, "hindsight", DATA / "hindsight.json", "--user", "mia", "--agent", "guide")
+    assert (rows(taken), left_out(taken)) == ({"memories": (4, 0)}, {"it has no text": 1})
+    booked, cares, lived, plays = await connection.fetch(MEMORIES)
+    # Nobody else is told what the agent did for a user.
+    assert {(m["user_id"], m["agent_id"]) for m in (booked, cares, lived, plays)} == {(id_of("mia"), "guide")}
+    assert [m["kind"] for m in (booked, cares, plays)] == ["observation", "observation", "fact"]
+    assert (lived["valid_to"].isoformat(), plays["valid_to"]) == ("2026-04-01T10:00:00+00:00", None)
+    assert plays["created_at"].isoformat() == "2026-03-01T10:00:00+00:00"
+
+
+async def test_a_workspace_of_honcho(
+    memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path
+) -> None:
+    taken = await run(memoryd, "honcho", DATA / "honcho.json")
+    assert (rows(taken), left_out(taken)) == (
+        {"memories": (3, 0), "messages": (3, 0)},
+        {},
+    )
+    said = await connection.fetch(MESSAGES)
+    assert [(m["role"], m["speaker"], m["user_id"]) for m in said] == [
+        ("user", "mia", id_of("mia")), ("assistant", "guide", id_of("mia")), ("user", "bo", id_of("mia"))
+    ]  # fmt: skip
+    asks, guessed, watches = await connection.fetch(MEMORIES)
+    assert (watches["kind"], guessed["kind"], watches["user_id"]) == ("fact", "observation", id_of("mia"))
+    assert (asks["user_id"], asks["agent_id"]) == (None, "guide")
+    assert rows(await run(memoryd, "honcho", DATA / "honcho.json"))["memories"] == (0, 3)
+
+    whole = json.loads((DATA / "honcho.json").read_text())
+    concluded = whole["conclusions"][0]
+    about = [
+        {
+            **concluded,
+            "id": "c4",
+            "observer_id": "bo",
+            "observed_id": "guide",
+            "content": "guide keeps secrets",
+        },
+        {**concluded, "id": "c5", "observer_id": "bo", "observed_id": "bo", "content": "bo has four eggs"},
+    ]
+    first = {**whole["messages"][1], "id": "m0", "session_id": "friday", "content": "Good news, Bo"}
+    peers = [*whole["peers"], {**whole["peers"][0], "id": "bo"}]
+    (tmp_path / "more.json").write_text(
+        json.dumps({"peers": peers, "messages": [first], "conclusions": about})
+    )
+    more = await run(memoryd, "honcho", tmp_path / "more.json")
+    # Whose it is nobody knows, and another person's it must not be.
+    assert left_out(more) == {"only agents had spoken in its session, and the file has several persons": 1}
+    secrets = await connection.fetch(
+        "select content, user_id, agent_id from agent_memory where content ~ '^(guide keeps|bo has)' order by content"
+    )
+    assert [tuple(row) for row in secrets] == [
+        ("bo has four eggs", id_of("bo"), "app"),
+        ("guide keeps secrets", id_of("bo"), "guide"),
+    ]
+    # In another order an agent would be taken for a person.
+    (tmp_path / "sorted.json").write_text(json.dumps(whole, sort_keys=True))
+    odd = await run(memoryd, "honcho", tmp_path / "sorted.json", "--user", "eve")
+    assert (rows(odd), sum(each["count"] for each in odd["left_out"])) == ({}, 6)

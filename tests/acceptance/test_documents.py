@@ -167,7 +167,9 @@ async def test_commands_and_options_in_the_documents_exist() -> None:
         assert named <= options_of(shown), module
 
 
-async def test_the_documented_removal_removes_everything(connection: asyncpg.Connection) -> None:
+async def test_the_documented_removal_removes_everything(
+    connection: asyncpg.Connection, tokens: None
+) -> None:
     for statement in sql_blocks("docs/operations.md"):
         await connection.execute(statement)
     left = await connection.fetchval(

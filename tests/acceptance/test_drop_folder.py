@@ -33,7 +33,7 @@ def names(folder: Path) -> list[str]:
 
 async def emptied(folder: Path) -> None:
     """Returns when nothing is left in it."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while names(folder):
             await asyncio.sleep(0.05)
 
@@ -107,7 +107,7 @@ async def test_what_cannot_be_read_is_put_aside_with_its_reason_and_links_and_hi
     (drop / "good.md").write_text("Owls hunt at night.")
     os.mkfifo(drop / "pipe.md")
     await documents(connection, 1)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while len(names(drop / "rejected")) < 6 or names(drop) != ["folder", "link.md"]:
             await asyncio.sleep(0.05)
     assert names(drop / "taken") == ["good.md"]
@@ -198,7 +198,7 @@ async def test_a_folder_that_goes_away_and_comes_back(
 
 async def until_there(path: Path) -> None:
     """Returns when the path exists."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while not path.exists():  # noqa: ASYNC240 - a folder tells nobody that it is there
             await asyncio.sleep(0.05)
 
@@ -289,7 +289,7 @@ async def test_what_was_taken_and_rejected_is_deleted_after_the_days_of_the_sett
         (drop / name).write_text(content)
     await documents(connection, 1)
     await emptied(drop)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while names(drop / "taken") != ["old"] or names(drop / "rejected"):
             await asyncio.sleep(0.05)
     await daemon.event("dropped_files_deleted")

@@ -23,7 +23,7 @@ from tests.support.brought import brought_by
 from tests.support.content.documents import docx
 from tests.support.database.schemas import connected
 from tests.support.processes.daemons import DaemonProcess, environment
-from tests.support.repository import ROOT
+from tests.support.repository import ROOT, build
 from tests.support.rows import remember
 from tests.support.waiting import IDLE, until
 
@@ -67,32 +67,22 @@ class Installation:
 
 
 @pytest.fixture(scope="module")
-def installation(tmp_path_factory: pytest.TempPathFactory) -> Installation:
+def installation(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installation:
     """Made once."""
     folder = tmp_path_factory.mktemp("installation")
-
-    install(ROOT, folder, folder / "memoryd")
+    install(wheel, folder / "memoryd")
     return Installation(folder / "memoryd", linked(folder / "packages", PROJECT["dependencies"]))
 
 
-def install(project: Path, folder: Path, target: Path) -> None:
-    """Installs the wheel that the sdist makes, without what it needs."""
-
-    def run(*arguments: str | Path, cwd: Path) -> None:
-        ended = subprocess.run([sys.executable, "-m", *arguments], cwd=cwd, check=False, capture_output=True)
-        assert ended.returncode == 0, ended.stderr.decode()
-
-    run("hatchling", "build", "-t", "sdist", "-d", folder, cwd=project)
-    [sdist] = folder.glob("*.tar.gz")
-    quick = (
-        "--quiet",
-        "--disable-pip-version-check",
-        "--no-index",
-        "--no-deps",
-        "--no-compile",
-        "--no-build-isolation",
+def install(wheel: Path, target: Path) -> None:
+    """Installs it, without what it needs."""
+    quick = ("--quiet", "--disable-pip-version-check", "--no-index", "--no-deps", "--no-compile")
+    ended = subprocess.run(
+        [sys.executable, "-m", "pip", "install", *quick, "--target", target, wheel],
+        check=False,
+        capture_output=True,
     )
-    run("pip", "install", *quick, "--target", target, sdist, cwd=folder)
+    assert ended.returncode == 0, ended.stderr.decode()
 
 
 def linked(packages: Path, requirements: Iterable[str]) -> Path:
@@ -158,8 +148,10 @@ async def test_the_core_remembers_and_recalls_without_any_plugin(
     finally:
         assert await daemon.stop() == 0
     assert list(cwd.iterdir()) == []
-    plugins = installation.memoryd / "plugins"
-    shutil.copytree(plugins, bare.memoryd / "plugins", ignore=shutil.ignore_patterns("secrets", "files"))
+    plugins = installation.memoryd / "memoryd/plugins"
+    shutil.copytree(
+        plugins, bare.memoryd / "memoryd/plugins", ignore=shutil.ignore_patterns("secrets", "files")
+    )
     code, said = await bare("backup", "copy", url=empty_url, cwd=cwd)
     assert (code, said.count("\n"), "memoryd backup needs plugins.secrets" in said) == (1, 1, True)
     code, said = await bare("run", url=empty_url, cwd=cwd)
@@ -198,12 +190,8 @@ async def test_what_needs_an_extra_says_the_command(
     papers = tmp_path / "papers"
     papers.mkdir()
     contents = {
-        "a.md": b"# Hello",
-        "a.html": b"<p>Hello",
-        "a.pdf": b"%PDF-1.4",
-        "a.eml": b"Subject: Hello",
-        "a.docx": docx(),
-    }
+        "a.md": b"# Hello", "a.html": b"<p>Hello", "a.pdf": b"%PDF-1.4", "a.eml": b"Subject: Hello", "a.docx": docx(),
+    }  # fmt: skip
     for name, content in contents.items():
         (papers / name).write_bytes(content)
     (papers / "a.txt").write_text("Hello")
@@ -245,7 +233,7 @@ asyncio.run(main())
 def test_the_python_client_is_installed_without_memoryd(database_url: str, tmp_path: Path) -> None:
     client = ROOT / "clients" / "python"
     needs = tomllib.loads((client / "pyproject.toml").read_text())["project"]["dependencies"]
-    install(client, tmp_path, tmp_path / "client")
+    install(build(client, tmp_path), tmp_path / "client")
     packages = linked(tmp_path / "packages", needs)
     ended = subprocess.run(
         [sys.executable, "-S", "-c", REMEMBER, database_url],

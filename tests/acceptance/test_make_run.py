@@ -8,29 +8,20 @@ import shutil
 import signal
 import subprocess
 import sys
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from memoryd.__main__ import PACKAGES
 from plugins.embedded.server import EmbeddedPostgres
 from tests.support.folders import quiet_port
 from tests.support.processes.daemons import DaemonProcess
 from tests.support.repository import ROOT
 
 COPIED = (
-    "Makefile",
-    "constraints.txt",
-    "install.py",
-    "pyproject.toml",
-    "README.md",
-    "LICENSE",
-    "docs/glossary.md",
-)
-PACKAGES = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"][
-    "packages"
-]
+    "Makefile", "constraints.txt", "install.py", "pyproject.toml", "README.md", "LICENSE", "docs/glossary.md",
+)  # fmt: skip
 GONE = {"anyio": "4.999", "ruff": "0.17.999"}
 """What a package that memoryd needs needs, and what its development needs: each look takes seconds, so there are no more, and
 pip meets this one early."""
@@ -46,14 +37,14 @@ def python() -> str:
 
 
 class Checkout:
-    """A copy, and `make` in it with a bare PATH, a home that nobody can write to, and a umask that closes files to others."""
+    """A copy in a folder with an odd name, and `make` there: a bare PATH, a home that nobody can write to, a closing umask."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        (folder / "docs").mkdir()
+        (folder / "docs").mkdir(parents=True)
         for name in COPIED:
             shutil.copy(ROOT / name, folder / name)
-        for name in PACKAGES:
+        for name in (*PACKAGES, "memoryd"):
             shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
         kept = ("pip_", "http_proxy", "https_proxy", "all_proxy", "no_proxy", "ssl_cert")
         given = {name: value for name, value in os.environ.items() if name.lower().startswith(kept)}
@@ -83,19 +74,20 @@ class Checkout:
         assert process.returncode is not None
         return process.returncode, said.decode().splitlines()
 
-    async def start(self, target: str, **environment: str) -> asyncio.subprocess.Process:
+    async def start(
+        self, target: str, stdout: int = asyncio.subprocess.DEVNULL, /, **environment: str
+    ) -> asyncio.subprocess.Process:
         """Starts make, in a group of its own, as a terminal does."""
         return await asyncio.create_subprocess_exec(
             "make", target, cwd=self.folder, env=self.environment | environment, umask=0o077, start_new_session=True,
-            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE,
+            stdin=asyncio.subprocess.DEVNULL, stdout=stdout, stderr=asyncio.subprocess.PIPE,
         )  # fmt: skip
 
 
 @pytest.fixture
 def checkout(folder: Path) -> Iterator[Checkout]:
     """Its Postgres has ended at the end."""
-    (folder / "here").mkdir()
-    made = Checkout(folder / "here")
+    made = Checkout(folder / "hier, schön")
     yield made
     EmbeddedPostgres(made.folder / ".memoryd").stop("immediate")
 
@@ -117,6 +109,14 @@ async def test_it_runs_without_releases_that_are_gone_and_says_what_a_machine_la
     await daemon.event("daemon_stopped", timeout=60)
     await process.wait()
 
+    demo = await checkout.start("demo", asyncio.subprocess.PIPE, **dead)
+    assert demo.stdout is not None
+    while (line := await demo.stdout.readline()) and not line.startswith(b"2. "):
+        pass
+    os.killpg(demo.pid, signal.SIGINT)
+    _, fault = await demo.communicate()
+    assert line, fault.decode()
+
     # A virtual environment does not move with its folder, and nothing can be installed here without the index.
     checkout.folder = checkout.folder.rename(checkout.folder.with_name("there"))
     alone = {"PIP_CONFIG_FILE": os.devnull, "PIP_FIND_LINKS": "", "PIP_RETRIES": "0"}
@@ -132,3 +132,7 @@ async def test_a_place_where_no_environment_can_be_made_is_told(checkout: Checko
     assert len(said) == 2, said
     assert "Not a directory" in said[0]
     assert "make VENV=" in said[0]
+    code, said = await checkout.make("run", VENV=f"{checkout.folder}/an environment")
+    assert code != 0
+    assert len(said) == 1, said
+    assert "with blanks" in said[0]

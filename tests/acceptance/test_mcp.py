@@ -8,10 +8,11 @@ import os
 import signal
 import uuid
 from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from importlib import metadata
 from importlib.resources import files
 from pathlib import Path
-from typing import cast
+from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
@@ -28,16 +29,17 @@ from plugins.mcp.identity import Identity, WrongLoginError, check_identity
 from plugins.mcp.server import described
 from plugins.mcp.tools import tools_of
 from tests.support.database.schemas import connected
+from tests.support.database.transaction_pooler import TransactionPooler, pump
 from tests.support.processes.commands import Commands
 from tests.support.repository import ROOT
 from tests.support.rows import remember
-from tests.support.services.mcp_clients import done, failed, over_stdio, resource
+from tests.support.services.mcp_clients import done, failed, over_stdio, resource, text_of
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 TOOLS = ["remember", "recall", "get", "supersede", "context", "know", "feedback", "forget", "explain"]
-MOST_TOKENS, MOST_TOKENS_OF_BASIC = 1_800, 900
+MOST_TOKENS, MOST_TOKENS_OF_BASIC = 1_700, 800
 USER = uuid.UUID("00000000-0000-0000-0000-00000000a11c")
 OF_SERVER = "from pg_stat_activity where datname = current_database() and application_name = 'memoryd mcp'"
 WAITS = f"select exists (select {OF_SERVER} and wait_event_type = 'Lock')"
@@ -79,8 +81,7 @@ def tokens_of(tools: Iterable[Tool]) -> int:
 
 async def test_tools_cost_a_model_few_tokens(alice: Client, db: asyncpg.Connection, url: str) -> None:
     assert tokens_of((await alice.list_tools()).tools) <= MOST_TOKENS
-    calls = Calls(cast("Database", None), Identity("alice"), seconds=1, logger=get_logger())
-    basic = tools_of(calls.identity, basic=True)
+    basic = tools_of(Identity("alice"), basic=True)
     listed = [described(tool, among=basic) for tool in basic.values()]
     assert [tool.name for tool in listed] == ["remember", "recall", "supersede"]
     assert "short" not in listed[1].input_schema["properties"]
@@ -131,7 +132,9 @@ async def test_what_is_wrong_is_corrected_and_stays_as_history(alice: Client, db
         await db.fetchval("select superseded_by::text from agent_memory where id = $1::uuid", old["id"])
         == new["id"]
     )
-    assert "superseded already" in await failed(alice, "supersede", id=old["id"], text="at eleven")
+    refused = await failed(alice, "supersede", id=old["id"], text="at eleven")
+    assert "superseded already" in refused
+    assert new["id"] in refused
     for other in (
         await remember(db, "the users own", user_id=USER),
         await remember(db, "what bob noted too", agent_id="bob"),
@@ -290,17 +293,59 @@ async def test_a_database_that_goes_away_fails_one_call(
     assert "Bertha" not in str(log)
 
 
+@asynccontextmanager
+async def away(url: str) -> AsyncIterator[tuple[str, asyncio.Event]]:
+    """An address at which the database does not answer until the event is set."""
+    back = asyncio.Event()
+
+    async def meet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await back.wait()
+        there, forth = await asyncio.open_connection("127.0.0.1", urlsplit(pooler.url).port)
+        await asyncio.gather(pump(reader, forth), pump(there, writer))
+
+    async with (
+        TransactionPooler(url, session=True, connections=5) as pooler,
+        await asyncio.start_server(meet, "127.0.0.1", 0) as listening,
+    ):
+        port = listening.sockets[0].getsockname()[1]
+        yield urlsplit(pooler.url)._replace(netloc=f"postgres@127.0.0.1:{port}").geturl(), back
+
+
+async def test_a_database_that_is_away_at_the_start_is_there_for_the_calls_after(
+    db: asyncpg.Connection, url: str, tmp_path: Path
+) -> None:
+    """A client starts its servers once, and asks its model without the tools of one that is late or has ended."""
+    async with (
+        away(url) as (at, back),
+        over_stdio(at, tmp_path, "--agent", "frank", "--time-limit", "0.1") as client,
+    ):
+        assert [tool.name for tool in (await client.list_tools()).tools] == TOOLS
+        assert "Try again" in await failed(client, "recall", query="away")
+        back.set()
+        while (await client.call_tool("remember", {"text": "it came back"})).is_error:
+            pass
+    assert await db.fetchval("select agent_id from agent_memory where content = 'it came back'") == "frank"
+    log = [json.loads(line)["event"] for line in (tmp_path / "log").read_text().splitlines()]
+    assert "mcp_database_away" in log
+
+
+async def test_a_model_reads_a_result_once(alice: Client) -> None:
+    """Copilot CLI gives its model the structured content beside the text."""
+    result = await alice.call_tool("recall", {"query": "anything"})
+    assert result.structured_content is None
+    assert text_of(result).startswith('{"recall_id":"')
+
+
 async def test_a_call_ends_at_its_time_limit(db: asyncpg.Connection, url: str) -> None:
-    database = await Database.open(url, size=1, pooled=False, logger=get_logger(), application="limited")
-    try:
-        calls = Calls(database, Identity("alice"), seconds=0.1, logger=get_logger())
-        tool = tools_of(calls.identity)["remember"]
-        async with db.transaction():
-            await db.execute("lock table agent_memory in access exclusive mode")
-            with pytest.raises(CallFailedError, match=r"did not answer within 0.1 seconds"):
-                await calls.tool(tool, {"text": "too late"})
-    finally:
-        await database.close()
+    async def opened() -> Database:
+        return await Database.open(url, size=1, pooled=False, logger=get_logger(), application="limited")
+
+    calls = Calls(opened, Identity("alice"), seconds=0.1, logger=get_logger())
+    tool = tools_of(calls.identity)["remember"]
+    async with db.transaction():
+        await db.execute("lock table agent_memory in access exclusive mode")
+        with pytest.raises(CallFailedError, match=r"did not answer within 0.1 seconds"):
+            await calls.tool(tool, {"text": "too late"})
 
 
 async def test_a_client_that_is_gone_leaves_no_statement_running(

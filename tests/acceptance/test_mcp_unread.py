@@ -122,3 +122,15 @@ async def test_a_client_of_an_unknown_version_is_told_one_that_is_known(spoken: 
     assert "result" in await spoken.told(call(2))
     assert (await spoken.told(asked("no/such", 3, {})))["error"]["code"] == -32601
     await spoken.ended()
+
+
+async def test_a_client_that_gave_up_its_probe_before_we_began_may_begin_anew(spoken: Spoken) -> None:
+    """The AI SDK waits a second for the answer to its probe, and a slow machine starts us later."""
+    version = "2026-07-28"
+    of = {"protocolVersion": version, "clientCapabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    meta = {"_meta": {f"io.modelcontextprotocol/{name}": value for name, value in of.items()}}
+    probe = json.dumps(asked("server/discover", 0, meta)).encode()
+    told = await spoken.told(probe + b"\n" + json.dumps(hello("2025-11-25")).encode())
+    assert told["result"]["protocolVersion"] == "2025-11-25"
+    assert "result" in await spoken.told(call(1))
+    await spoken.ended()

@@ -24,7 +24,7 @@ def text_of(path: Path) -> str:
 
 async def appears(path: Path, *, with_text: str) -> str:
     """The text of a file, once it contains this."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while with_text not in (text := text_of(path)):
             await asyncio.sleep(0.01)
     return text

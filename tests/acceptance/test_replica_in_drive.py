@@ -42,7 +42,7 @@ def settings(drive_server: DriveServer, tmp_path: Path) -> dict[str, Any]:
 
 async def appears(server: DriveServer, path: str, *, with_text: str) -> str:
     """The text of a file, once it contains this."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while path not in server.drive.paths() or with_text not in server.drive.text(path):
             await asyncio.sleep(0.01)
     return server.drive.text(path)
@@ -140,7 +140,7 @@ async def test_parts_that_fail_are_started_again_and_the_doctor_says_so(
     drive_server.always = ("GET", ODD)
     daemon = await daemons.start(**settings, drop_folder=f"gdrive:{OUTSIDE}", drop_settle_seconds=0)
     first = {
-        part: await daemon.event("part_failed", part=part, timeout=30) for part in ("replica", "drop folder")
+        part: await daemon.event("part_failed", part=part, timeout=90) for part in ("replica", "drop folder")
     }
     assert {line["error"] for line in first.values()} == {"TypeError"}
     assert await until(connection, "select count(*) = 2 from memoryd.daemons, jsonb_object_keys(failing)")
@@ -149,7 +149,7 @@ async def test_parts_that_fail_are_started_again_and_the_doctor_says_so(
     assert "drop folder" in found["found"]
     assert "The drop folder of" in (await memoryd("status")).out
     assert first["replica"]["again_seconds"] == 1.0
-    await daemon.event("part_failed", part="replica", again_seconds=2.0, timeout=30)
+    await daemon.event("part_failed", part="replica", again_seconds=2.0, timeout=90)
     drive_server.heal()
     await appears(drive_server, "documents/drop/dropped.md", with_text="Leave the key")
     assert await daemon.stop() == 0

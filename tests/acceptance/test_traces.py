@@ -232,7 +232,7 @@ async def test_lost_spans_are_told_once_and_when_they_arrive_again(
     collector: Collector,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "0.5")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "2")
     daemon = await daemons.start()
     traces = []
     for number, fault in enumerate((Fault.status(500), Fault.status(401), DROP)):

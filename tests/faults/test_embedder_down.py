@@ -96,7 +96,7 @@ async def test_an_embedder_that_does_not_answer_delays_no_other_work(remote: Rem
 
 async def reached(server: CountingServer, requests: int) -> None:
     """Waits until so many requests came, and the last was answered."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while len(server.requests) < requests:
             await asyncio.sleep(0.01)
 

@@ -139,7 +139,7 @@ async def test_a_worker_that_stalls_past_its_claim_writes_nothing(
 
     zombie = worker_on(database, Doing("zombie", before=stall), lanes=lanes, claim_seconds=0.2)
     running = asyncio.create_task(zombie.run())
-    await asyncio.wait_for(stalled.wait(), 30)
+    await asyncio.wait_for(stalled.wait(), 90)
     # The claims of the zombie are not renewed: it does nothing at all, like a suspended machine.
     async with working(worker_on(database, Doing("heir"), lanes=lanes)):
         await until(connection, IDLE)

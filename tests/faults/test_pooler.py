@@ -18,7 +18,7 @@ from tests.support.processes.daemons import DaemonProcess, Daemons
 from tests.support.rows import remember
 from tests.support.services.every_page import addresses
 from tests.support.services.web_pages import served
-from tests.support.waiting import IDLE, until
+from tests.support.waiting import IDLE, beats, until
 
 
 @pytest.fixture
@@ -104,8 +104,23 @@ async def test_a_pooler_of_sessions_that_takes_no_settings_is_worked_with(
         assert not await hears_notifications(pooler.url)
         done = await memoryd("recall", "--agent", "alice", "the valve", url=pooler.url, folder=tmp_path)
         assert (done.code, done.out) == (0, "Nothing is remembered about this.\n"), done.err
-    async with TransactionPooler(database_url, connections=4, session=True, strict=False) as pooler:
+
+
+async def test_behind_a_pooler_of_sessions_a_daemon_listens_and_counts_as_alive(
+    database_url: str, connection: asyncpg.Connection, daemons: Daemons, tmp_path: Path
+) -> None:
+    # Such a one tells clients a number of its own for their server process, and keeps their settings to itself.
+    async with TransactionPooler(database_url, connections=20, session=True, strict=False) as pooler:
         assert await hears_notifications(pooler.url)
+        daemon = await daemons.start(url=pooler.url, executor_command="cat", heartbeat_seconds=0.2)
+        assert (await daemon.event("daemon_started"))["wake_up"] == "listen"
+        await live_through(connection)
+        await beats(connection)
+        status = await memoryd("status", url=database_url, folder=tmp_path)
+        assert status.code == 0, status.out
+        backup = await memoryd("backup", str(tmp_path / "copy"), url=pooler.url, folder=tmp_path)
+        assert backup.code == 0, backup.err
+        assert await daemon.stop() == 0
 
 
 async def test_pages_work_through_a_transaction_pooler(

@@ -6,7 +6,6 @@ import asyncio
 import json
 import signal
 import socket
-from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -21,12 +20,18 @@ from tests.support.database.owners import as_role
 from tests.support.database.schemas import EMBEDDER, connected
 from tests.support.database.servers import Server
 from tests.support.database.templates import BARE, copied
+from tests.support.database.transaction_pooler import pump
 from tests.support.processes.commands import Commands, memoryd
 from tests.support.processes.daemons import DaemonProcess, Daemons
 from tests.support.rows import DIMENSIONS
-from tests.support.waiting import until
+from tests.support.waiting import beats, until
 
 MANY = 3
+OF_LISTENER = "datname = current_database() and application_name = 'memoryd listener'"
+CLAIMED = """
+select count(*) from pg_stat_activity
+where datname = current_database() and application_name = 'memoryd' and query ~ 'claim_lanes|set visible_at'
+"""
 
 
 async def refuses(url: str, folder: Path, *arguments: str, **settings: object) -> str:
@@ -119,6 +124,24 @@ async def test_a_database_that_comes_up_is_waited_for(own_postgres: OwnPostgres,
     assert await daemon.stop() == 0
 
 
+async def test_a_daemon_without_work_asks_once_for_all_topics(
+    database_url: str, connection: asyncpg.Connection, daemons: Daemons
+) -> None:
+    """Workers that asked for their topics at the start would open a connection each, on a server that may have few."""
+    daemon = await daemons.start(url=database_url)
+    await daemon.event("daemon_started")
+    await beats(connection, times=2)
+    assert await connection.fetchval(CLAIMED) == 0
+    # What is written is found nevertheless, and what was written while nobody listened.
+    assert await connection.fetchval(
+        "select count(pg_terminate_backend(pid)) from pg_stat_activity where " + OF_LISTENER
+    )
+    memory = await connection.fetchval(
+        "insert into agent_memory (agent_id, kind, content) values ('a', 'fact', 'owls') returning id"
+    )
+    assert await until(connection, "select exists (select from memoryd.entries where id = $1)", memory)
+
+
 async def test_a_database_that_hangs_up_while_it_comes_up_is_waited_for(
     database_url: str, daemons: Daemons
 ) -> None:
@@ -156,14 +179,6 @@ async def test_a_database_that_hangs_up_while_it_comes_up_is_waited_for(
         assert await daemon.stop() == 0
     assert met > 3
     assert daemon.events("not_json") == []
-
-
-async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """From one to the other until the end."""
-    with closing(writer), suppress(ConnectionError):
-        while chunk := await reader.read(65_536):
-            writer.write(chunk)
-            await writer.drain()
 
 
 async def test_a_server_that_is_not_postgres_is_refused_with_advice(tmp_path: Path) -> None:

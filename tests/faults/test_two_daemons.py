@@ -121,7 +121,7 @@ async def test_a_tick_that_is_running_when_the_daemon_stops_ends_first(
         schedule = Schedule(database=database, logger=get_logger())
         schedule.add(Tick("slow", 1, run))
         schedule.start()
-        await asyncio.wait_for(began.wait(), 30)
+        await asyncio.wait_for(began.wait(), 90)
         await schedule.stop()
     assert ended.is_set()
     assert await connection.fetchval("select count(*) from memoryd.lanes where topic = 'tick'") == 1
@@ -142,7 +142,7 @@ async def test_a_tick_with_a_bug_is_logged_and_runs_again(database_url: str) -> 
             schedule = Schedule(database=database, logger=get_logger())
             schedule.add(Tick("faulty", 1, run))
             schedule.start()
-            await asyncio.wait_for(again.wait(), 30)
+            await asyncio.wait_for(again.wait(), 90)
             await schedule.stop()
     [line, *_] = [line for line in lines if line["event"] == "tick_failed"]
     assert (line["tick"], line["error"], line["log_level"]) == ("faulty", "KeyError", "error")

@@ -11,13 +11,4 @@ from tests.integration.conftest import (
     shared_url,
 )
 
-__all__ = [
-    "connection",
-    "daemon",
-    "daemons",
-    "database_url",
-    "kept",
-    "reused",
-    "scratch",
-    "shared_url",
-]
+__all__ = ["connection", "daemon", "daemons", "database_url", "kept", "reused", "scratch", "shared_url"]

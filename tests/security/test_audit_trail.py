@@ -178,7 +178,8 @@ async def test_a_signed_audit_line_is_told_apart_from_a_forged_one(
         ):
             before = len(log.text())
             await attacker.execute("do $do$ begin raise log '%', $said$" + text + "$said$; end $do$")
-            (forged,) = [one for one in log.text()[before:].splitlines() if "LOG:  memoryd: " in one]
+            mark = f"[{attacker.get_server_pid()}] LOG:  memoryd: "
+            (forged,) = [one for one in log.text()[before:].splitlines() if mark in one]
             assert not await connection.fetchval(CHECK, forged)
         for statement in (
             "select memoryd.check_log_line('x')",

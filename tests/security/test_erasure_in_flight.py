@@ -146,9 +146,10 @@ async def test_the_outcome_of_a_command_that_ends_during_an_erasure_is_not_remem
     connection: asyncpg.Connection, second: asyncpg.Connection, third: asyncpg.Connection, daemons: Daemons
 ) -> None:
     """An agent completes the command in a transaction that is open when the erasure begins."""
-    await daemons.start()
+    daemon = await daemons.start()
     asked = await ask(connection, f"find {SECRET}", user_id=ANN)
     await until(connection, READY, asked)
+    await until(connection, IDLE)
     await pausing(connection, "after")
     # The erasure, too, is stopped: after the commands, before the jobs that are left.
     await connection.execute(
@@ -159,11 +160,14 @@ async def test_the_outcome_of_a_command_that_ends_during_an_erasure_is_not_remem
     await connection.execute("select pg_advisory_lock(4712)")
     try:
         async with gate_closed(connection):
+            # A daemon that locks the command before the erasure does would hold it up until the gate is open.
+            daemon.process.send_signal(signal.SIGSTOP)
             async with second.transaction():
                 await second.execute("select claim_command('alice')")
                 await second.execute("select complete_command($1, $2)", asked, f"found {SECRET}")
                 erasing = await meanwhile(third, connection, ERASE, ANN)
             await until(connection, awaited("l.locktype = 'advisory' and l.objid = 4712"))
+            daemon.process.send_signal(signal.SIGCONT)
             # The daemon has the outcome in hand, or cannot get it.
             await until(
                 connection,
@@ -305,7 +309,7 @@ async def test_an_erasure_does_not_wait_for_who_has_locked_a_request(
         await second.execute("select from memory_requests where id = $1 for update", requests[1])
         daemon = await daemons.start(max_attempts=1)
         await until(connection, MET_A_LOCK)
-        await connection.execute("set lock_timeout = '3s'")
+        await connection.execute("set lock_timeout = '15s'")
         await connection.execute(ERASE, ANN)
         for request in (requests[0], requests[2]):
             await until(connection, ANSWERED, request)

@@ -249,7 +249,7 @@ async def test_two_concurrent_statements_share_one_limit(
 ) -> None:
     async with acting_as(connection, ANN):
         await connection.execute(RECALLS, ANN, 100)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(90):
             # Neither waits for the other: the limit is no lock.
             async with acting_as(second, ANN):
                 await second.execute(RECALLS, ANN, 100)

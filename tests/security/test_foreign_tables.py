@@ -112,7 +112,7 @@ async def prey(server: Server) -> AsyncIterator[Prey]:
                 f"create extension vector; create role {role} login; grant create on schema public to {role};"
             )
             parts = urlsplit(url)
-            await admin.execute(f'grant create on database "{parts.path[1:]}" to {role}')
+            await admin.execute(f'grant connect, create on database "{parts.path[1:]}" to {role}')
             try:
                 mine = urlunsplit(parts._replace(netloc=f"{role}@{parts.netloc.rpartition('@')[2]}"))
                 async with connected(mine) as theirs:

@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from tests.support.access.acting import ANN, BOB
-from tests.support.database.logins import closed, login
+from tests.support.database.logins import login
 from tests.support.processes.commands import Commands, Finished
 from tests.support.processes.daemons import DaemonProcess
 from tests.support.rows import column, insert, remember
@@ -113,7 +113,6 @@ def logins(found: Finished) -> dict[str, str]:
 async def test_the_doctor_reports_logins_that_choose_their_user(
     connection: asyncpg.Connection, database_url: str, tmp_path: Path
 ) -> None:
-    await closed(database_url)
     doctor = Commands(database_url, tmp_path)
     async with (
         login(connection, database_url) as (name, _),

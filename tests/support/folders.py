@@ -6,11 +6,12 @@ neither: its next session closes them to others), and in memory where there is r
 
 from __future__ import annotations
 
+import fcntl
 import random
 import shutil
 import socket
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,6 +23,21 @@ def make_folder() -> Path:
     """A new empty folder."""
     in_memory = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ENOUGH_BYTES
     return Path(tempfile.mkdtemp(prefix="memoryd-test-", dir=MEMORY if in_memory else None)).resolve()
+
+
+def made_once(run: Path, name: str, fill: Callable[[Path], object]) -> Path:
+    """A folder in that of the test run, filled by the first process that needs it. Others that want it meanwhile wait."""
+    made = run / name
+    with (run / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists():
+            # Under its name it is whole.
+            half = run / f"half-{name}"
+            shutil.rmtree(half, ignore_errors=True)
+            half.mkdir()
+            fill(half)
+            half.rename(made)
+    return made
 
 
 @contextmanager

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from plugins.hooks import privacy
 from plugins.hooks.privacy import Rules, cleaned
 from tests.support.content.credentials import FORMS, LETTERS, MIXED, ORDINARY, written
 
@@ -25,6 +29,8 @@ KEY = "aB3dEfGh" * 6
         f"sk-proj-{KEY}", f"ghp_{KEY}", f"dckr_pat_{KEY}", "123456789:AAF" + "a" * 32,
         f"https://hooks.slack.com/services/T0/B0/{KEY}",
         f"-----BEGIN RSA PRIVATE KEY-----\n{KEY}\n{KEY}", f"AccountKey={KEY};x",
+        f"AGE-SECRET-KEY-{KEY.upper()}", "pa\u017f\u017fword=hunter22", "PASSWORD=HUNTER2x",
+        "log\u0131n joe password hunter22", "\u03f0\u03c9\u03b4\u03b9\u03f0\u03cc\u03c2: hunter22x",
     ],
 )  # fmt: skip
 def test_a_credential_is_left_out(text: str) -> None:
@@ -42,6 +48,8 @@ def test_a_credential_is_left_out(text: str) -> None:
         "p@",
         "pa$$",
         KEY[:20],
+        KEY[:20].upper(),
+        "UNTER",
         "a" * 32,
     ):
         assert part not in shown
@@ -67,6 +75,43 @@ def test_a_credential_is_known_by_the_form_of_what_stands_around_it(form: str) -
     assert LETTERS not in shown
     assert MIXED not in shown
     assert "[secret]" in shown or "[private]" in shown
+
+
+@pytest.mark.parametrize(("words", "form"), privacy.FORMS)
+def test_a_form_is_left_out_only_where_it_cannot_match(words: str, form: str) -> None:
+    """Whatever a form matches has one of its words, however its pattern branches: without one the form need not be tried."""
+    assert has_word(re._parser.parse(form, re.IGNORECASE), words.split("|"))  # type: ignore[attr-defined]
+
+
+def test_letters_that_a_pattern_takes_for_others_are_folded_as_it_does() -> None:
+    letters = {letter for words, _ in privacy.FORMS for letter in words if letter != "|"}
+    alike = re.compile(f"[{re.escape(''.join(sorted(letters)))}]", re.IGNORECASE)
+    taken = alike.findall("".join(map(chr, (*range(0xD800), *range(0xE000, 0x110000)))))
+    assert [one for one in taken if not set(one.translate(privacy.ODD).lower()) & letters] == []
+
+
+def has_word(pattern: Iterable[Any], words: Sequence[str], run: str = "") -> bool:
+    """Whether each text that a parsed pattern matches, after the letters of `run`, has one of these words."""
+    for kind, value in pattern:
+        name = str(kind)
+        run += chr(value).lower() if name == "LITERAL" else ""
+        within = parts_of(name, value)
+        if any(word in run for word in words) or (within and all(has_word(p, words, run) for p in within)):
+            return True
+        if name not in ("LITERAL", "AT", "ASSERT", "ASSERT_NOT"):
+            run = ""
+    return False
+
+
+def parts_of(name: str, value: Any) -> list[Any]:
+    """The patterns of which one matches wherever this part of a pattern does."""
+    if name == "BRANCH":
+        return list(value[1])
+    if name == "SUBPATTERN":
+        return [value[-1]]
+    if name == "ASSERT":
+        return [value[1]] if value[0] > 0 else []
+    return [value[2]] if name in ("MAX_REPEAT", "MIN_REPEAT") and value[0] else []
 
 
 @pytest.mark.parametrize("text", ORDINARY)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import pytest
 
 from plugins.mcp.arguments import Recall, read
 from plugins.mcp.faults import CallRefusedError
+from plugins.mcp.identity import Identity
+from plugins.mcp.server import described
+from plugins.mcp.tools import tools_of
 
 
 @pytest.mark.parametrize(
@@ -27,3 +33,11 @@ def test_what_cannot_be_is_refused_in_a_short_sentence(given: dict[str, object])
     said = str(refused.value)
     assert said.startswith("Nothing was done.")
     assert len(said.encode()) < 1_000
+
+
+def test_a_schema_has_only_what_geminis_api_takes() -> None:
+    """It answers 400 to a request with a tool that has another format of a string, a reference or several types."""
+    tools = tools_of(Identity("alice")).values()
+    schemas = json.dumps([described(tool, among=()).input_schema for tool in tools])
+    assert set(re.findall(r'"format": "([^"]+)"', schemas)) == {"date-time"}
+    assert not re.search(r'"(anyOf|oneOf|allOf|\$ref|\$defs|const|exclusiveM\w+)"|"type": \[', schemas)

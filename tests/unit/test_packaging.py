@@ -7,15 +7,17 @@ import re
 import tomllib
 from importlib.metadata import distribution
 
+from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
+from memoryd.__main__ import PACKAGES
 from tests.support.brought import brought_by
 from tests.support.repository import ROOT
 
 DESCRIBED = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT = DESCRIBED["project"]
-PACKAGES = DESCRIBED["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+WHEEL = DESCRIBED["tool"]["hatch"]["build"]["targets"]["wheel"]
 TOLD = re.compile(r'(?:\bVersion |^ *"?version"? ?[:=] ?"?|/memoryd-[a-z]+-)(\d+\.\d+\.\d+)', re.MULTILINE)
 """Where a version of memoryd is told: in a sentence, in a manifest, in the name of a packed client."""
 
@@ -28,11 +30,24 @@ def pins(text: str) -> dict[str, str]:
 
 def test_the_image_is_built_from_every_package() -> None:
     copied = re.findall(r"^COPY (\w+) \1$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
-    assert sorted(copied) == sorted(PACKAGES)
+    assert sorted(copied) == sorted(WHEEL["only-include"])
 
 
 def test_every_package_that_is_installed_is_there() -> None:
-    assert [name for name in PACKAGES if not (ROOT / name / "__init__.py").exists()] == []
+    assert [name for name in WHEEL["only-include"] if not (ROOT / name / "__init__.py").exists()] == []
+    assert sorted([*PACKAGES, "memoryd"]) == sorted(WHEEL["only-include"])
+    assert WHEEL["sources"] == {name: f"memoryd/{name}" for name in PACKAGES}
+
+
+def test_no_release_of_what_it_needs_is_refused_that_no_test_fails_with() -> None:
+    given = [*PROJECT["dependencies"]]
+    given += [
+        one for name, extra in PROJECT["optional-dependencies"].items() if name != "dev" for one in extra
+    ]
+    asked = [one for one in map(Requirement, given) if one.name != PROJECT["name"]]
+    bounds = {(one.name, bound.operator) for one in asked for bound in one.specifier}
+    assert {name for name, operator in bounds if operator != ">="} == {"apscheduler"}
+    assert {name for name, operator in bounds if operator == ">="} == {one.name for one in asked}
 
 
 def test_the_lock_file_of_the_typescript_client_names_no_registry() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugins.documents.parsing.headings import first_heading
+from plugins.documents.parsing.headings import best_title
 from plugins.documents.parsing.reading import read_file
 from plugins.documents.parsing.texts import Output, json_value, one_line, size, title_of
 from plugins.files.child import GarbageError, head_of, lengths
@@ -95,7 +95,7 @@ def test_a_name_is_a_title(name: str, title: str | None) -> None:
     ],
 )
 def test_the_first_heading_is_found(text: str, heading: str | None) -> None:
-    assert first_heading(text) == heading
+    assert best_title(None, text) == heading
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ async def test_a_text_survives_the_end_of_the_session(
     area = browser.driver.find_element(By.NAME, "content")
     area.send_keys(" and was typed for an hour")
     browser.driver.delete_all_cookies()
-    browser.press("[value=correct]")
+    browser.press("[value=replace]")
     assert "Your session has ended" in browser.text
     with browser.another_tab():
         browser.sign_in(pages)
@@ -104,8 +104,11 @@ async def test_a_text_survives_the_end_of_the_session(
     )
     area = browser.driver.find_element(By.NAME, "content")
     assert "typed for an hour" in str(area.get_property("value"))
-    browser.press("[value=correct]")
-    stored = await db.fetchval("select content from agent_memory where id = $1", row)
+    browser.press("[value=replace]")
+    stored = await db.fetchval(
+        "select n.content from agent_memory m join agent_memory n on n.id = m.superseded_by where m.id = $1",
+        row,
+    )
     assert stored == "the tree is an oak and was typed for an hour"
 
 
@@ -140,6 +143,7 @@ async def test_it_works_without_scripts(browser: Browser, pages: Reader, db: asy
         area = browser.driver.find_element(By.NAME, "content")
         area.clear()
         area.send_keys("a goal that was corrected")
+        browser.driver.find_element(By.CSS_SELECTOR, ".edit summary").click()
         browser.driver.find_element(By.CSS_SELECTOR, "[value=correct]").click()
         browser.until_it_has("a goal that was corrected", lacks="a goal without scripts")
     finally:

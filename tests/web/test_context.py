@@ -8,12 +8,14 @@ import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import urlencode
 
 import asyncpg
 import pytest
 
 from tests.support.content.chat_groups import join
 from tests.support.content.index import index_rows
+from tests.support.content.knowledge import know
 from tests.support.rows import ask, column, insert, remember, say
 from tests.support.services.web_pages import Reader, served, text_of
 
@@ -71,6 +73,38 @@ async def test_each_line_says_where_it_came_from(pages: Reader, db: asyncpg.Conn
     assert "of the agent and of all agents" in said
 
 
+async def test_each_line_says_why_it_has_its_score(pages: Reader, db: asyncpg.Connection) -> None:
+    await ask(db, "hello", agent_id="joiner")
+    for text in (
+        "the oak worktop of Bergen is oiled",
+        "oil the oak twice",
+        "the oak worktop was sawn on Monday",
+    ):
+        await remembered(db, text, agent_id="joiner", kind="outcome" if "sawn" in text else "fact")
+    await remembered(db, "the oak worktop of Bergen is oiled!", agent_id="joiner", kind="fact")
+    old = datetime(2025, 1, 1, tzinfo=UTC)
+    await know(db, "Torfinn", "The ferry takes none.", category="client", created_at=old)
+    await know(db, "Worktops", "Prepare the oak worktop for Bergen with wax.", created_at=old)
+    await index_rows(db, "knowledge")
+    message = "prepare the oak worktop for Bergen with Torfinn"
+    page = await pages.get(f"/context?{urlencode({'agent': 'joiner', 'message': message})}")
+    rows = await db.fetch("select * from explain_context('joiner', $1) where step = 'found'", message)
+    assert {row["shown"] for row in rows} == {True, False}
+    said = text_of(page)
+    for row in rows:
+        text = row["detail"].rpartition("] ")[2]
+        reason = said.partition(text)[2][:400]
+        assert f"{row['score']:.2f}" in reason
+        assert f"Why {row['score']:.2f}" in reason
+    assert "so it counts 0.50" in said.partition("ferry takes none")[2].partition("- [")[0]
+    assert "of torfinn" in said.partition("What was searched")[2].partition("Left out")[0]
+    best = max((row for row in rows if row["shown"]), key=lambda row: row["score"])["detail"]
+    [marked] = [line for line in block_of(page) if "fits best" in line]
+    assert best in marked
+    assert any(line.endswith("What the team knows: the best first") for line in block_of(page))
+    assert 'href="/recall?' not in page.partition("<main")[2], "its numbers are of another measure"
+
+
 async def test_to_look_writes_only_that_support_has_looked(pages: Reader, db: asyncpg.Connection) -> None:
     row = await remembered(db, "ann prefers the night train", user_id=ANN)
     session = uuid.uuid4()
@@ -82,12 +116,12 @@ async def test_to_look_writes_only_that_support_has_looked(pages: Reader, db: as
     assert f'href="/conversations/{session}#m-{turn}"' in page
     assert any("(from a person)" in line and "person" in line for line in block_of(page))
     assert await db.fetchrow(STATE) == before
-    assert await reads(db, ANN) == ["agent_commands"]
+    assert await reads(db, ANN) == ["context"]
     nobody = uuid.uuid4()
-    assert "night train to Ghent" not in await pages.get(
-        f"/context?agent=alice&message=book+the+night+train&user={nobody}"
-    )
-    assert await reads(db, nobody) == ["agent_commands"]
+    said = await pages.read(f"/context?agent=alice&message=book+the+night+train&user={nobody}")
+    assert "There is no such user" in said
+    assert "CONTEXT" not in said, "what an agent would be given of nobody looks like an answer"
+    assert await reads(db, nobody) == []
 
 
 async def test_whose_rows_a_context_shows_is_on_record(pages: Reader, db: asyncpg.Connection) -> None:
@@ -116,10 +150,10 @@ async def test_small_talk_a_user_without_memory_and_an_unknown_agent_are_told(
     assert "small talk" in await pages.read("/context?agent=talker&message=Thanks!")
     assert "may read fits" in await pages.read("/context?agent=talker&message=deploy+the+zeppelin")
     assert "No agent of this name" in await pages.read("/context?agent=nobody&message=deploy+the+zeppelin")
-    assert "give both" in await pages.read("/context?message=deploy")
+    assert "give its name, too" in await pages.read("/context?message=deploy")
     off = uuid.uuid4()
     await db.execute("insert into memory_settings (user_id, memory_enabled) values ($1, false)", off)
-    assert "switched memory off" in await pages.read(f"/context?agent=talker&message=deploy+it&user={off}")
+    assert "is switched off for" in await pages.read(f"/context?agent=talker&message=deploy+it&user={off}")
 
 
 async def test_a_user_gets_what_that_user_may_read(url: str, db: asyncpg.Connection, tmp_path: Path) -> None:

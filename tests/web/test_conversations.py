@@ -6,6 +6,7 @@ import json
 import re
 import uuid
 from pathlib import Path
+from urllib.parse import urlencode
 
 import asyncpg
 import pytest
@@ -48,6 +49,55 @@ async def test_the_list_is_filtered_and_counts_messages(pages: Reader, db: async
     assert "garden" not in await pages.read("/conversations?channel=web")
     assert "harbour" not in await pages.read("/conversations?groups=yes")
     assert "no conversation that fits" in await pages.read("/conversations?until=2020-01-01")
+
+
+async def test_the_list_goes_by_what_was_said_last_not_by_when_it_was_stored(
+    pages: Reader, db: asyncpg.Connection
+) -> None:
+    user = uuid.uuid4()
+    for n in (3, 1, 2):
+        session, _ = await talk(db, "first", "last", title=f"Chat {n}", user_id=user)
+        await db.execute(
+            "update conversation_messages set created_at = make_date(2020 + $2, 1 + message_index, 1) where session_id = $1",
+            session,
+            n,
+        )
+    await talk(db, title="Silence", user_id=user)
+    said = await pages.read(f"/conversations?user={user}")
+    order = [said.index(title) for title in ("Silence", "Chat 3", "Chat 2", "Chat 1")]
+    assert order == sorted(order)
+    assert "4 in all" in said
+    assert "Chat 3 2023-01-01 00:00 2 2023-02-01 00:00" in said
+    # What was said by a day and since another.
+    for asked, found in (
+        ("since=2022-02-01", "32"),
+        ("until=2022-01-01", "12"),
+        ("until=2021-01-01&since=2021-01-15", "1"),
+    ):
+        said = await pages.read(f"/conversations?user={user}&{asked}")
+        assert {n for n in "123" if f"Chat {n}" in said} == set(found), asked
+
+
+async def test_conversations_are_found_by_words_that_were_said(pages: Reader, db: asyncpg.Connection) -> None:
+    user = uuid.uuid4()
+    await talk(db, "just Biscuit, my beagle", "how nice", title="Chat one", user_id=user)
+    await talk(
+        db, "biscuit keeps me sane", "my beagle, too", "biscuit, the BEAGLE", title="Chat two", user_id=user
+    )
+    await talk(db, "100% {0} wool \\ '' %s", title="Chat odd", user_id=user)
+    for words, found in (
+        ("beagle biscuit", ["Chat one", "Chat two"]),
+        ("SANE", ["Chat two"]),
+        ("cat", []),
+        ("100% {0}", ["Chat odd"]),
+        ("\\ '' %s", ["Chat odd"]),
+        ("%", ["Chat odd"]),
+    ):
+        said = await pages.read(f"/conversations?{urlencode({'user': str(user), 'words': words})}")
+        assert sorted(re.findall(r"Chat \w+", said)) == found, words
+        assert f"{len(found)} in all" in said or not found
+    assert "NUL" in await pages.read("/conversations?words=%00", status=400)
+    assert "200 are possible" in await pages.read(f"/conversations?words={300 * 'x'}", status=400)
 
 
 async def test_messages_are_shown_in_pages_with_their_facts(pages: Reader, db: asyncpg.Connection) -> None:

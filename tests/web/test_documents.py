@@ -44,6 +44,10 @@ async def test_the_list_has_status_chunks_and_with_whom_it_is_shared(
     assert re.search(r"Night orders \d{4}-\S+ [\d:]+ conflict 1 ", said)
     for query in (f"user={BOB}", "status=conflict"):
         assert "Tide tables" not in await pages.read(f"/documents?{query}")
+    page = await pages.get(f"/documents?user={BOB}")
+    assert '<input type="hidden" name="source" value="document">' in page, "what they say is found by Recall"
+    assert f'<input type="hidden" name="user" value="{BOB}">' in page
+    assert f'href="/users/{BOB}"' in page.partition("<table")[2]
     for query in ("shared=yes", "title=upload", "title=TABLES+tide", "title=tide++tables"):
         said = await pages.read(f"/documents?{query}")
         assert "Tide tables" in said, query

@@ -199,6 +199,35 @@ async def test_the_menu_of_a_telephone_shows_where_one_is(browser: Browser, few:
         assert 0 <= left < right <= TELEPHONE, path
 
 
+@pytest.mark.parametrize("width", [TELEPHONE, SCREEN])
+async def test_a_word_that_is_led_to_stands_below_the_menu(browser: Browser, few: Reader, width: int) -> None:
+    browser.sign_in(few)
+    browser.look(width=width)
+    browser.open("/words#audit-trail")
+    [word, menu] = browser.run(
+        "const at = (what) => document.querySelector(what).getBoundingClientRect();"
+        "return [at('dt:target').top, at('.top').bottom]"
+    )
+    assert menu <= word < 2 * menu
+
+
+async def test_a_question_on_a_telephone_has_a_line_of_its_own(browser: Browser, few: Reader) -> None:
+    browser.sign_in(few)
+    browser.look(width=TELEPHONE)
+    browser.open("/recall")
+    assert browser.run("return document.querySelector('[name=q]').clientWidth") > TELEPHONE / 2
+
+
+async def test_a_form_that_is_answered_by_a_file_says_that_it_was_sent(browser: Browser, few: Reader) -> None:
+    browser.sign_in(few)
+    browser.open("/users")
+    browser.press("td a")
+    sent = "return document.querySelector('[data-sent]').checkVisibility()"
+    assert not browser.run(sent)
+    browser.run("document.querySelector('form[action$=copy] button').click()")
+    browser.until(sent)
+
+
 @pytest.mark.parametrize("path", ["/memories", "/conversations", "/documents", "/knowledge", "/trail"])
 async def test_a_list_on_a_telephone_begins_with_the_text(browser: Browser, few: Reader, path: str) -> None:
     browser.sign_in(few)

@@ -122,7 +122,7 @@ async def test_what_is_sent_is_shown_as_text(hostile: Reader, browser: Browser) 
         # Of an earlier version: so the page shows what was typed.
         browser.run("document.querySelector('[name=version]').value = 'x'")
         browser.run("document.querySelector('[name=content]').value = arguments[0]", text)
-        browser.press("[value=correct]")
+        browser.press("[value=replace]")
         ran, dangers, shown, _ = browser.run(HERE)
         assert not ran
         assert dangers == []

@@ -67,8 +67,7 @@ async def test_a_field_offers_users_by_their_names_and_no_trail_is_filled_by_the
         for part in ("", "l", "lund"):
             assert await trail(db, options(pages, f"user={part}")) == ONE_LOOK, part
         # Whose these were is in the server's log, signed.
-        *_, line = [line for line in log.text().splitlines() if '"users": [' in line]
-        assert str(berta) in line
+        *_, line = [line for line in log.text().splitlines() if '"users": [' in line and str(berta) in line]
         assert str(other) not in line
         assert await db.fetchval("select memoryd.check_log_line($1)", line)
     assert await trail(db, options(pages, "user=nobody+at+all")) == []
@@ -83,6 +82,19 @@ async def test_a_field_offers_users_by_their_names_and_no_trail_is_filled_by_the
     assert len(await options(pages, "user=")) <= names.OFFERED
     for wrong in ("user=%00", "user=" + "x" * 201, "agent=%00"):
         await pages.get(f"/names?{wrong}", status=400)
+
+
+async def test_who_may_be_meant_by_a_name_is_asked(pages: Reader, db: asyncpg.Connection) -> None:
+    # More users have such a name than are looked at: another may have it whole, too.
+    for name in ("Kim Older", *(f"Kimberly {n}" for n in range(names.OFFERED - 1)), "Kim Newer"):
+        await speaker(db, name)
+    assert "choose one" in await pages.read("/memories?user=Kim", status=400)
+    # A name of digits is no beginning of an id.
+    customer, other = id_of("12345678"), uuid.UUID("12345678-1111-4111-8111-111111111111")
+    for user in (customer, other):
+        await remember(db, f"said of {user}", agent_id="clerk", user_id=user)
+    said = await pages.read("/memories?user=12345678")
+    assert (f"said of {customer}" in said, f"said of {other}" in said) == (True, False)
 
 
 async def test_a_field_offers_agents_and_whom_one_is_named_for_is_on_record(
@@ -119,7 +131,8 @@ async def test_users_of_one_name_are_told_apart_and_found_by_another_name(
     for words in ("vik", "VIK+nora", "nora++vik", f"nora+{str(first)[:8]}"):
         assert list(await options(pages, f"user={words}")) == [str(first)], words
     assert list(await options(pages, "user=nonny")) == [str(second)]
-    page = await pages.get("/memories?user=Nora")
+    page = await pages.get("/memories?user=Nora", status=400)
+    assert "Several users have this name" in text_of(page)
     assert f"{str(first)[:8]}, last seen" in text_of(page)
     assert f"{str(second)[:8]}, last seen" in text_of(page)
 
@@ -167,9 +180,10 @@ async def test_of_nobody_a_page_says_so_and_whom_it_may_mean(
     hanne = await speaker(db, f"Hanne {path}")
     agent = f"nurse {path}"
     await remember(db, "nothing of this", agent_id=agent, user_id=hanne)
-    page = await pages.get(f"{path}user=Hanne+{path[:5]}")
+    page = await pages.get(f"{path}user=anne+{path[:5]}", status=400)
     assert "no such user" in text_of(page)
     assert f"user={hanne}" in page
+    assert "no such user" in await pages.read(f"{path}user={uuid.uuid4()}")
     page = await pages.get(path if "agent=" in path else f"{path}agent=Nurse")
     assert "No agent of this name" in text_of(page)
     assert agent[:20] in text_of(page)
@@ -187,7 +201,7 @@ async def test_where_nothing_is_found_a_page_says_that_memory_is_off(
 ) -> None:
     off = uuid.uuid4()
     await db.execute("insert into memory_settings (user_id, memory_enabled) values ($1, false)", off)
-    assert (await pages.read(f"{path}user={off}")).count("switched memory off") == 1
+    assert (await pages.read(f"{path}user={off}")).count("is switched off for") == 1
 
 
 async def test_a_click_asks_the_latest_question_again(

@@ -48,14 +48,18 @@ async def test_daemons_are_told_with_what_fails(pages: Reader, db: asyncpg.Conne
 async def test_tasks_that_wait_are_counted_with_the_jobs(pages: Reader, db: asyncpg.Connection) -> None:
     for status, began in (("ready", None), ("ready", None), ("running", 9), ("running", 1), ("failed", 30)):
         await db.execute(
-            "insert into agent_commands (agent_id, message, status, started_at) "
-            "values ('miner', 'dig', $1, now() - make_interval(hours => $2))",
+            "insert into agent_commands (agent_id, message, status, started_at, created_at) "
+            "values ('miner', 'dig', $1, now() - make_interval(hours => $2), now() - interval '3 hours')",
             status,
             began,
         )
     await db.execute("delete from memoryd.jobs")
     said = await pages.read("/now/live")
-    assert "2 wait: 2 tasks , 0 jobs 2 tasks run , the longest since 9 hours" in said
+    assert (
+        "2 wait: 2 tasks for a program that does them, the oldest since 3 hours late , 0 jobs 2 tasks run , the longest since 9"
+        in said
+    )
+    assert "3 hours , for a program that does it" in await pages.read("/tasks?status=ready")
     said = await pages.read("/tasks?status=running")
     assert re.search(r"running since 60 min .* running since 9 hours", said)
     await db.execute("delete from agent_commands")

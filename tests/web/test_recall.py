@@ -115,6 +115,8 @@ async def test_each_result_has_its_parts_and_the_way_to_its_page(
     said = text_of(page.partition(f"/memories/{rows['memory']}")[2].partition("</li>")[0])
     for part in ("lexical", "relevance", "weight"):
         assert f"{part} {explained[part]:.2f}" in said
+    title = await db.fetchval("select title from shared_knowledge where id = $1", rows["knowledge"])
+    assert f": {title}" in text_of(page), "of knowledge its title, too"
     only = await pages.get("/recall?q=heron&source=knowledge&source=insight")
     assert f"/knowledge/{rows['knowledge']}" in only
     assert f"/memories/{rows['memory']}" not in only
@@ -159,14 +161,17 @@ async def test_what_does_not_belong_is_left_out_with_the_reason(
         question,
     )
     assert out, "this question has a row that does not belong to it"
-    page = await pages.get(f"{asked}&relevant_only=yes")
-    shown, _, left_out = page.partition('<details class="out">')
-    for text in out:
-        assert str(text) not in shown
-        assert str(text) in left_out
-    assert "Would be left out" in await pages.read(asked)
-    both = await pages.read(f"{asked}&compare=yes&other_relevant_only=yes")
-    assert "left out there" in both
+    for path in (asked, f"{asked}&relevant_only=yes"):
+        page = await pages.get(path)
+        shown, closed, left_out = page.partition('<details class="out"><summary>')
+        assert closed
+        for text in out:
+            assert str(text) not in shown
+            assert str(text) in left_out
+        assert f"({len(out)})" in text_of(left_out).partition("recall() gives these")[0]
+        assert f"Found {shown.count('<li class=')} " in text_of(shown), "what is left out is not counted"
+    both = await pages.get(f"{asked}&compare=yes&other_relevant_only=yes")
+    assert both.count('<details class="out">') == 2
 
 
 async def test_to_look_stores_nothing(pages: Reader, db: asyncpg.Connection) -> None:

@@ -10,6 +10,7 @@ import asyncpg
 import pytest
 
 from plugins.web.pages import tasks
+from tests.support.content.knowledge import know
 from tests.support.rows import insert, remember
 from tests.support.services.web_pages import Reader, served, text_of
 
@@ -19,7 +20,7 @@ ANN, BOB = uuid.uuid4(), uuid.uuid4()
 PAYLOAD = "</pre><img src=x onerror=alert(1)>"
 GIVEN = """
 insert into memoryd.quotes (command_id, row_ids, hashes)
-select c.id, array[$1::uuid], array[0] from agent_commands c where c.agent_id = $2
+select c.id, $1::uuid[], array[0] from agent_commands c where c.agent_id = $2
 """
 
 
@@ -42,7 +43,8 @@ async def test_a_task_tells_what_was_given_and_what_came_of_it(pages: Reader, db
     outcome = await remember(
         db, "the sail tore", agent_id="sailor", user_id=ANN, kind="error", command_id=asked
     )
-    await db.execute(GIVEN, given, "sailor")
+    known = await know(db, f"No chipboard {PAYLOAD}", "Ask each customer.")
+    await db.execute(GIVEN, [given, known], "sailor")
     await db.execute("delete from agent_execution_logs")
     page = await pages.get(f"/tasks/{asked}")
     assert "<img" not in page
@@ -55,6 +57,7 @@ async def test_a_task_tells_what_was_given_and_what_came_of_it(pages: Reader, db
         f"torn {PAYLOAD}",
         "the sail tore",
         f"memory the sail {PAYLOAD}",
+        f"knowledge No chipboard {PAYLOAD}: Ask each customer.",
         "30 000",
     ):
         assert part in said, part
@@ -116,5 +119,5 @@ async def test_a_memory_in_very_many_contexts_is_counted_to_an_end(
         "from generate_series(1, $1::integer) n",
         tasks.MOST + 1,
     )
-    await db.execute(GIVEN, memory, "bosun")
+    await db.execute(GIVEN, [memory], "bosun")
     assert "in ≥ 1000 tasks, 1000 succeeded" in await pages.read(f"/memories/{memory}")

@@ -43,21 +43,27 @@ async def test_a_user_is_told_with_all_that_there_is_and_who_looked(
         "Conversations 1",
         "Tasks 1",
         "Documents 0",
-        "written agent memory",
+        "written memories",
     ):
         assert part in said, part
     await pages.get(f"/memories/{memory}")
     said = await pages.read(f"/users/{ann}")
-    assert "read by support agent memory" in said
-    assert "read by support agent execution logs" in said, "the page before is on the trail, too"
-    assert f'href="/users/{ann}"' in await pages.get(f"/memories?user={ann}")
+    assert "read by support memories" in said
+    assert "read by support rows of the audit trail" in said, "the page before is on the trail, too"
+    # What one person looked at in one sitting is one line.
+    assert re.search(r"read by support memories [^r]* support", said)
+    await pages.get(f"/memories/{memory}")
+    assert "2 times" in (await pages.read(f"/users/{ann}")).partition("read by support memories")[2][:50]
+    page = await pages.get(f"/memories?user={ann}")
+    assert f'href="/users/{ann}"' in page
+    assert f'href="/users/{ann}#looked"' in page, "from each page of theirs to who looked"
     # Who looked on a day, however much was looked at since.
     for _ in range(60):
         await db.execute("select memoryd.log_admin_read('documents', $1)", ann)
-    assert "written agent memory" not in await pages.read(f"/users/{ann}")
+    assert "written memories" not in await pages.read(f"/users/{ann}")
     older = re.search(r'rel="next" href="([^"]+)"', await pages.get(f"/users/{ann}"))
     assert older is not None
-    assert "written agent memory" in await pages.read(html.unescape(older[1]))
+    assert "written memories" in await pages.read(html.unescape(older[1]))
     assert "Nobody yet" in await pages.read(f"/users/{ann}?until=2020-01-01")
     assert "since is no time" in await pages.read(f"/users/{ann}?since=x", status=400)
     # Where a memory came from, and what was given for a question.
@@ -82,19 +88,19 @@ async def test_of_nobody_there_is_no_page(pages: Reader, db: asyncpg.Connection)
     assert "There is no such user" in await pages.read(f"/users/{nobody}", status=404)
     await db.execute("insert into memory_settings (user_id, memory_enabled) values ($1, false)", off)
     assert "memory is off" in await pages.read(f"/users/{off}")
-    for asked in (f"id={nobody}", "id=Nobody+at+all"):
-        assert "no such user" in await pages.read(f"/audit/derived?kind=user&{asked}", status=404)
+    for asked, status in ((f"id={nobody}", 404), ("id=Nobody+at+all", 400)):
+        assert "no such user" in await pages.read(f"/audit/derived?kind=user&{asked}", status=status)
     await pages.get("/audit/derived?kind=user&id=%00", status=400)
 
 
 async def test_what_came_from_a_user_is_asked_for_by_name(pages: Reader, db: asyncpg.Connection) -> None:
     named, other = id_of("zelda"), uuid.uuid4()
     memory = await remember(db, "likes tea", user_id=named)
-    assert str(memory) in await pages.read("/audit/derived?kind=user&id=zelda")
+    page = await pages.get("/audit/derived?kind=user&id=zelda")
+    assert f'<a href="/memories/{memory}">likes tea</a>' in page, "its text, not its id"
     session = await insert(db, "conversation_sessions", {"user_id": other, "agent_id": "clerk"})
     await say(db, session, "Hello", user_id=other, speaker="Yusuf")
-    page = await pages.get("/audit/derived?kind=user&id=Yusuf", status=404)
-    assert f"kind=user&amp;id={other}" in page
+    assert f"user {other}" in await pages.read("/audit/derived?kind=user&id=Yusuf")
 
 
 async def test_the_list_has_all_users_the_last_seen_first(pages: Reader, db: asyncpg.Connection) -> None:
@@ -156,11 +162,12 @@ async def test_the_list_of_users_is_one_look_at_names(pages: Reader, db: asyncpg
 
 
 async def test_a_user_can_be_exported_and_erased_by_what_the_page_says(
-    pages: Reader, db: asyncpg.Connection, url: str, tmp_path: Path
+    db: asyncpg.Connection, url: str, tmp_path: Path
 ) -> None:
     user = uuid.uuid4()
     await remember(db, "likes tea", user_id=user)
-    page = await pages.get(f"/users/{user}")
+    async with served(url, tmp_path) as reader:
+        page = await reader.get(f"/users/{user}")
     commands = [shlex.split(said) for said in re.findall(r'<pre class="command">([^<]+)</pre>', page)]
     for name, *words in commands:
         assert name == "memoryd"

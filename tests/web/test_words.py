@@ -39,7 +39,7 @@ async def test_each_word_that_a_page_explains_is_in_the_glossary() -> None:
 async def test_the_wheel_has_the_glossary(tmp_path: Path) -> None:
     [wheel] = WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
     with zipfile.ZipFile(wheel) as files:
-        assert files.read("plugins/web/glossary.md") == GLOSSARY.read_bytes()
+        assert files.read("memoryd/plugins/web/glossary.md") == GLOSSARY.read_bytes()
 
 
 async def test_a_word_leads_to_what_it_means(browser: Browser, few: Reader) -> None:

@@ -44,7 +44,7 @@ function onPostgres(db: Postgres): Supabase {
   async function rpc(name: string, given: object): Promise<unknown> {
     const kind = await returns(name);
     const parameters = Object.entries(given).filter(([, value]) => value !== undefined);
-    const named = parameters.map(([key], nth) => `${quoted(key)} => $${nth + 1}`);
+    const named = parameters.map(([key, value], nth) => `${quoted(key)} => ${parameter(nth + 1, value)}`);
     const call = `public.${quoted(name)}(${named.join(", ")})`;
     const rows = kind === "nothing" ? `select '[]' as answer from ${call}` : all("to_jsonb(r)", `${call} r`);
     const found = await rowsOf(db, rows, parameters.map(([, value]) => plain(value)));
@@ -138,7 +138,7 @@ class Query implements Request {
 
   #write(rows: object[], conflict: string): this {
     const names = [...new Set(rows.flatMap(Object.keys))].map(quoted).join(", ");
-    const given = `jsonb_populate_recordset(null::${this.#table}, ${this.#value(JSON.stringify(rows))}::jsonb)`;
+    const given = `jsonb_populate_recordset(null::${this.#table}, ${this.#value(JSON.stringify(rows))}::text::jsonb)`;
     this.#source = `insert into ${this.#table} (${names}) select ${names} from ${given} ${conflict} returning *`;
     return this;
   }
@@ -149,7 +149,7 @@ class Query implements Request {
   }
 
   #value(value: unknown): string {
-    return `$${this.#values.push(plain(value))}`;
+    return parameter(this.#values.push(plain(value)), value);
   }
 }
 
@@ -166,7 +166,16 @@ async function rowsOf(db: Postgres, statement: string, values: unknown[]): Promi
 /** What every driver sends in the same way: an object is JSON. Arrays are the driver's. */
 function plain(value: unknown): unknown {
   if (value instanceof Date) return value.toISOString();
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? JSON.stringify(value) : value;
+  return isJson(value) ? JSON.stringify(value) : value;
+}
+
+/** A value as a parameter of a statement. JSON goes as text: postgres.js would write it as JSON once more. */
+function parameter(nth: number, value: unknown): string {
+  return `$${nth}${isJson(value) ? "::text::jsonb" : ""}`;
+}
+
+function isJson(value: unknown): boolean {
+  return typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Date);
 }
 
 function quoted(name: string): string {

@@ -1,9 +1,10 @@
-// The clients on a plain Postgres, with the real `pg`; nothing here knows of supabase-js.
+// The clients on a plain Postgres, with the real `pg` and postgres.js; nothing here knows of supabase-js.
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 
 import pg from "pg";
+import postgres from "postgres";
 
 import { agentMemory, chatMemory, executor, knowledge, type Postgres } from "memoryd-client";
 
@@ -63,6 +64,24 @@ test("knowledge and an executor work, too", async () => {
   await done.run();
   const { rows } = await pool.query("select status, output from agent_commands where agent_id = 'plain'");
   assert.deepEqual(rows, [{ status: "completed", output: "fetched" }]);
+});
+
+test("postgres.js stores what pg stores", async () => {
+  const { host, port, user, password, database: name } = new pg.Client(given.postgres);
+  const sql = postgres({ host, port, user: user!, password: password!, database: name!, max: 1 });
+  const database = { query: async (statement: string, values: any[]) => ({ rows: await sql.unsafe(statement, values) }) };
+  try {
+    const chat = chatMemory(database, { user: "rhea" });
+    await chat.addMessages("rhea:1", [{ role: "user", content: "My sister Lea plays the viola", metadata: { by: ["a", 1] } }]);
+    assert.deepEqual((await chat.loadContext("rhea:1"))[0]!.metadata, { by: ["a", 1] });
+    assert.match((await chat.prompt("rhea:2", "Which instrument does Lea play?"))[0]!.content, /Lea plays the viola/);
+    const memory = agentMemory(database, { user: "rhea" });
+    await memory.remember("Rhea rows at dawn", { metadata: { by: "form" } });
+    const found = await memory.recall("who rows?", { filter: { by: "form" }, sources: ["memory"], since: new Date(0) });
+    assert.deepEqual(found.map((one) => one.content), ["Rhea rows at dawn"]);
+  } finally {
+    await sql.end();
+  }
 });
 
 test("a name cannot become SQL, nor a value", async () => {

@@ -135,7 +135,13 @@ begin
     left join lateral (
         select t.* from public.dream_insights t where t.id = f.id and f.source = 'insight' offset 0) i on true
     left join lateral (
-        select t.agent_id from public.conversation_messages t
+        -- Who names no agent is the session's, where no other speaks near it.
+        select coalesce(t.agent_id, s.agent_id) as agent_id
+        from public.conversation_messages t
+        left join public.conversation_sessions s on s.id = t.session_id and not exists (
+            select from public.conversation_messages o
+            where o.session_id = s.id and o.agent_id <> s.agent_id
+              and o.message_index between t.message_index - 20 and t.message_index + 20)
         where t.id = f.id and f.source = 'conversation' and t.role = 'assistant' offset 0) c on true
     cross join lateral (
         select case f.source

@@ -230,6 +230,7 @@ create or replace function memoryd.write_entries(
 returns table (id uuid, scope bigint, locked_elsewhere boolean)
 language plpgsql volatile
 set search_path = pg_catalog, public, :vector_schema, pg_temp
+set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare

@@ -361,7 +361,7 @@ begin
     if old.superseded_by is not null then
         raise exception 'memory % is superseded already', old.id
             using errcode = 'check_violation',
-                  hint = 'Give the newest one: follow superseded_by.';
+                  hint = format('Give the one that replaced it: %s.', old.superseded_by);
     end if;
     -- Its metadata are the older one's: they are not checked again.
     perform set_config('memoryd.metadata_kept', memoryd.pass_for_metadata(), true);

@@ -32,9 +32,9 @@ $$;
 
 -- Whether a message is small talk: greetings, thanks, yes and no, signs, nothing at all. p_plain: from
 -- memoryd.plain(). p_names: names in it, which are addressed by it ("Thanks, Tomas!"), unless a question
--- begins with one ("Thanks. And Acme?"). Beside thanks, a greeting or laughter function words, or one
--- other word, say nothing either, if no mark is between them and the message asks nothing ("cheers mate",
--- "haha geil", "bonne soirée à toi"). p_names null: it must be small talk to the last word.
+-- begins with one ("Thanks. And Acme?"). Where the message asks nothing, function words beside such a word
+-- say nothing ("no it's fine"), and beside thanks, a greeting or laughter one other word, if no mark is
+-- between them ("cheers mate", "haha geil"). p_names null: it must be small talk to the last word.
 create or replace function memoryd.is_small_talk(p_plain text, p_names text[]) returns boolean
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -45,13 +45,17 @@ declare
         from unnest(p_names) n) || ')';
     -- Letters and digits of any script: signs, as emojis are, say nothing.
     said constant text := '[[:alnum:]\u00c0-\u024f\u0370-\u1fff\u3040-\ud7af]';
-    rest text := p_plain;
+    -- "heyyy" is "hey", "yesss" is "yes"; "kkk" and "www" are laughter.
+    drawn text;
+    rest text;
     taken text;
 begin
     if length(p_plain) > 120 or p_plain ~ ('([.!?;:] |\mand )' || named || '\M[^.!?;:,]*[?]') then
         return false;
     end if;
-    taken := regexp_replace(translate(rest, '.,;:!?…¿¡()"“”', repeat(' ', 14)), '\s+', ' ', 'g');
+    -- Of a short message only: the time that this takes grows with the cube of its length.
+    drawn := regexp_replace(p_plain, '([a-gil-vx-z])\1{2,}', '\1', 'g');
+    taken := regexp_replace(translate(drawn, '.,;:!?…¿¡()"“”', repeat(' ', 14)), '\s+', ' ', 'g');
     rest := regexp_replace(regexp_replace(taken, memoryd.phrases_of('greeting'), '', 'g'),
                            memoryd.phrases_of('small talk'), '', 'g');
     if rest <> taken and p_names <> '{}' then
@@ -61,13 +65,14 @@ begin
         return rest !~ said;
     end if;
     return not exists (
-        select from regexp_split_to_table(p_plain, '[.,;:!…¿¡()"“”]') c(clause)
+        select from regexp_split_to_table(drawn, '[.,;:!…¿¡()"“”]') c(clause)
         cross join lateral (select regexp_replace(c.clause, memoryd.phrases_of('greeting'), '', 'g')) g(rest)
         cross join lateral (select regexp_replace(g.rest, memoryd.phrases_of('small talk'), '', 'g')) r(rest)
+        cross join lateral (
+            select memoryd.telling_words(btrim(r.rest), memoryd.language_of(c.clause)) as words) t
         where r.rest ~ said
-          and (g.rest = c.clause
-               or btrim(r.rest) ~ ' '
-                  and memoryd.telling_words(btrim(r.rest), memoryd.language_of(c.clause)) is not null));
+          and (r.rest = c.clause
+               or t.words is not null and (g.rest = c.clause or btrim(r.rest) ~ ' ')));
 end
 $$;
 

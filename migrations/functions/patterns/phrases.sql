@@ -199,7 +199,7 @@ values
  ' (yo|morning|ok|okay|k|alright|all right|sure|yes|yep|yeah|yup|no|nope|right|fine|done|understood|noted'
      '|agreed|got it|i see|makes sense|sounds good|will do|cool|great|nice|perfect|awesome|excellent'
      '|amazing|wow|lovely|brilliant|wonderful|good|that''s (funny|great|cool|nice|good|awesome|fine)'
-     '|congrats|congratulations|hmm+|oh+|ah+|uh|ugh|meh|aw+|yay|phew|omg|ikr|idk'
+     '|congrats|congratulations|hm+|oh+|ah+|uh|ugh|meh|aw+|yay|phew|omg|ikr|idk'
      '|nvm|brb|gtg|g2g|omw|talk (later|soon|to you later|tomorrow)|nah|sup|wassup|no way|you too|same here'
      '|you''re welcome|you are welcome|welcome|no (problem|worries|rush)|np|never mind|my pleasure|sorry'
      '|later|how are you( doing)?|how''s it going|how is it going|what''s up'

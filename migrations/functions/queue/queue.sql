@@ -221,6 +221,7 @@ returns table (id bigint, lane text, ref uuid, payload jsonb, attempt integer, s
                solo_attempts integer, created_at timestamptz, token bigint)
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     free constant text[] := memoryd.free_lanes(p_topic, p_lanes, p_max_attempts);

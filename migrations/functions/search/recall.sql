@@ -167,6 +167,7 @@ begin
         'found. options: ' || options || '.');
     execute format('comment on function public.explain_recall%s is %L', arguments,
         'recall() with what each part contributed: relevance from lexical to session, then score = min(1, '
-        'relevance x weight + recency + association). options: ' || options || '.');
+        'relevance x weight + recency + association), by words alone never above a better one. options: '
+        || options || '.');
 end
 $$;

@@ -141,25 +141,30 @@ $$;
 -- link, even if it has none of the question's words. p_asked: the question's keywords (null with an
 -- embedding). Reads with the caller's rights.
 create or replace function memoryd.linked_rows(
-    p_request memoryd.search_request, p_ids uuid[], p_asked text[], p_unowned boolean)
-returns table (source text, id uuid, similarity double precision, created_at timestamptz,
-               relevance double precision, weight double precision)
+    p_request memoryd.search_request, p_ids uuid[], p_asked text[])
+returns table (source text, id uuid, created_at timestamptz, relevance double precision,
+               weight double precision)
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
     wanted constant jsonb := p_request.filter;
     conditions constant memoryd.conditions := p_request.conditions;
+    unowned constant boolean := memoryd.caller_is_privileged()
+        and p_request.about is null and p_request.agent is not null;
 begin
+    if p_ids = '{}' then
+        return;
+    end if;
     return query
-    select 'memory', m.id, null::double precision, m.created_at, coalesce(k.part, 0), m.weight
+    select 'memory', m.id, m.created_at, coalesce(k.part, 0), m.weight
     from memoryd.source_memory m
     cross join lateral (
         select count(*)::double precision / nullif(cardinality(p_asked), 0) as part
         from unnest(p_asked) as w(word) where w.word = any(m.keywords)) k
     where m.id = any(p_ids) and m.is_current
       and (p_request.about is null or m.owner_id = p_request.about)
-      and (not p_unowned or m.owner_id is null)
+      and (not unowned or m.owner_id is null)
       and (p_request.agent is null or m.agent_id is null or m.agent_id = p_request.agent)
       and (m.expires_at is null or m.expires_at > now())
       and (wanted = '{}' or m.metadata @> wanted)
@@ -172,10 +177,14 @@ end
 $$;
 
 -- The best rows for a request, without their contents: what memoryd.find() has found, and what is linked to
--- the best memories of it. A link adds its strength times link_weight where keywords alone decide; else what
--- is missing to that: so it brings a memory in, and changes nothing among those that answer the question.
--- by_kind: a link to what happened brings what is known, however little it fits. A long question goes on with
--- something recent: up to 0.2 more for what is near now, or the time at which it is asked.
+-- the best memories of it. A link counts its strength times link_weight, less what a row is worth without it:
+-- so it brings a memory in, and changes nothing among those that answer the question. by_kind: a link to what
+-- happened brings what is known, however little it fits. A long question goes on with something recent: up to
+-- 0.2 more for what is near now, or the time at which it is asked.
+--
+-- By words alone the order is the same, by how rare the words are. The score is then the designs' formula:
+-- the share of keywords, a bonus for the last three days, and the link; at most the score of the rows above
+-- that are brought.
 create or replace function memoryd.best_rows(
     p_request memoryd.search_request, p_found memoryd.search_result[])
 returns setof memoryd.search_result
@@ -191,65 +200,68 @@ declare
     asked_keywords constant text[] := case when by_words_alone then public.extract_keywords(
         memoryd.telling_words(p_request.query, memoryd.language_of(p_request.query))) end;
     only_fitting constant boolean := coalesce(p_request.relevant_only or p_request.by_kind, false);
-    unowned constant boolean := memoryd.caller_is_privileged()
-        and p_request.about is null and p_request.agent is not null;
     asked_at constant double precision := extract(
         epoch from coalesce((p_request.conditions).asked_at, (p_request.conditions).until, now()));
 begin
     perform memoryd.tell_by_words() where by_words_alone;
     return query
     with found as materialized (select * from unnest(p_found)), keyword_parts as materialized (
+        -- The share that a row has among its keywords, unless its text has one of the words beyond them.
         select s.source, s.id, count(*)::float8 / cardinality(asked_keywords) as part
-        from (select array_agg(f.source) as sources, array_agg(f.id) as ids from found f) c
-        cross join lateral memoryd.show_rows(c.sources, c.ids) s
-        cross join unnest(asked_keywords) as w(word)
-        where asked_keywords <> '{}' and w.word = any(s.keywords) group by s.source, s.id
+        from memoryd.show_rows(array(select f.source from found f), array(select f.id from found f)) s
+        cross join unnest(asked_keywords) as w(word) where asked_keywords <> '{}' and (
+            w.word = any(s.keywords) or strpos(lower(s.searched_text), w.word) > 0)
+        group by s.source, s.id having bool_and(w.word = any(s.keywords))
     ), ranked as materialized (
         select h.source, h.id, h.similarity, h.created_at, h.lexical, h.dense, h.prior, h.named, h.timed,
                h.session, coalesce(k.part, h.relevance) as relevance, h.weight, h.recency as long, h.shares,
+               case when h.source = 'insight' then k.part end as share, h.relevance as fit,
                case when k.part >= case when h.left_out like 'nothing%' then 1 else 0.25 end then null
                     else h.left_out end as left_out
         from found h left join keyword_parts k using (source, id)
-    ), best_memories as (
-        select array_agg(t.id) as ids
-        from (select r.id from ranked r where r.source = 'memory' and r.relevance > 0.3 and (
-                  r.left_out is null or not only_fitting) order by r.relevance desc limit 20) t
     ), links as materialized (
-        select l.* from best_memories b, memoryd.linked_to(b.ids, p_request.by_kind is true) l
-    ), linked as (
-        select array_agg(l.id) as ids from links l
-        where l.id not in (select r.id from ranked r where r.source = 'memory')
-    ), scored as (
-        select r.*, coalesce(case when by_words_alone then link_weight * l.strength
-                    else greatest(0, link_weight * l.strength - r.relevance * r.weight) end, 0)
-                   as association, l.brought
-        from ranked r left join links l on l.id = r.id and r.source = 'memory'
-        union all
-        select m.source, m.id, m.similarity, m.created_at, 0, 0, 0, 0, 0, 0, m.relevance, m.weight, 0, 0,
-               case when l.strength < 0.5 then 'linked too loosely' end, link_weight * l.strength, l.brought
-        from linked g cross join lateral memoryd.linked_rows(p_request, g.ids, asked_keywords, unowned) m
-        join links l on l.id = m.id where g.ids is not null
+        select l.* from memoryd.linked_to(array(
+            select r.id from ranked r where r.source = 'memory' and r.relevance > 0.3 and (
+                r.left_out is null or not only_fitting) order by r.relevance desc limit 20),
+            p_request.by_kind is true) l
+    ), joined as (
+        select r.*, link_weight * coalesce(l.strength, 0) as link, l.brought
+        from ranked r left join links l on l.id = r.id and r.source = 'memory' union all
+        select m.source, m.id, null, m.created_at, 0, 0, 0, 0, 0, 0, m.relevance, m.weight, 0, 0, null,
+               m.relevance, case when l.strength < 0.5 then 'linked too loosely' end,
+               link_weight * l.strength, l.brought
+        from memoryd.linked_rows(p_request, array(select l.id from links l where l.id not in (
+            select r.id from ranked r where r.source = 'memory')), asked_keywords) m join links l using (id)
     ), summed as (
-        select s.*, r.recency, s.relevance * s.weight + r.recency + s.association as total,
-               case when s.brought is not true then s.left_out end as why
-        from scored s cross join lateral (
+        select j.*, r.new, case when j.brought is not true then j.left_out end as why,
+               o.fitting, case when by_words_alone then j.relevance * j.weight + r.new + j.link
+                               else o.fitting end as formula
+        from joined j cross join lateral (
             select case when of_time then 0 else greatest(
-                       case when s.created_at > now() - interval '24 hours' then 0.15
-                            when s.created_at > now() - interval '72 hours' then 0.05 else 0 end,
-                       0.2 * s.long / (1 + abs(asked_at - extract(epoch from s.created_at)) / 3456000)) end
-                   * case when by_words_alone then 1 else s.relevance * s.weight end as recency offset 0) r
-        where s.relevance > 0 or s.association > 0
+                       case when j.created_at > now() - interval '24 hours' then 0.15
+                            when j.created_at > now() - interval '72 hours' then 0.05 else 0 end,
+                       0.2 * j.long / (1 + abs(asked_at - extract(epoch from j.created_at)) / 3456000))
+                   end as new, coalesce(j.share, j.fit) * j.weight as own offset 0) r
+        cross join lateral (select r.own * (1 + r.new) + greatest(0, j.link - r.own) as fitting offset 0) o
+        where j.relevance > 0 or j.link > 0
+    ), lifted as (
+        select s.*, greatest(s.fitting, case when s.shares = 2 then
+                   max(s.fitting) filter (where s.shares = 0) over () end) as rank,
+               greatest(s.formula, case when s.shares = 2 then
+                   max(s.formula) filter (where s.shares = 0) over () end) as score
+        from summed s
     ), best as materialized (
-        select s.*, greatest(s.total, case when s.shares = 2 then
-                   max(s.total) filter (where s.shares = 0) over () end) as rank
-        from summed s order by p_request.by_kind is true and s.why is null desc, rank desc, s.shares desc,
-                 s.created_at desc, s.id limit p_request.count
-    )
-    select b.source, b.id, null, least(1, b.rank), b.similarity, null::jsonb, b.created_at, b.lexical,
-           b.dense, b.prior, b.named, b.timed, b.session, b.relevance, b.weight + coalesce(
-               (b.rank - b.total) / nullif(b.relevance, 0), 0), b.recency, b.association, b.shares, b.why
-    from best b where b.rank >= coalesce(p_request.min_score, 0) and (
-        b.why is null or not only_fitting or p_request.explained)
+        select l.* from lifted l where l.score >= coalesce(p_request.min_score, 0)
+        order by p_request.by_kind is true and l.why is null desc, l.rank desc, l.shares desc,
+                 l.created_at desc, l.id limit p_request.count)
+    select b.source, b.id, null, least(1, coalesce(min(b.score) filter (
+               where b.why is null or not only_fitting) over above, b.score)),
+           b.similarity, null::jsonb, b.created_at, b.lexical, b.dense, b.prior, b.named, b.timed,
+           b.session, b.relevance, b.weight + coalesce((b.score - b.formula) / nullif(b.relevance, 0), 0),
+           b.new * case when by_words_alone then 1 else b.relevance * b.weight end,
+           greatest(0, b.link - case when by_words_alone then 0 else b.relevance * b.weight end),
+           b.shares, b.why from best b where b.why is null or not only_fitting or p_request.explained
+    window above as (order by b.rank desc, b.shares desc, b.created_at desc, b.id)
     order by b.rank desc, b.shares desc, b.created_at desc, b.id;
 end
 $$;

@@ -229,7 +229,7 @@ end
 $$;
 
 -- For the policies of memoryd_admin: puts the read of a row on record and returns true, so that the row may
--- be read.
+-- be read. p_table: also "context", for what an agent would be given.
 create or replace function memoryd.audit_admin_read(p_table text, p_user uuid) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -238,8 +238,8 @@ begin
     if p_user is not null then
         -- An admin can call this directly, too: a text that is not the name of a table is not written.
         perform memoryd.log_admin_read(
-            case when to_regclass(format('public.%I', left(p_table, 63))) is null then 'unknown'
-                 else p_table end,
+            case when p_table = 'context' or to_regclass(format('public.%I', left(p_table, 63))) is not null
+                 then p_table else 'unknown' end,
             p_user);
     end if;
     return true;

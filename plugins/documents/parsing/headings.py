@@ -37,12 +37,8 @@ def best_title(said: str | None, text: str = "") -> str | None:
     return None
 
 
-def first_heading(text: str) -> str | None:
-    """The first heading outside of code, as plain words."""
-    return next(_headings(text), None) or None
-
-
 def _headings(text: str) -> Iterator[str]:
+    """The headings outside of code, as plain words."""
     fence = ""
     before = ""
     # Only the beginning: a title stands there.

@@ -111,7 +111,7 @@ def _daemon(folder: Path) -> Iterator[tuple[str, Path]]:
     with log.open("wb") as out:
         # In its own session: Ctrl-C then reaches only the demo, which stops the daemon in order.
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "daemon", "run"],
+            [sys.executable, "-P", "-m", "memoryd", "run"],
             cwd=folder / "work",
             env=_environment(folder, data),
             stdin=subprocess.DEVNULL,
@@ -149,16 +149,14 @@ def _environment(folder: Path, data: Path) -> dict[str, str]:
     """The daemon's environment, without the caller's settings: the demo is the same everywhere."""
     ours = ("MEMORYD_", "DATABASE_URL", "OPENAI_", "PG", "GIT_")
     clean = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
-    package = str(Path(__file__).resolve().parents[3])
     return clean | {
         "MEMORYD_DATA_DIR": str(data),
         "MEMORYD_LOG_FORMAT": "json",
         # So that no fact about an anchor is among the rows shown.
         "MEMORYD_TRAIL_CHECKPOINT_MINUTES": "1200",
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
-        "PYTHONPATH": os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH")))),
         "PYTHONDONTWRITEBYTECODE": "1",
-        "LC_ALL": "C",
+        "LC_ALL": "C.UTF-8",
         # A repository around the temporary folder would make `git status` succeed.
         "GIT_CEILING_DIRECTORIES": str(folder),
     }

@@ -52,8 +52,7 @@ def export(
     async def write(_settings: Settings, database: Database) -> int:
         with _file(output) as file:
             async with database.transaction() as connection:
-                await connection.execute("set transaction isolation level repeatable read")
-                return await _write(connection, user, file)
+                return await write_export(connection, user, file)
 
     rows = with_database(write)
     if rows == 0:
@@ -87,7 +86,9 @@ def _file(output: Path | None) -> Iterator[BinaryIO]:
             part.unlink(missing_ok=True)
 
 
-async def _write(connection: AnyConnection, user: UUID, file: BinaryIO) -> int:
+async def write_export(connection: AnyConnection, user: UUID, file: BinaryIO) -> int:
+    """Writes the export in a transaction that begins with it; how many rows it has. It is put on record."""
+    await connection.execute("set transaction isolation level repeatable read")
     began, rows = time.perf_counter(), 0
     head: dict[str, Any] = {"format": FORMAT, "version": VERSION, "user_id": str(user)}
     head["exported_at"] = await connection.fetchval(NOW)

@@ -16,7 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import BinaryIO
 
-from daemon.db.pool import connect
+from daemon.db.pool import POSTGRES_NAMES, connect, pin
 from daemon.db.server import hears_notifications
 from plugins.operate.backup.archive import BackupError, Manifest, checksum, write_end
 from plugins.operate.backup.catalog import LEFT_OUT, read_contents
@@ -51,7 +51,7 @@ async def make_backup(
         program = find_program("pg_dump", server["major"])
         with _part(target) as file:
             # The transaction stays open and idle during the dump: its snapshot must live as long.
-            await connection.execute("set idle_in_transaction_session_timeout = 0")
+            await pin(connection, POSTGRES_NAMES, scope="session", idle_in_transaction_session_timeout="0")
             async with connection.transaction(isolation="repeatable_read", readonly=True):
                 snapshot = await connection.fetchval("select pg_export_snapshot()")
                 contents = await read_contents(connection)

@@ -45,14 +45,16 @@ async def run_on(url: str, program: Path, *arguments: str, output: IO[bytes] | N
         shown, environment = without_password(url)
     except ValueError as error:
         raise BackupError(str(error)) from None
-    # A restore makes the big indexes again, which may not fit into the server's setting.
-    options = f"{environment.get('PGOPTIONS', '')} -c maintenance_work_mem={BUILD_MEMORY}".strip()
+    if output is None:
+        # A restore makes the big indexes again, which may not fit into the server's setting. Poolers take no options.
+        before = environment.get("PGOPTIONS", "")
+        environment["PGOPTIONS"] = f"{before} -c maintenance_work_mem={BUILD_MEMORY}".strip()
     process = await asyncio.create_subprocess_exec(
         *(str(program), f"--dbname={shown}", "--no-password", *arguments),
         stdin=subprocess.DEVNULL,
         stdout=output or subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-        env={**environment, "LC_ALL": "C", "PGOPTIONS": options},
+        env={**environment, "LC_ALL": "C", "PGCLIENTENCODING": "UTF8"},
         start_new_session=True,
         # A file that grows over a limit is then an error of the program, and not its end.
         restore_signals=False,

@@ -14,7 +14,7 @@ from pathlib import Path
 import asyncpg
 
 from daemon.db.administrator import describe_missing, read_missing_rights
-from daemon.db.pool import connect, quoted
+from daemon.db.pool import POSTGRES_NAMES, connect, pin, quoted
 from plugins.operate.backup.archive import BackupError, Contents, Role
 from plugins.operate.backup.catalog import differences, read_contents
 from plugins.operate.backup.programs import find_program, run_on
@@ -64,6 +64,7 @@ async def compare(url: str, contents: Contents) -> list[str]:
     connection = await connect(url, application="memoryd restore")
     try:
         async with connection.transaction(isolation="repeatable_read", readonly=True):
+            await pin(connection, POSTGRES_NAMES)
             return differences(contents, await read_contents(connection))
     finally:
         await connection.close()

@@ -80,10 +80,8 @@ class Api:
         self._client.close()
 
     def get(self, file_id: str) -> Node:
-        fields = f"{FIELDS},capabilities/canAddChildren"
-        return _node(
-            self._client.call(lambda drive: drive.files().get(fileId=file_id, fields=fields, **ALL_DRIVES))
-        )
+        asked = {"fileId": file_id, "fields": f"{FIELDS},capabilities/canAddChildren", **ALL_DRIVES}
+        return _node(self._client.call(lambda drive: drive.files().get(**asked)))
 
     def children(
         self, folders: Sequence[str], *, drive: str | None, name: str | None = None
@@ -124,10 +122,8 @@ class Api:
     def start_token(self, drive: str | None) -> str:
         """The page token of the changes from now on."""
         asked = {**ALL_DRIVES, "driveId": drive}
-        return _text(
-            self._client.call(lambda resources: resources.changes().getStartPageToken(**asked)),
-            "startPageToken",
-        )
+        page = self._client.call(lambda resources: resources.changes().getStartPageToken(**asked))
+        return _text(page, "startPageToken")
 
     def changes(
         self, token: str, *, drive: str | None
@@ -170,9 +166,8 @@ class Api:
     def new_id(self) -> str:
         """An id for a new file: with it, a repeated call makes no second file."""
         if not self._ids:
-            page = self._client.call(
-                lambda drive: drive.files().generateIds(count=IDS_AT_ONCE, space="drive")
-            )
+            asked = {"count": IDS_AT_ONCE, "space": "drive"}
+            page = self._client.call(lambda drive: drive.files().generateIds(**asked))
             self._ids = [str(one) for one in _list(page, "ids")]
             if not self._ids:
                 raise misunderstood()

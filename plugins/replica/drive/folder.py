@@ -29,7 +29,7 @@ from plugins.replica.folder import (
     require_mark,
 )
 from plugins.replica.rules.document_file import MAX_BYTES
-from plugins.replica.rules.paths import IDENTITY, USERS
+from plugins.replica.rules.paths import IDENTITY, folders_of_user, parts_of
 
 SETTLE_SECONDS = 3.0
 """Some programs save by deleting a file and adding a new one, which Drive reports one after the other."""
@@ -120,7 +120,7 @@ class DriveFolder:
     def write(self, path: str, content: bytes, *, replaces: bytes | None) -> None:
         """See `Folder`. A save between the check of the content and the upload is overwritten."""
         with self._lock, self._single():
-            name = _parts(path)[-1]
+            name = parts_of(path)[-1]
             if replaces is not None:
                 self._update(path, content, replaces)
                 return
@@ -134,7 +134,7 @@ class DriveFolder:
 
     def move(self, path: str, to: str, *, replaces: bytes) -> None:
         with self._lock, self._single():
-            node, name = self._required(path, replaces), _parts(to)[-1]
+            node, name = self._required(path, replaces), parts_of(to)[-1]
             self._require_none(to)
             parent = self._made_folder(to)
             moved = {} if parent == node.parent else {"to": parent, "of": node.parent}
@@ -175,7 +175,7 @@ class DriveFolder:
         return self._last[1]
 
     def _node(self, path: str) -> Node:
-        _parts(path)
+        parts_of(path)
         file_id = self._ids.get(path)
         node = None if file_id is None else self._remote.tree.get(file_id)
         if node is None or node.is_folder:
@@ -279,16 +279,13 @@ class DriveFolder:
         return True
 
     def _remove_empty(self, path: str) -> None:
-        """Deletes a user's folder with its last file: its name says who the user was."""
         tree = self._remote.tree
-        for parent in PurePosixPath(path).parents:
-            if parent.parts[:1] != (USERS,) or len(parent.parts) < 2:
-                return
-            file_id = self._ids.get(str(parent))
+        for parent in folders_of_user(path):
+            file_id = self._ids.get(parent)
             node = None if file_id is None else tree.get(file_id)
             if node is None or tree.children(node.id) or any(True for _ in self._remote.inside(node.id)):
                 return
-            self._trash(node, str(parent))
+            self._trash(node, parent)
 
     @contextmanager
     def _whole(self) -> Iterator[None]:
@@ -318,10 +315,3 @@ class DriveFolder:
             return self._remote.root().may_add
         except (DriveError, FolderUnavailable):
             return True
-
-
-def _parts(path: str) -> tuple[str, ...]:
-    parts = PurePosixPath(path).parts
-    if not parts or any(part in ("..", "/") for part in parts):
-        raise OSError(errno.EPERM, "outside the replica")
-    return parts

@@ -6,9 +6,10 @@ than case. Whatever a title says, its path stays inside the replica.
 
 from __future__ import annotations
 
+import errno
 import re
 import unicodedata
-from collections.abc import Container
+from collections.abc import Container, Iterator
 from pathlib import PurePosixPath
 from uuid import UUID
 
@@ -94,6 +95,22 @@ def free(folder: PurePosixPath, stem: str, *, taken: Container[str]) -> str:
         else:
             unused = middle
     return path(unused)
+
+
+def parts_of(path: str) -> tuple[str, ...]:
+    """The folders and the name of a path. Raises OSError where it leads out of the replica."""
+    parts = PurePosixPath(path).parts
+    if not parts or any(part in ("..", "/") for part in parts):
+        raise OSError(errno.EPERM, "outside the replica")
+    return parts
+
+
+def folders_of_user(path: str) -> Iterator[str]:
+    """The folders of its user that a file is in, inner ones first. Empty ones go: their names say who it was."""
+    for parent in PurePosixPath(path).parents:
+        if parent.parts[:1] != (USERS,) or len(parent.parts) < 2:
+            return
+        yield str(parent)
 
 
 def is_document(path: str) -> bool:

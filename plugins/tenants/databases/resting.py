@@ -82,7 +82,9 @@ class Rest:
             connection.add_termination_listener(lambda _connection: self._news.set())
             for channel in (CHANNEL, READY_CHANNEL):
                 await connection.add_listener(channel, lambda *_: self._news.set())
-            if await self._begin(connection, backend=connection.get_server_pid(), seconds=0.0):
+            if await self._begin(
+                connection, backend=await connection.fetchval("select pg_backend_pid()"), seconds=0.0
+            ):
                 return
             while not self._news.is_set() and (left := until - loop.time()) > 0:
                 await self._until_news(min(left, self._ping_seconds))

@@ -19,8 +19,9 @@ from plugins.audit.rule import SECONDS
 from plugins.web.errors import NotThereError
 from plugins.web.forms import BadValueError, id_in, text_in, uuid_in
 from plugins.web.names import nobody_in
-from plugins.web.render import page, tell_forgotten
-from plugins.web.viewer import Viewer, on_behalf
+from plugins.web.pages.tasks import ROWS
+from plugins.web.render import page, tell
+from plugins.web.viewer import Viewer, on_behalf, reading
 from plugins.web.web import Web, viewer_of, web_of
 
 SHOWN = 300
@@ -47,7 +48,7 @@ async def listing(request: Request) -> Response:
         found = await nobody_in(request, {"user": request.query_params["id"]})
         if nobody := [replace(one, field="id") for one in found]:
             return page(request, "error.html", status=404, code=404, sentence="", nobody=nobody)
-    return _shown(request, lineage, status=200)
+    return await _shown(request, lineage, status=200)
 
 
 async def forget_all(request: Request) -> Response:
@@ -58,7 +59,7 @@ async def forget_all(request: Request) -> Response:
     influenced = form.get("influenced") == "yes"
     lineage = await _lineage(request, kind, what)
     if form.get("version") != _version(lineage):
-        return _shown(request, lineage, status=409)
+        return await _shown(request, lineage, status=409)
     users = await _users(web, viewer, to_forget(lineage, influenced=influenced))
     try:
         async with on_behalf(
@@ -74,8 +75,10 @@ async def forget_all(request: Request) -> Response:
     except ForgetError as error:
         raise BadValueError(str(error)) from None
     web.log.info("web_derived_forgotten", kind=str(kind), rows=sum(gone.values()))
-    tell_forgotten(
-        request, ", ".join(f"{each} {count}" for each, count in gone.items()) or "nothing: it is gone"
+    tell(
+        request,
+        "forgotten",
+        ", ".join(f"{each} {count}" for each, count in gone.items()) or "nothing: it is gone",
     )
     return RedirectResponse("/audit", status_code=303)
 
@@ -115,7 +118,13 @@ def _as_service(web: Web, viewer: Viewer) -> Any:
     return on_behalf(web.database, viewer, "agent_memory", "select", user=None, seconds=SECONDS)
 
 
-def _shown(request: Request, lineage: Lineage, *, status: int) -> Response:
+async def _shown(request: Request, lineage: Lineage, *, status: int) -> Response:
+    """The page, with the texts that there are of its rows, read with the viewer's rights."""
+    ids = [UUID(str(row.id)) for row in lineage.rows[:SHOWN] if row.kind != "anchor"]
+    if isinstance(lineage.id, UUID):
+        ids.append(lineage.id)
+    async with reading(web_of(request).database, viewer_of(request)) as connection:
+        texts = {str(row["id"]): row["content"] for row in await connection.fetch(ROWS, ids)}
     return page(
         request,
         "audit/derived.html",
@@ -127,6 +136,7 @@ def _shown(request: Request, lineage: Lineage, *, status: int) -> Response:
         more=_counts(to_forget(lineage, influenced=True)),
         version=_version(lineage),
         pages=PAGES,
+        texts=texts,
     )
 
 

@@ -20,12 +20,13 @@ from handlers.shared.ports import AnyConnection
 from plugins.web.asking import comparison_for
 from plugins.web.forms import text_in, time_in, whole_in
 from plugins.web.found import link_of, parents_of
-from plugins.web.names import nobody_in
+from plugins.web.names import NO_SUCH_USER, agent_of, nobody_in
 from plugins.web.pages.knowledge_edits import in_organisation
 from plugins.web.pages.latest import latest_of
 from plugins.web.pages.recall_options import LONGEST, organisation_in, user_in
+from plugins.web.pages.recall_shown import PARTS, Result, results_of, scale_of
 from plugins.web.render import page
-from plugins.web.viewer import on_behalf, shown
+from plugins.web.viewer import on_behalf, reading, shown
 from plugins.web.web import viewer_of, web_of
 
 WORDS = 500
@@ -39,6 +40,17 @@ select e.step, e.source, e.id, e.score, e.trust, e.shown, e.detail
 from memoryd.explain_lines($1, $2, $3, $5, coalesce($6, memoryd.vector_of_question($2)),
                            memoryd.conditions_of($4::jsonb)) e
 """
+# The parts of the scores of rows $7, as the context asked: of the user, then of nobody.
+PARTS_OF = """
+select distinct on (s.source, s.id) s.source, s.id, s.metadata, s.score, s.lexical, s.dense, s.prior, s.named, s.timed,
+       s.session, s.relevance, s.weight, s.recency, s.association, s.shares, s.left_out
+from (select $3::uuid as id where $3 is not null union all select null where not $5) u
+cross join lateral memoryd.search(memoryd.context_request(
+    $1, $2, u.id, memoryd.comparable(coalesce($6, memoryd.vector_of_question($2))),
+    memoryd.conditions_of($4::jsonb), true)) s
+where s.id = any($7::uuid[])
+order by s.source, s.id, s.left_out is null desc, s.score desc
+"""
 ON_RECORD = "select memoryd.audit_read($1, $2, 'context', $3, $4)"
 
 
@@ -50,6 +62,8 @@ class Line:
     found: Any = None
     link: str | None = None
     why: str | None = None
+    result: Result | None = None
+    """The parts of its score; None where its text was not compared with the message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +90,15 @@ async def asking(request: Request) -> Response:
         options["project"] = project
     if (as_of := time_in(asked, "as_of", end=True)) is not None:
         options["as_of"] = options["asked_at"] = as_of.isoformat()
-    made, by_words, latest, nobody = None, False, [], []
-    if agent is None and message is None:
+    made, by_words, latest, nobody = None, False, [], await nobody_in(request)
+    if agent is None and user is not None:
+        async with reading(web_of(request).database, viewer) as connection:
+            agent = await agent_of(connection, viewer, user)
+    if message is None and "agent" not in asked:
         latest = await latest_of(web_of(request), viewer)
-    elif agent is not None and message is not None:
+    elif (
+        message is not None and agent is not None and not any(one.sentence == NO_SUCH_USER for one in nobody)
+    ):
         by = await comparison_for(request, message)
         by_words = by.by_words
         made = await _explained(
@@ -88,7 +107,6 @@ async def asking(request: Request) -> Response:
             organisation_in(asked, viewer),
             (agent, message, user, json.dumps(options), viewer.user is not None, by.embedding),
         )
-        nobody = await nobody_in(request)
     return page(
         request,
         "context/page.html",
@@ -99,6 +117,7 @@ async def asking(request: Request) -> Response:
         agent=agent,
         message=message,
         as_of=as_of,
+        parts=PARTS,
     )
 
 
@@ -108,19 +127,22 @@ async def _explained(
     """The block and its lines; `arguments`: of COMPOSE and EXPLAIN."""
     web, viewer, user = web_of(request), viewer_of(request), arguments[2]
     began = time.monotonic()
-    async with on_behalf(web.database, viewer, "agent_commands", "select", user=user) as connection:
+    async with on_behalf(web.database, viewer, "context", "select", user=user) as connection:
         await in_organisation(connection, org)
         block = await _compose(connection, arguments)
         rows = await connection.fetch(EXPLAIN, *arguments)
+        ids = [row["id"] for row in rows if row["id"] is not None]
+        compared = await connection.fetch(PARTS_OF, *arguments, ids)
         parents = await parents_of(connection, rows)
         if viewer.user is not None:
             ms = round((time.monotonic() - began) * 1000)
             await connection.execute(ON_RECORD, viewer.user, agent, len(rows), ms)
-        await shown(
-            connection, viewer, "agent_commands", [row["id"] for row in rows if row["id"] is not None]
-        )
+        await shown(connection, viewer, "context", ids)
     links = {row["id"]: link_of(row["source"], row["id"], parents) for row in rows if row["id"] is not None}
-    return explained_of(block, rows, links)
+    made = results_of(arguments[1], compared, parents, scale_of(compared))
+    return explained_of(
+        block, rows, links, {each.row["id"]: each for each in (*made.results, *made.left_out)}
+    )
 
 
 async def _compose(connection: AnyConnection, arguments: tuple[Any, ...]) -> str:
@@ -134,22 +156,27 @@ async def _compose(connection: AnyConnection, arguments: tuple[Any, ...]) -> str
     return block
 
 
-def explained_of(block: str, rows: Sequence[Any], links: Mapping[UUID, str | None]) -> ExplainedBlock:
-    """The lines of a block, each with its row of explain_context()."""
+def explained_of(
+    block: str, rows: Sequence[Any], links: Mapping[UUID, str | None], results: Mapping[UUID, Result]
+) -> ExplainedBlock:
+    """The lines of a block, each with its row of explain_context(), and the parts of its score."""
+
+    def line(text: str, row: Any, why: str | None = None) -> Line:
+        return Line(text, row, links[row["id"]], why, results.get(row["id"]))
+
     shown = {row["detail"]: row for row in rows if row["step"] == "found" and row["shown"]}
-    lines = []
-    for text in block.split("\n") if block else ():
-        found = shown.get(text)
-        lines.append(Line(text, found, None if found is None else links[found["id"]]))
     left_out = []
     for row in rows:
         if row["step"] == "found" and not row["shown"]:
             why, _, text = row["detail"].removeprefix("left out, ").partition(": ")
-            left_out.append(Line(text, row, links[row["id"]], why))
+            left_out.append(line(text, row, why))
     patterns = [row["detail"].partition(": ") for row in rows if row["step"] == "pattern"]
     return ExplainedBlock(
         block=block,
-        lines=lines,
+        lines=[
+            line(text, shown[text]) if text in shown else Line(text)
+            for text in filter(None, block.split("\n"))
+        ],
         left_out=left_out,
         patterns=[(name, words) for name, _, words in patterns],
         searched=[row for row in rows if row["step"] == "search"],

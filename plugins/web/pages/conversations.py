@@ -15,10 +15,11 @@ from starlette.routing import Route
 from handlers.shared.ports import AnyConnection
 from plugins.web.errors import ChangedMeanwhileError, NotThereError, shown_again
 from plugins.web.forms import id_in, number_in, text_in, time_in, uuid_in
+from plugins.web.lists import COUNTED as AMONG
 from plugins.web.lists import Conditions, NumberedRows, Timeline
 from plugins.web.names import names_of
-from plugins.web.render import page, tell_forgotten
-from plugins.web.viewer import Viewer, ids_found, on_behalf, reading, row_of, rows_found, seen
+from plugins.web.render import page, tell
+from plugins.web.viewer import Viewer, holds, ids_found, on_behalf, reading, row_of, rows_found, seen
 from plugins.web.web import viewer_of, web_of
 
 LONGEST = 20_000
@@ -26,11 +27,23 @@ LONGEST = 20_000
 COUNTED = 1000
 """Messages of a conversation that the list counts."""
 
+# Conversations by what was said last in them, since a chat may be stored long after it was held: each message, of which the
+# last one fits; and of the newest those in which nothing was said.
+SAID = f"""
+(select m.session_id as id, m.id as message, m.created_at, m.content from public.conversation_messages m
+ union all
+ select s.id, s.id, s.created_at, ''
+ from (select * from public.conversation_sessions s order by s.created_at desc limit {AMONG}) s
+ where not exists (select from public.conversation_messages n where n.session_id = s.id)) r"""  # noqa: S608 - a number of ours
+IS_LAST = """
+not exists (select from public.conversation_messages n
+            where n.session_id = r.id and (n.created_at, n.id) > (r.created_at, r.message) {})"""
+OF_SESSION = "r.id = any(array(select s.id from public.conversation_sessions s where {}))"
 LIST = Timeline(
-    "public.conversation_sessions s",
+    SAID,
     "created_at",
     """
-select s.id, s.user_id, s.agent_id, s.chat_id, left(s.title, 300) as title, left(s.channel, 60) as channel, s.created_at,
+select s.id, s.user_id, s.agent_id, s.chat_id, left(s.title, 300) as title, left(s.channel, 60) as channel,
        left(g.group_name, 100) as group_name, left(g.platform, 60) as platform
 from public.conversation_sessions s
 join unnest($1::uuid[]) with ordinality as wanted(id, nth) on wanted.id = s.id
@@ -40,7 +53,7 @@ order by wanted.nth
 )
 # A count and a time are no content; LIST already recorded whose conversations these are.
 COUNTS = f"""
-select w.id, c.messages, l.created_at as last_said
+select w.id, c.messages, f.created_at as first_said, l.created_at as last_said
 from unnest($1::uuid[]) as w(id)
 cross join lateral (
     select count(*) as messages
@@ -48,6 +61,9 @@ cross join lateral (
 left join lateral (
     select m.created_at from public.conversation_messages m where m.session_id = w.id
     order by m.created_at desc limit 1) l on true
+left join lateral (
+    select m.created_at from public.conversation_messages m where m.session_id = w.id
+    order by m.created_at limit 1) f on true
 """  # noqa: S608 - a number of ours
 # What a conversation without a title begins with.
 FIRST_WORDS = """
@@ -101,17 +117,31 @@ from public.conversation_messages m where m.session_id = $1 and m.id = $2
 FORGET = "select public.forget(array[$1::uuid], $2::text)"
 
 
+def saying(filters: Conditions, words: str | None) -> None:
+    """Of each conversation the message that was said last; the last that has all of these words."""
+    if words is None:
+        filters.scan_for(IS_LAST.format(""))
+    else:
+        later = IS_LAST.format(f"and {holds('{0}', 'n.content')}")
+        filters.scan_for(f"{holds('{0}', 'r.content')} and {later}", words)
+
+
 async def listing(request: Request) -> Response:
-    """The conversations that match the filters, the newest first."""
+    """The conversations that match the filters, those in which something was said last first."""
     web, viewer, asked = web_of(request), viewer_of(request), request.query_params
     filters = Conditions()
-    filters.where_given("s.user_id = {}", id_in(asked, "user"))
-    filters.scan_for("s.agent_id = {}", text_in(asked, "agent", longest=200))
-    filters.scan_for("s.channel = {}", text_in(asked, "channel"))
-    filters.where_given("s.created_at >= {}", time_in(asked, "since"))
-    filters.where_given("s.created_at < {}", time_in(asked, "until", end=True))
+    # An end user sees messages in conversations of others, too.
+    filters.where_given(OF_SESSION.format("s.user_id = {}"), id_in(asked, "user") or viewer.user)
+    saying(filters, text_in(asked, "words", longest=200))
+    filters.scan_for(OF_SESSION.format("s.agent_id = {}"), text_in(asked, "agent", longest=200))
+    filters.scan_for(OF_SESSION.format("s.channel = {}"), text_in(asked, "channel"))
+    filters.where_given("r.created_at >= {}", time_in(asked, "since"))
+    filters.scan_for(
+        "(select min(m.created_at) from public.conversation_messages m where m.session_id = r.id) < {}",
+        time_in(asked, "until", end=True),
+    )
     if asked.get("groups") == "yes":
-        filters.where("s.chat_id is not null")
+        filters.where(OF_SESSION.format("s.chat_id is not null"))
     async with reading(web.database, viewer) as connection:
         listed = await LIST.page(connection, viewer, asked, filters)
         untitled = [row["id"] for row in listed["rows"] if not (row["title"] or row["group_name"])]
@@ -212,7 +242,7 @@ async def change(request: Request) -> Response:
         if not await connection.fetchval(FORGET, message or wanted, what):
             raise NotThereError
     what = "conversation" if message is None else "message"
-    tell_forgotten(request, f"the {what}, with what was found in it alone", said or "")
+    tell(request, "forgotten", f"the {what}, with what was found in it alone", said or "")
     web.log.info(
         "web_conversation_forgotten",
         session_id=str(wanted),

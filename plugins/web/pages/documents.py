@@ -12,7 +12,7 @@ from plugins.web.errors import ChangedMeanwhileError, NotThereError, shown_again
 from plugins.web.forms import choice_in, id_in, number_in, text_in
 from plugins.web.lists import Conditions, NumberedRows, Timeline
 from plugins.web.names import names_of
-from plugins.web.render import page, tell_forgotten
+from plugins.web.render import page, tell
 from plugins.web.viewer import holds, on_behalf, reading, row_of, rows_found, seen
 from plugins.web.web import viewer_of, web_of
 
@@ -113,7 +113,7 @@ async def change(request: Request) -> Response:
             raise ChangedMeanwhileError
         if not await connection.fetchval(FORGET, wanted):
             raise NotThereError
-    tell_forgotten(request, "the document with its chunks", document["title"])
+    tell(request, "forgotten", "the document with its chunks", document["title"])
     web.log.info("web_document_forgotten", document_id=str(wanted))
     return RedirectResponse("/documents", status_code=303)
 

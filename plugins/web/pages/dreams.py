@@ -16,7 +16,7 @@ from plugins.web.errors import ChangedMeanwhileError, NotThereError, shown_again
 from plugins.web.forms import BadValueError, id_in, number_in, text_in, uuid_in
 from plugins.web.lists import AT_ONCE, Conditions, Timeline
 from plugins.web.names import names_of
-from plugins.web.render import page, tell_forgotten
+from plugins.web.render import page, tell
 from plugins.web.viewer import ids_found, on_behalf, reading, row_of, seen
 from plugins.web.web import viewer_of, web_of
 
@@ -176,7 +176,7 @@ async def forget(request: Request) -> Response:
     async with on_behalf(web.database, viewer, "dream_insights", "delete", user=row["user_id"]) as connection:
         if await connection.fetchval(FORGET, wanted, version) is None:
             raise ChangedMeanwhileError
-    tell_forgotten(request, "the insight", row["insight"])
+    tell(request, "forgotten", "the insight", row["insight"])
     web.log.info("web_insight_forgotten", insight_id=str(wanted))
     return RedirectResponse(
         "/dreams/insights" if row["dream_id"] is None else f"/dreams/{row['dream_id']}", status_code=303

@@ -17,7 +17,7 @@ from plugins.web.forms import BadValueError, action_in, choice_in, id_in, text_i
 from plugins.web.lists import Conditions, Timeline
 from plugins.web.names import names_of
 from plugins.web.pages.tasks import MOST, SHOWN
-from plugins.web.render import page, tell_forgotten
+from plugins.web.render import page, tell
 from plugins.web.viewer import Verb, ids_found, on_behalf, reading, row_of, rows_found, seen
 from plugins.web.web import viewer_of, web_of
 
@@ -112,6 +112,9 @@ join public.agent_commands c on c.id = s.id and c.status in ('completed', 'faile
 where c.user_id is not distinct from $2::uuid
 """  # noqa: S608 - SQL of ours
 STATE = "select s.state, s.reason from public.index_state(array[$1::uuid]) s"
+LONGEST, LONGEST_SOURCE = 10_000_000, 1000
+"""Characters of a memory, and of what is said of where it comes from."""
+SOURCE = "update public.agent_memory m set source = $2 where m.id = $1"
 CHANGE = """
 update public.agent_memory m
 set content = $2, kind = coalesce($3, m.kind), expires_at = $4
@@ -211,10 +214,12 @@ async def change(request: Request) -> Response:
     verb: Verb = "delete" if action_in(form, "replace", "correct", "forget") == "forget" else "update"
     async with on_behalf(web.database, viewer, "agent_memory", verb, user=memory["user_id"]) as connection:
         to = await _changed(connection, wanted, form)
+    tell(request, "saved")
     if to is None:
-        tell_forgotten(request, "the memory", memory["content"])
+        tell(request, "forgotten", "the memory", memory["content"])
     web.log.info("web_memory_changed", memory_id=str(wanted), action=form.get("do"))
-    return RedirectResponse("/memories" if to is None else f"/memories/{to}", status_code=303)
+    listed = f"/memories?user={memory['user_id']}" if memory["user_id"] else "/memories"
+    return RedirectResponse(listed if to is None else f"/memories/{to}", status_code=303)
 
 
 async def _changed(connection: AnyConnection, wanted: UUID, form: Mapping[str, str]) -> UUID | None:
@@ -225,7 +230,7 @@ async def _changed(connection: AnyConnection, wanted: UUID, form: Mapping[str, s
     if form.get("do") == "forget":
         await connection.execute("select public.forget(array[$1::uuid], 'memory'::text)", wanted)
         return None
-    content = text_in({"content": form.get("content", "")}, "content", longest=10_000_000)
+    content = text_in({"content": form.get("content", "")}, "content", longest=LONGEST)
     if content is None:
         raise BadValueError(
             "A memory without a text says nothing. To delete it, choose Forget.", field="content"
@@ -236,9 +241,10 @@ async def _changed(connection: AnyConnection, wanted: UUID, form: Mapping[str, s
         )
         if new is None:
             raise BadValueError(
-                "Nothing was stored: this user has switched memory off. Correct it in place, or forget it.",
+                "Nothing was stored: memory is switched off for this user. Correct it in place, or forget it.",
                 field="content",
             )
+        await connection.execute(SOURCE, new, text_in(form, "source", longest=LONGEST_SOURCE))
         return new
     kind = choice_in(form, "kind", KINDS)
     expires_at = now["expires_at"]

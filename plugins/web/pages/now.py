@@ -87,7 +87,7 @@ select json_build_object(
               where c.relkind = 'r' and c.relnamespace in ('public'::regnamespace, 'memoryd'::regnamespace)
               order by 2 desc limit {LARGEST}) t),
     'rows', (select json_agg(json_build_array(s.name, {ESTIMATED_ROWS}) order by s.name)
-             from memoryd.sources() s
+             from (select s.name, s.table_name from memoryd.sources() s union all select 'task', 'agent_commands') s
              join pg_class c on c.oid = to_regclass('public.' || quote_ident(s.table_name))),
     'anchors', (select t.size from memoryd.trail t),
     'letters', (
@@ -117,22 +117,32 @@ COUNTED = 2000
 """Rows of the last day that are counted of each table: the newest."""
 LATELY = " union all ".join(
     f"select '{what}' as what, n.how, count(*) as rows, max(n.time) as newest from (select {how} as how, r.{time} as time "  # noqa: S608
-    f"from public.{table} r where r.{time}{zone} > (now() - interval '1 day'){zone} order by r.{time}{zone} desc "
+    f"from {table} r where r.{time}{zone} > (now() - interval '1 day'){zone} order by r.{time}{zone} desc "
     f"limit {COUNTED}) n group by n.how"
     for what, table, time, how, zone in (
-        ("memory", "agent_memory", "created_at", "r.kind", " at time zone 'utc'"),
-        ("conversation", "conversation_messages", "created_at", "r.role", ""),
-        ("document", "documents", "updated_at", "r.status", ""),
-        ("task", "agent_commands", "created_at", "r.status", ""),
+        ("memory", "public.agent_memory", "created_at", "r.kind", " at time zone 'utc'"),
+        ("conversation", "public.conversation_messages", "created_at", "r.role", ""),
+        ("document", "public.documents", "updated_at", "r.status", ""),
+        (
+            "knowledge",
+            "(select * from public.shared_knowledge k where k.status <> 'archived')",
+            "updated_at",
+            "r.tier",
+            "",
+        ),
+        ("insight", "public.dream_insights", "generated_at", "r.category", ""),
+        ("task", "public.agent_commands", "created_at", "r.status", ""),
     )
 )
 # Tasks that wait for who does them, and those that somebody does; until then a task is a job of memoryd.
 TASKS = f"""
-select count(*) filter (where t.status = 'ready') as ready, count(*) filter (where t.status = 'running') as running,
+select count(*) filter (where t.status = 'ready') as ready,
+       extract(epoch from now() - min(t.asked_at)) as waits, count(*) filter (where t.status = 'running') as running,
        extract(epoch from now() - min(t.started_at)) as longest
-from ((select c.status, null::timestamptz as started_at from public.agent_commands c where c.status = 'ready' limit {COUNTED})
+from ((select c.status, null::timestamptz as started_at, c.created_at as asked_at
+       from public.agent_commands c where c.status = 'ready' limit {COUNTED})
       union all
-      (select c.status, c.started_at from public.agent_commands c where c.status = 'running'
+      (select c.status, c.started_at, null from public.agent_commands c where c.status = 'running'
        order by c.started_at limit {COUNTED})) t
 """  # noqa: S608
 SHOWN = (

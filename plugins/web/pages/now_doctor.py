@@ -19,8 +19,8 @@ PAUSE_SECONDS = 30.0
 STALE_SECONDS = 600.0
 """After this time an open page starts the doctor again: some checks read whole tables."""
 PATIENCE_SECONDS = 120.0
-# -P: the working folder may have a folder `daemon` that is not ours.
-COMMAND = (sys.executable, "-P", "-m", "daemon", "doctor", "--json")
+# -P: the working folder may have a folder `memoryd` that is not ours.
+COMMAND = (sys.executable, "-P", "-m", "memoryd", "doctor", "--json")
 
 
 class NoAnswerError(Exception):

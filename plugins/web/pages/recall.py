@@ -16,7 +16,7 @@ from daemon.db.migration_files import ROLES
 from handlers.shared.ports import AnyConnection
 from plugins.web.asking import Comparison, comparison_for
 from plugins.web.found import SOURCES, parents_of
-from plugins.web.names import nobody_in
+from plugins.web.names import NO_SUCH_USER, nobody_in
 from plugins.web.pages.knowledge_edits import in_organisation
 from plugins.web.pages.latest import latest_of
 from plugins.web.pages.recall_options import COUNT, MOST, OPTIONS, OTHER, Question, question_in
@@ -41,14 +41,14 @@ async def asking(request: Request) -> Response:
     asked = request.query_params
     question = question_in(asked, viewer_of(request))
     found, by_words = None, False
-    said: dict[str, Any] = {}
-    if question is None:
+    said: dict[str, Any] = {"nobody": await nobody_in(request)}
+    if any(one.sentence == NO_SUCH_USER for one in said["nobody"]):
+        question = None
+    elif question is None:
         said["latest"] = await latest_of(web_of(request), viewer_of(request))
     else:
         by = await comparison_for(request, question.text)
         found, by_words = await _find(request, question, by), by.by_words
-        if not any(side.results for side in found):
-            said["nobody"] = await nobody_in(request)
     return page(
         request,
         "recall/page.html",
@@ -74,10 +74,7 @@ async def _find(request: Request, question: Question, by: Comparison) -> list[Re
         rows = {side: await _search(connection, viewer, question, side, by) for side in question.settings}
         parents = await parents_of(connection, [row for found in rows.values() for row in found])
     scale = scale_of([row for found in rows.values() for row in found])
-    answers = [
-        results_of(question.text, rows[side], options, parents, scale)
-        for side, options in question.settings.items()
-    ]
+    answers = [results_of(question.text, rows[side], parents, scale) for side in question.settings]
     return list(compared(*answers)) if len(answers) == 2 else answers
 
 

@@ -29,11 +29,6 @@ class Options:
     sources: list[str] | None
     given: dict[str, object] = field(default_factory=dict)
 
-    @property
-    def leave_out(self) -> bool:
-        """Whether a flag asks to leave out the results that have a reason for it."""
-        return any(self.given.get(option.name) for option in OPTIONS if option.kind == "flag")
-
 
 @dataclass(frozen=True, slots=True)
 class Question:

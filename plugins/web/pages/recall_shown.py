@@ -10,7 +10,6 @@ from typing import Any, Literal
 from uuid import UUID
 
 from plugins.web.found import link_of
-from plugins.web.pages.recall_options import Options
 
 PARTS = ("lexical", "dense", "named", "timed", "session", "prior")
 """The parts of the sum behind relevance."""
@@ -27,7 +26,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A row. `rank`: from 1; None if the row is left out. `elsewhere`: its place with the other setting."""
+    """A row. `rank`: from 1 among those that fit; None for one that does not. `elsewhere`: its place with the other setting."""
 
     rank: int | None
     row: Any
@@ -44,20 +43,18 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """The results of one setting."""
+    """The results of one setting: those that belong to the question, and the nearest of those that do not."""
 
     results: list[Result]
     left_out: list[Result]
 
 
-def results_of(
-    question: str, rows: Sequence[Any], options: Options, parents: Mapping[UUID, UUID], scale: Scale
-) -> Results:
+def results_of(question: str, rows: Sequence[Any], parents: Mapping[UUID, UUID], scale: Scale) -> Results:
     """The results of one setting, with their bars."""
     results: list[Result] = []
     left_out: list[Result] = []
     for row in rows:
-        is_out = options.leave_out and row["left_out"] is not None
+        is_out = row["left_out"] is not None
         made = Result(
             None if is_out else len(results) + 1,
             row,
@@ -150,5 +147,7 @@ def _said_by(question: str, speaker: object) -> str:
 
 def _kind(source: str, metadata: Mapping[str, Any]) -> str:
     """The label of a row beside its source: a memory's kind, a speaker, a title."""
-    names = ("category",) if source == "knowledge" else ("kind", "speaker", "role", "title", "category")
+    if source == "knowledge":
+        return f"{metadata.get('category')}: {metadata.get('title')}"
+    names = ("kind", "speaker", "role", "title", "category")
     return next((str(metadata[name]) for name in names if metadata.get(name)), "")

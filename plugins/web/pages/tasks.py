@@ -49,7 +49,8 @@ from public.agent_commands c where c.id = $1
 CONTEXT = "select c.context from public.agent_commands c where c.id = $1"
 QUOTED = "select unnest(q.row_ids) from memoryd.quotes q where q.command_id = $1"
 ROWS = """
-select s.source, s.id, left(s.content, 300) as content from memoryd.searchable s where s.id = any($1::uuid[])
+select s.source, s.id, left(s.content, 300) as content, left(s.metadata ->> 'title', 100) as title
+from memoryd.searchable s where s.id = any($1::uuid[])
 order by array_position($1::uuid[], s.id)
 """
 OUTCOME = (

@@ -7,6 +7,9 @@ document.addEventListener("submit", (event) => {
   if (asked && !window.confirm(asked)) event.preventDefault();
 });
 
+// A form whose answer is a file leaves the page as it is: the page says that it was sent.
+document.addEventListener("submit", ({ target }) => target.querySelector("[data-sent]")?.removeAttribute("hidden"));
+
 // The menu begins where one is: on a telephone it is wider than the screen.
 const menu = document.querySelector(".top nav");
 const here = menu?.querySelector("[aria-current]");

@@ -12,12 +12,12 @@ import asyncpg
 import pytest
 
 from plugins.hooks.standing import rules_in
-from tests.support.processes.coding_agent import CodingAgent
+from tests.support.processes.coding_agent import CONCLUDED, CodingAgent
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 PROMPTS = json.loads(Path(__file__).with_name("prompts.json").read_text(encoding="utf-8"))
-"""Two sets of prompts: ours, written before the rules were, and those of somebody who had not seen the code."""
+"""Sets of prompts: ours came before the rules, unseen and others' from people who had not seen the code; near: nearly rules."""
 HOLD = "select content from agent_memory where agent_id = $1 and superseded_by is null order by content"
 
 
@@ -46,7 +46,7 @@ async def holding(db: asyncpg.Connection, agent: str) -> list[str]:
     return [row["content"] for row in await db.fetch(HOLD, agent)]
 
 
-@pytest.mark.parametrize(("whose", "least"), [("ours", 1.0), ("others", 0.6)])
+@pytest.mark.parametrize(("whose", "least"), [("ours", 1.0), ("others", 0.6), ("unseen", 0.9), ("near", 0.9)])
 async def test_rules_are_told_from_ordinary_prompts(whose: str, least: float) -> None:
     ordinary, rules = PROMPTS[whose]["ordinary"], PROMPTS[whose]["rules"]
     assert len(ordinary) == 60
@@ -82,6 +82,25 @@ async def test_a_rule_is_given_to_a_later_session(
     assert len(await holding(db, agent)) == 4
 
 
+async def test_the_rules_that_fit_a_prompt_best_are_given(
+    claude: CodingAgent, db: asyncpg.Connection, agent: str
+) -> None:
+    for rule in (
+        "never mock the clock in tests of billing",
+        "always run tests in parallel",
+        "never skip tests",
+        "our tests live in spec/",
+        "always name tests after issues",
+        "never print from tests",
+        "we use pytest for tests, not unittest",
+    ):
+        await say(claude, rule)
+    assert len(await holding(db, agent)) == 7
+    told = await say(claude, "write tests of billing, with the clock stopped", "s2")
+    assert told.count("\n- ") == 5
+    assert "mock the clock" in told
+
+
 async def test_a_later_rule_on_the_same_thing_replaces_the_earlier(
     claude: CodingAgent, db: asyncpg.Connection, agent: str
 ) -> None:
@@ -106,13 +125,43 @@ async def test_of_two_sessions_that_state_opposite_rules_at_once_one_wins(
     assert len(await holding(db, agent)) == 1
 
 
+@pytest.mark.parametrize(
+    ("said", "secret"),
+    [
+        ("remember: the password is hunter2-zebra-9, use it always", "hunter2"),
+        ("remember: the password is sunflower", "sunflower"),
+        ("Fix the build. Merk dir: das Passwort von staging ist sonnenblume.", "sonnenblume"),
+        ("记住,密码是向日葵", "向日葵"),
+    ],
+)
 async def test_a_rule_with_a_secret_is_refused(
+    said: str, secret: str, claude: CodingAgent, db: asyncpg.Connection, agent: str, url: str
+) -> None:
+    told = await say(claude, said)
+    assert "not remembered: it contains a secret" in told
+    assert secret not in told
+    assert await holding(db, agent) == []
+    # Nor is it in what is remembered of the turn.
+    await claude.tell("Stop", session_id="s1", last_assistant_message=CONCLUDED)
+    assert [secret in content for content in await holding(db, agent)] == [False]
+    assert not await db.fetchval("select count(*) from memory_queries where task_keywords::text ~ $1", secret)
+    past = claude.home / "past.jsonl"
+    line = {"sessionId": "p", "cwd": str(claude.project), "timestamp": "2026-03-01T00:00:00Z", "type": "user"}
+    past.write_text(json.dumps(line | {"message": {"role": "user", "content": said}}) + "\n")
+    process = await claude.command("import", str(past), "--from", "claude-code", "--json", DATABASE_URL=url)
+    report = json.loads((await process.communicate())[0])
+    assert {"what": "rule", "reason": "it contains a secret", "count": 1} in report["left_out"]
+
+
+async def test_a_rule_may_say_where_a_secret_is_kept(
     claude: CodingAgent, db: asyncpg.Connection, agent: str
 ) -> None:
-    told = await say(claude, "remember: the password is hunter2-zebra-9, use it always")
-    assert "not remembered: it contains a secret" in told
-    assert "hunter2" not in told
-    assert await holding(db, agent) == []
+    await say(claude, "remember: the password is stored in the vault. Remember: the token is required")
+    kept = ["the password is stored in the vault", "the token is required"]
+    assert await holding(db, agent) == kept
+    one = json.loads((await rules(claude, "--json"))[1])[0]["id"]
+    assert (await rules(claude, "--edit", one, "the token is sunflower"))[0] == 1
+    assert await holding(db, agent) == kept
 
 
 @pytest.mark.parametrize(
@@ -126,6 +175,9 @@ async def test_a_rule_with_a_secret_is_refused(
         + "More text\n" * 9
         + "is it good?",
         "> always use tabs\nwho wrote that",
+        "here is our CONTRIBUTING.md:\n\nAlways run make lint.\nNever push to main.\n\nis it fine?",
+        "# Contributing\n\nAlways run make lint.\nNever push to main.",
+        "<file name=CONTRIBUTING.md>\nAlways run make lint.\n</file>\nshorten it",
     ],
 )
 async def test_what_is_pasted_or_quoted_is_no_rule(pasted: str) -> None:

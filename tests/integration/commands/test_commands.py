@@ -80,7 +80,7 @@ async def test_a_rolled_back_claim_leaves_the_command_ready(
     await transaction.start()
     assert await connection.fetchval("select id from claim_command('alice')") == command
     meanwhile = twenty[0].fetch("select * from claim_command('alice')")
-    assert await asyncio.wait_for(meanwhile, 20) == []
+    assert await asyncio.wait_for(meanwhile, 90) == []
     await transaction.rollback()
     assert await twenty[0].fetchval("select id from claim_command('alice')") == command
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
@@ -131,6 +132,7 @@ async def test_a_role_that_may_not_build_the_index_logs_that_and_continues(
     await remember(connection, 1, 100)
     await connection.execute("create role lodger login; grant memoryd_service to lodger with inherit true")
     try:
+        await connection.execute(f"grant connect on database {urlsplit(database_url).path[1:]} to lodger")
         await connection.execute("grant usage on schema memoryd to lodger")
         await connection.execute("grant select on all tables in schema memoryd to lodger")
         await connection.execute("grant execute on function memoryd.is_busy() to lodger")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 
 import asyncpg
@@ -14,7 +15,9 @@ from daemon.db.migration_files import FunctionFile, Migration, MigrationFiles, c
 from daemon.db.plan import is_newer
 from daemon.queue.queue import COMPLETE
 from tests.support.database.catalog import catalog
+from tests.support.database.other_language import GermanWire
 from tests.support.database.schemas import apply, connected
+from tests.support.folders import server_folder
 from tests.support.rows import DIMENSIONS, column
 from tests.support.waiting import awaited
 
@@ -128,20 +131,28 @@ CHANGES = (
 )
 
 
-async def test_a_function_that_triggers_policies_and_views_use_may_change_all_the_same(
+async def test_a_function_that_triggers_policies_and_views_use_may_change_in_any_language(
     database_url: str, connection: asyncpg.Connection
 ) -> None:
     await apply(database_url, files=with_files(used=USED, tables_uses=USES))
-    for before, after in CHANGES:
-        await apply(database_url, files=with_files(used=USED.replace(before, after), tables_uses=USES))
+    with server_folder() as folder:
+        async with GermanWire(database_url, str(folder)) as german:
+            await change_each(connection, german.url, CHANGES[1:3])
+    await change_each(connection, database_url, CHANGES)
+    upgrade = await apply(database_url)
+    assert sorted(upgrade.gone) == ["tables/uses", "used"]
+    assert "uses" not in await column(connection, TRIGGERS)
+
+
+async def change_each(connection: asyncpg.Connection, url: str, changes: Sequence[tuple[str, str]]) -> None:
+    """Applies each of these changes to the files, one after the other."""
+    for before, after in changes:
+        await apply(url, files=with_files(used=USED.replace(before, after), tables_uses=USES))
         made = await column(connection, "select oid::regprocedure::text from pg_proc where proname = 'one'")
         assert len(made) == 1
         assert await connection.fetchval("select one = 1 from memoryd.ones")
         assert "uses" in await column(connection, TRIGGERS)
         assert "uses" in await column(connection, POLICIES)
-    upgrade = await apply(database_url)
-    assert sorted(upgrade.gone) == ["tables/uses", "used"]
-    assert "uses" not in await column(connection, TRIGGERS)
 
 
 async def test_what_a_user_built_on_a_dropped_function_and_what_a_newer_memoryd_made_stop_the_upgrade(

@@ -52,6 +52,16 @@ def versions(schema: Sequence[Migration]) -> list[int]:
 
 
 @pytest.mark.first_server
+async def test_what_is_not_there_ends_an_upgrade_also_if_its_name_begins_like_that_of_a_role(
+    empty_url: str,
+) -> None:
+    bad = Migration(9000, "gone", "drop trigger memoryd_gone on public.agent_memory", "c")
+    async with asyncio.timeout(60):
+        with pytest.raises(MigrationError, match=r"9000_gone.* failed: .*memoryd_gone"):
+            await apply(empty_url, files=files(bad))
+
+
+@pytest.mark.first_server
 async def test_a_new_file_is_applied_on_top(empty_url: str) -> None:
     last = load_files().schema[-1]
     # The functions of this memoryd may need what the last file makes.

@@ -99,9 +99,13 @@ STATEMENTS: dict[str, tuple[str, tuple[object, ...]]] = {
         capture.WRITE,
         (IDS, ["a"] * 16, IDS, IDS, ["outcome"] * 16, ["text"] * 16, ["{}"] * 16, [TIME] * 16),
     ),
-    **{f"index read {source}": (index_rows.READ, (source, IDS, IDS[:1])) for source in TABLES},
+    **{f"index read {source}": (index_rows.READ % source, (source, IDS, IDS[:1])) for source in TABLES},
     "associate read new": (associate.READ_NEW, (IDS,)),
-    "associate read reach": (associate.READ_REACH, ("agent 1", None, [TIME - timedelta(days=1), TIME])),
+    "associate read reach": (
+        associate.READ_REACH,
+        ("agent 1", None, [TIME - timedelta(days=1), TIME], None, None),
+    ),
+    "associate read nearest": (associate.READ_REACH, ("agent 1", None, [TIME], None, 6)),
     "associate read candidates": (associate.READ_CANDIDATES, (IDS, IDS)),
     "associate write": (
         associate.WRITE,
@@ -228,6 +232,20 @@ async def test_the_newest_rows_of_a_page_are_found_by_their_time(
             plan = json.loads(await busy.fetchval(f"explain (format json) {listed.page_sql(filters)}"))
             assert scans(plan) == set(), table
             filters.scan_for(f"length({listed.table.split()[-1]}.id::text) < 0")
+
+
+@pytest.mark.parametrize("words", [None, "falken horst"])
+async def test_what_was_said_is_found_by_its_time(
+    busy: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch, words: str | None
+) -> None:
+    monkeypatch.setattr(lists, "SCANNED", 200)
+    for user in (None, IDS[0]):
+        filters = lists.Conditions()
+        filters.where_given(conversations.OF_SESSION.format("s.user_id = {}"), user)
+        conversations.saying(filters, words)
+        for sql in (conversations.LIST.page_sql(filters), conversations.LIST.count_sql(filters)):
+            plan = json.loads(await busy.fetchval(f"explain (format json) {sql}", *filters.values))
+            assert scans(plan) == set()
 
 
 async def test_metrics_count_what_is_little_and_estimate_what_is_much(busy: asyncpg.Connection) -> None:

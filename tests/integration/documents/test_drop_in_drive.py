@@ -127,7 +127,7 @@ class Folder:
 
     async def emptied(self) -> None:
         """Returns when nothing is left to take."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(90):
             while self.left():
                 await asyncio.sleep(0.01)
 
@@ -138,7 +138,7 @@ class Folder:
 
     async def said(self, event: str) -> dict[str, Any]:
         """A line of the log, once it is there."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(90):
             while not (found := [line for line in self.log if line["event"] == event]):
                 await asyncio.sleep(0.01)
         return found[-1]

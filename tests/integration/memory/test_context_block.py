@@ -70,7 +70,7 @@ async def test_there_is_no_block_without_relevant_memories(scratch: asyncpg.Conn
 async def test_a_part_without_lines_has_no_heading(scratch: asyncpg.Connection, only: str) -> None:
     if only == "a memory":
         await remember(scratch, "upgrade staging", created_at=LONG_AGO)
-        lines = ["Memories, oldest first (★ most relevant):", "- [2025-06-01 09:30 note] upgrade staging"]
+        lines = ["Memories, oldest first:", "- [2025-06-01 09:30 note] upgrade staging"]
     else:
         await conclude(scratch, "upgrade staging", 0.5)
         lines = ["Insights:", "- (pattern, 0.50) upgrade staging"]

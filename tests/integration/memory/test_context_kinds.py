@@ -104,6 +104,11 @@ async def test_only_other_agents_lines_are_said_to_be_from_another_agent(scratch
         said = f"I water the plants, says {speaker}"
         await say(scratch, UUID(int=9), said, role="assistant", user_id=None, agent_id=speaker)
     await say(scratch, UUID(int=9), "Water the plants, says Tom", user_id=None, agent_id="alice")
+    # What says nothing of an agent itself was said by that of its session.
+    await scratch.execute(
+        "insert into conversation_sessions (id, agent_id) values ($1, 'alice')", UUID(int=8)
+    )
+    await say(scratch, UUID(int=8), "I water the plants in bed 8", role="assistant", user_id=None)
     await index_world(scratch)
     told = entries(await scratch.fetchval(BLOCK, "water the plants"))
     marks = {}
@@ -117,6 +122,7 @@ async def test_only_other_agents_lines_are_said_to_be_from_another_agent(scratch
             "says alice",
             "says Tom",
             "says None",
+            "in bed 8",
         ):
             if part in line:
                 found = re.search(r"[])] \(((?:from|said)[^)]*)\)", line)
@@ -130,6 +136,7 @@ async def test_only_other_agents_lines_are_said_to_be_from_another_agent(scratch
         "says alice": "said by you",
         "says Tom": "from a person",
         "says None": "from another agent",
+        "in bed 8": "said by you",
     }
 
 

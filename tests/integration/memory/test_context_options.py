@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from uuid import UUID
 
 import asyncpg
@@ -11,11 +12,14 @@ import pytest
 from tests.support.access.acting import ANN, BOB, acting_as
 from tests.support.access.isolation import index_world
 from tests.support.access.refusals import refused
+from tests.support.content.context_block import entries
 from tests.support.content.index import index_all, index_rows
+from tests.support.content.knowledge import know
 from tests.support.processes.daemons import Daemons
 from tests.support.rows import ask, column, conclude, insert, one_row, remember
 from tests.support.waiting import until
 
+LONG_AGO = datetime(2025, 1, 1, tzinfo=UTC)
 NOW, EARLIER = UUID(int=7), UUID(int=8)
 ASKED = "How do we restart the staging server?"
 BUILD = "select build_context('alice', $2, options => $1)"
@@ -183,6 +187,37 @@ async def test_a_context_has_as_many_words_as_are_wanted(scratch: asyncpg.Connec
         for n in range(40):
             await remember(scratch, f"My staging server {n} restarts by hand.", user_id=ANN)
         assert 0 < len(await scratch.fetchval(BUILD, "{}", ASKED)) <= 600
+
+
+async def test_what_is_said_to_be_shown_is_what_is_shown(scratch: asyncpg.Connection) -> None:
+    """Also where what does not fit would say enough, at each length, and where more than thirty lines stand."""
+    for text in (
+        "Restart the staging server by systemctl",
+        "A server hums",
+        "Servers are grey",
+        "I sold a server",
+    ):
+        await remember(scratch, text, kind="fact")
+    for n in range(14):
+        await remember(scratch, f"Staging server restarted, {n * 'and again ' or 'once'}", kind="outcome")
+        await know(
+            scratch, f"Staging {n}", f"Restart the staging server {n} {n * 'slowly '}", created_at=LONG_AGO
+        )
+    await know(scratch, "Staging", "Its owner is away.", category="client", created_at=LONG_AGO)
+    for user in (ANN, None):
+        await turns(scratch, user)
+    await index_all(scratch)
+    told = set()
+    for words in (*range(100, 400, 20), 2000):
+        for user in (None, ANN):
+            arguments = ("alice", ASKED, user, json.dumps({"words": words}))
+            block = str(await scratch.fetchval("select build_context($1, $2, $3, $4)", *arguments))
+            rows = await scratch.fetch(
+                "select * from explain_context($1, $2, $3, $4) where step = 'found'", *arguments
+            )
+            assert sorted(entries(block)) == sorted(row["detail"] for row in rows if row["shown"])
+            told |= {row["detail"].partition(":")[0] for row in rows if not row["shown"]}
+    assert {"left out, no room", "left out, others fit much better"} <= told
 
 
 FOR_USER = "select build_context('alice', $2, user_id => $1)"

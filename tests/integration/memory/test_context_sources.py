@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -13,10 +14,16 @@ from tests.support.access.acting import ANN, BOB, acting_as
 from tests.support.access.isolation import index_world
 from tests.support.content.context_block import BLOCK, FRAME
 from tests.support.content.knowledge import know
-from tests.support.rows import column, conclude, insert, one_row, remember
+from tests.support.rows import associate, column, conclude, insert, one_row, remember
 
 HOW = "How do we restart the staging server?"
 EXPLAIN = "select * from explain_context('alice', $1)"
+RARER = [
+    one + other
+    for one in ("zor", "bla", "mix", "kel", "tron", "wug")
+    for other in ("ling", "ber", "ton", "mar", "dex")
+]
+"""Words of no language, each rarer than the one before it."""
 
 
 def lines_of(block: str) -> list[str]:
@@ -381,15 +388,34 @@ async def test_a_block_full_of_everything_has_at_most_3000_characters(scratch: a
     block = await scratch.fetchval(BLOCK, HOW)
     assert 2000 < len(block) <= 3000
     parts = lines_of(block)
-    for heading in (
-        "Insights:",
-        "Memories, oldest first (★ most relevant):",
-        "Said in earlier conversations:",
-    ):
+    for heading in ("Insights:", "Said in earlier conversations:"):
         assert parts[parts.index(heading) + 1][0] in "-★"
     found = [row["shown"] for row in await scratch.fetch(EXPLAIN, HOW) if row["step"] == "found"]
     assert len(found) == 30
     assert sum(found) == sum(line[0] in "-★" for line in parts)
+
+
+@pytest.mark.parametrize("seed", [13, 28, 47, 85])
+async def test_what_a_context_has_is_what_is_explained(scratch: asyncpg.Connection, seed: int) -> None:
+    chance = random.Random(seed)
+
+    def text(words: int) -> str:
+        return " ".join(chance.choices(RARER, [1 / n for n in range(1, len(RARER) + 1)], k=words))
+
+    memories = []
+    for n in range(30):
+        made = datetime.now(UTC) - timedelta(hours=chance.choice([1, 30, 60, 100, 1000]), seconds=n)
+        kind = chance.choice(["fact", "note", "observation", "outcome", "goal"])
+        memories.append(await remember(scratch, text(chance.randint(2, 14)), kind=kind, created_at=made))
+    for first, second in {tuple(sorted(chance.sample(range(30), 2))): None for _ in range(15)}:
+        await associate(scratch, memories[first], memories[second], chance.random())
+    for _ in range(5):
+        await conclude(scratch, text(6), chance.random())
+        await turn(scratch, text(10), user_id=None)
+    asked = text(chance.randint(3, 8))
+    given = [line for line in lines_of(await scratch.fetchval(BLOCK, asked)) if line[0] in "-★"]
+    explained = await scratch.fetch(EXPLAIN, asked)
+    assert sorted(given) == sorted(r["detail"] for r in explained if r["step"] == "found" and r["shown"])
 
 
 async def test_knowledge_that_a_context_used_is_counted_once(scratch: asyncpg.Connection) -> None:

@@ -112,6 +112,12 @@ async def test_ranges_of_keys(scratch: asyncpg.Connection) -> None:
 
 async def test_a_range_is_one_of_the_index_also_for_an_end_user(scratch: asyncpg.Connection) -> None:
     """Row-level security does not keep the planner from it: comparing texts by their bytes is known to leak nothing."""
+    await scratch.execute(
+        "insert into agent_memory (agent_id, user_id, kind, content, key) "
+        "select 'alice', $1, 'fact', 'fact ' || n, 'b/' || n from generate_series(1, 300) n",
+        ANN,
+    )
+    await scratch.execute("analyze agent_memory")
     async with acting_as(scratch, ANN):
         await scratch.execute("set local enable_seqscan = off; set local enable_bitmapscan = off")
         plan = await scratch.fetchval(

@@ -270,7 +270,7 @@ async def test_two_concurrent_cleanups_do_not_wait_for_each_other(
     transaction = connection.transaction()
     await transaction.start()
     assert await connection.fetchval("select cleanup_expired_memory(3)") == 3
-    assert await asyncio.wait_for(second.fetchval("select cleanup_expired_memory()"), 10) == 7
+    assert await asyncio.wait_for(second.fetchval("select cleanup_expired_memory()"), 90) == 7
     await transaction.commit()
 
 

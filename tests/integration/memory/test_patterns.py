@@ -64,6 +64,18 @@ NOBODYS = UUID(int=0xFF)
         ("boa noite", []),
         ("kkkkkkk", []),
         ("hahahaha stark", []),
+        ("heyyyy", []),
+        ("noooo waaay", []),
+        ("yesss", []),
+        ("no it is not", []),
+        ("hey who am I?", ["task"]),
+        ("yes, but which one?", ["task"]),
+        ("ok wer war das?", ["task"]),
+        ("is that right?", ["task"]),
+        ("no it was tuesday", ["task"]),
+        ("alles gut mit der Wohnung?", ["task"]),
+        ("hey when is the exam", ["task"]),
+        ("yes, my sister", ["task"]),
         ("ok invoice", ["task"]),
         ("thanks, deploy it", ["task"]),
         ("danke Miete?", ["task"]),
@@ -283,3 +295,12 @@ async def test_a_command_that_is_small_talk_gets_no_context(
         connection, "select reason, patterns from memory_queries where command_id = $1", command
     )
     assert tuple(logged) == ("small talk", [])
+
+
+async def test_letters_that_repeat_take_no_time(connection: asyncpg.Connection) -> None:
+    await connection.execute("set statement_timeout = '10s'")
+    for message in ("abc" * 2000, "a" * 5000, "fix this sequence " + "acgt" * 1000):
+        assert (
+            await connection.fetchval("select memoryd.is_small_talk(memoryd.plain($1), '{}')", message)
+            is False
+        )

@@ -165,7 +165,7 @@ async def test_nobody_waits_for_somebody_elses_open_transaction(
             "update agent_memory m set superseded_by = n.id from agent_memory n "
             "where n.user_id = m.user_id and n.id < m.id and m.user_id <> $1",
             ANN,
-            timeout=20,
+            timeout=90,
         )
     assert done == "UPDATE 1000"
 

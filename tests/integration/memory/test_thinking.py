@@ -207,7 +207,6 @@ async def test_no_transaction_is_open_while_the_model_thinks_and_what_is_forgott
         connection,
         "select not exists (select from pg_stat_activity "
         "where datname = current_database() and state ~ 'in transaction')",
-        timeout=10,
     )
     assert await connection.fetchval("select forget(array[$1::uuid])", rest[-1]) == 1
     provider.always = DROP

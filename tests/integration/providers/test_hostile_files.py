@@ -92,10 +92,13 @@ async def test_a_file_over_the_limit_is_refused_at_once(parser: Parser, tmp_path
         file.write(b"%PDF-1.7")
         file.truncate(200_000_001)
     content = (tmp_path / "big.pdf").read_bytes()
-    begun = time.monotonic()
-    with pytest.raises(UnreadableFileError, match="larger than 200 MB"):
-        await parser.parse(content, "big.pdf")
-    assert time.monotonic() - begun < 0.1
+    taken = []
+    for _ in range(3):  # the machine may do something else in one of them
+        begun = time.monotonic()
+        with pytest.raises(UnreadableFileError, match="larger than 200 MB"):
+            await parser.parse(content, "big.pdf")
+        taken.append(time.monotonic() - begun)
+    assert min(taken) < 0.1
 
 
 async def test_a_zip_that_claims_ten_gigabytes_is_refused(parser: Parser) -> None:

@@ -223,7 +223,7 @@ async def test_a_request_with_wrong_options_is_refused_and_one_that_was_waiting_
         request = await insert(asked, "memory_requests", columns)
         await asked.execute("update memory_requests set options = $2 where id = $1", request, options)
     row = "select status, error from memory_requests where id = $1"
-    await until(asked, ANSWERED, request, timeout=10)
+    await until(asked, ANSWERED, request)
     answer = await asked.fetchrow(row, request)
     assert answer is not None
     if said is None:

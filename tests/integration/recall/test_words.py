@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncpg
 
+from tests.support.access.isolation import index_world
 from tests.support.content.index import index_rows
-from tests.support.rows import column
+from tests.support.rows import column, remember
 
 ROWS = """
 insert into agent_memory (agent_id, content, kind)
@@ -95,3 +96,35 @@ async def test_who_asks_by_a_word_that_one_row_has_gets_that_row_first(
         "select score, relevance * weight + recency + association as sum from explain_recall('QX3-note', 'alice')"
     )
     assert [round(p["sum"], 6) for p in parts] == [round(p["score"], 6) for p in parts]
+
+
+async def test_without_a_vector_a_word_beyond_a_rows_keywords_finds_it(
+    connection: asyncpg.Connection,
+) -> None:
+    def long(begin: str, end: str) -> str:
+        return f"{begin} {' '.join(f'harbour{n} lantern{n} meadow{n}' for n in range(30))} {end}"
+
+    # That one word is among its keywords is no reason to think less of a row.
+    wanted = await remember(connection, long("Wombats, wombats, wombats.", "Jared Allen went home."))
+    for n in range(30):
+        await remember(connection, long(f"Castles and lakes {n}.", "Nobody went home."))
+    await index_world(connection)
+    found = await connection.fetch("select id from recall('Jared Allen wombats home', 'alice')")
+    assert found[0]["id"] == wanted
+
+
+async def test_without_a_vector_rows_that_reach_min_score_come_however_rare_the_words_of_others_are(
+    connection: asyncpg.Connection,
+) -> None:
+    await connection.execute(
+        "insert into agent_memory (agent_id, kind, content) "
+        "select 'alice', 'fact', case when n <= 3 then 'wombat seen ' when n <= 28 then 'lantern house lake ' "
+        "else 'the meadow is green ' end || n from generate_series(1, 68) n"
+    )
+    await index_world(connection)
+    asked = "select content, score from recall('wombat lantern house lake', 'alice', match_count => 3, options => $1)"
+    first = await connection.fetch(asked, "{}")
+    assert all("wombat" in row["content"] for row in first)
+    enough = await connection.fetch(asked, '{"min_score": 0.5}')
+    assert len(enough) == 3
+    assert all("lantern" in row["content"] and row["score"] >= 0.5 for row in enough)

@@ -37,17 +37,9 @@ MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 NAMES = ("one", "two", "Two", "sub/three", "documents/mail/four")
 
 FAULTS = [
-    DROP,
-    LATE,
-    LATE,
-    HALF,
-    GARBAGE,
-    Fault.status(403, "userRateLimitExceeded"),
-    Fault.status(404),
-    Fault.status(410),
-    Fault.status(500),
-    Fault.status(503),
-]
+    DROP, LATE, LATE, HALF, GARBAGE, Fault.status(403, "userRateLimitExceeded"),
+    *map(Fault.status, (404, 410, 500, 503)),
+]  # fmt: skip
 
 ANY = st.integers(0, 4)
 NAME = st.sampled_from(NAMES)

@@ -254,7 +254,7 @@ async def test_a_finished_request_is_notified(served: asyncpg.Connection, shared
     await listener.add_listener("request_finished", lambda *arguments: heard.put_nowait(arguments[3]))
     good = await request(served, "recall", query="anything")
     bad = await wait_with(served, "recall", {"match_count": -1})
-    told = [json.loads(await asyncio.wait_for(heard.get(), 20)) for _ in range(2)]
+    told = [json.loads(await asyncio.wait_for(heard.get(), 90)) for _ in range(2)]
     await listener.close()
     assert sorted(one["id"] for one in told) == sorted(map(str, (good, bad)))
     assert all(one.keys() == {"id"} for one in told)
@@ -385,7 +385,7 @@ async def test_a_daemon_that_may_not_act_for_users_fails_the_request_with_advice
         f"grant all on all tables in schema memoryd to {name}; grant execute on all functions in schema memoryd to {name}"
     )
     await connection.execute(
-        f"grant create on database {await connection.fetchval('select current_database()')} to {name}"
+        f"grant connect, create on database {await connection.fetchval('select current_database()')} to {name}"
     )
     try:
         parts = urlsplit(database_url)

@@ -233,9 +233,8 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "memoryd.linked_rows": tuple(
             f"select * from memoryd.linked_rows({request(agent=agent, user=user)}, "
-            f"<agent_memory>, '{{secret,recipe}}', {unowned}) order by 1, 2"
+            "<agent_memory>, '{secret,recipe}') order by 1, 2"
             for user in USERS
-            for unowned in YES_NO
             for agent in ("'alice'", "null")
         ),
         "memoryd.linked_to": ("select * from memoryd.linked_to(<agent_memory>, true) order by 1",),
@@ -283,6 +282,14 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "memoryd.said_key": ("select memoryd.said_key('fact', null, '<words>')",),
         "memoryd.single_lines": ("select * from memoryd.single_lines('{}')",),
         "memoryd.choose_lines": ("select * from memoryd.choose_lines('{}', 1000)",),
+        "memoryd.context_request": (
+            "select memoryd.context_request('alice', '<words>', null, <vector>, null, true) is null",
+        ),
+        "memoryd.context_opening": tuple(
+            f"select memoryd.context_opening('alice', {user}, {only}, 'x')"
+            for user in USERS
+            for only in YES_NO
+        ),
         "memoryd.gather_lines": tuple(
             f"select * from memoryd.gather_lines('alice', '<words>', {user}, {only}, <vector>, '{{task}}', '{{}}', 2000, "
             f"null, null, true)"

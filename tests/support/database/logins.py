@@ -15,15 +15,6 @@ BECOME = "create role {0}; grant {0} to current_user with inherit false, set tru
 """SQL by which a plain owner makes a role that it can take: of roles that it makes it may only give away."""
 
 
-async def closed(url: str) -> None:
-    """Lets only roles connect to the database that have the right granted."""
-    opened = await asyncpg.connect(url)
-    try:
-        await opened.execute(f'revoke connect on database "{urlsplit(url).path[1:]}" from public')
-    finally:
-        await opened.close()
-
-
 def login_url(url: str, name: str, password: str) -> str:
     """The same URL for a login with a password."""
     parts = urlsplit(url)

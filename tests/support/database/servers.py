@@ -35,14 +35,9 @@ CONTAINER, GIVEN = "postgres in a container", "given postgres"
 
 # A test never pulls the plug on the machine, so nothing need reach the disk.
 QUICK = {
-    "fsync": "off",
-    "full_page_writes": "off",
-    "autovacuum": "off",
-    "max_connections": "300",
-    "shared_buffers": "64MB",
-    "max_wal_size": "256MB",
-    "update_process_title": "off",
-}
+    "fsync": "off", "full_page_writes": "off", "autovacuum": "off", "update_process_title": "off",
+    "max_connections": "300", "shared_buffers": "64MB", "max_wal_size": "256MB",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +70,8 @@ def wanted() -> list[str]:
     """The servers that every database test runs on, by name."""
     choice = _choice()
     known = {
-        "embedded": [NEWEST, OLDEST],
-        "embedded-18": [NEWEST],
-        "embedded-16": [OLDEST],
-        "testcontainers": [CONTAINER],
-    }
+        "embedded": [NEWEST, OLDEST], "embedded-18": [NEWEST], "embedded-16": [OLDEST], "testcontainers": [CONTAINER],
+    }  # fmt: skip
     return known.get(choice, [GIVEN])
 
 

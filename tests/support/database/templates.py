@@ -68,6 +68,7 @@ async def unless_in_use(work: Callable[[], Awaitable[Result]]) -> Result:
 async def copied(server: Server, source: str) -> AsyncIterator[str]:
     """A database of a name of its own, copied from another; its owner's URL of it, which is dropped at the end.
 
+    Logins belong to the whole server: those of other tests may not connect, which the doctor would report here.
     Its files are copied: to write each page to the log, as Postgres does by default, takes twice as long.
     """
     name = f"memoryd_test_{uuid.uuid4().hex[:12]}"
@@ -76,6 +77,7 @@ async def copied(server: Server, source: str) -> AsyncIterator[str]:
         await admin.execute(
             f"create database {name} template {source} strategy file_copy owner {server.owner}"
         )
+        await admin.execute(f"revoke connect on database {name} from public")
         yield server.url_of(name)
         await admin.execute(f"drop database if exists {name} with (force)")
     finally:

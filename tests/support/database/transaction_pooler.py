@@ -80,7 +80,7 @@ class TransactionPooler:
     def __init__(
         self, server_url: str, *, connections: int = 2, strict: bool = True, session: bool = False
     ) -> None:
-        """`strict`: whether it refuses startup parameters that it does not know, or ignores them.
+        """`strict`: whether it refuses startup parameters that it does not know, or ignores all of them but `options`.
         `session`: whether a client keeps its server connection to its end, as in PgBouncer's session mode.
         """
         self._strict = strict
@@ -148,7 +148,7 @@ class TransactionPooler:
             writer.write(b"N")
         names = rest.split(b"\0")[:-2:2]
         for name in (n.decode() for n in names):
-            if self._strict and name.lower() not in KNOWN_PARAMETERS:
+            if (self._strict or name == "options") and name.lower() not in KNOWN_PARAMETERS:
                 fields = f"SFATAL\0VFATAL\0C08P01\0Munsupported startup parameter: {name}\0\0".encode()
                 writer.write(b"E" + struct.pack("!I", 4 + len(fields)) + fields)
                 await writer.drain()
@@ -181,3 +181,11 @@ class TransactionPooler:
                 server.login.terminate()
                 self._all.remove(server)
                 await self._open()
+
+
+async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Passes on what comes from one to the other until the end."""
+    with contextlib.closing(writer), contextlib.suppress(ConnectionError):
+        while chunk := await reader.read(65_536):
+            writer.write(chunk)
+            await writer.drain()

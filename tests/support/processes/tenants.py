@@ -34,6 +34,7 @@ class Tenants:
         name = self.name(what)
         async with connected(self.server.admin_url) as admin:
             await admin.execute(f'create database "{name}" template template0')
+            await admin.execute(f'revoke connect on database "{name}" from public')
         url = named(self.server.admin_url, name)
         with self.file.open("a") as file:
             file.write(f"{name}={url}\n")

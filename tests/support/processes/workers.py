@@ -108,19 +108,22 @@ def worker_on(
     claim_seconds: float = 30.0,
     max_attempts: int = 5,
     retry_max_seconds: float = 300.0,
-    gives_way: Callable[[], bool] = lambda: False,
+    others: Sequence[Worker] = (),
+    last: bool = False,
 ) -> Worker:
-    """A worker as a daemon has one."""
-    return Worker(
-        Topic(topic, handler, batch=batch, parallel=parallel, lanes=lanes),
+    """A worker as a daemon has one, told that there may be work."""
+    worker = Worker(
+        Topic(topic, handler, batch=batch, parallel=parallel, lanes=lanes, last=last),
         database=database,
         claim_seconds=claim_seconds,
         max_attempts=max_attempts,
         retry_max_seconds=retry_max_seconds,
         logger=get_logger(),
         wake_others=lambda _topics: None,
-        gives_way=gives_way,
+        others=lambda: others,
     )
+    worker.wake()
+    return worker
 
 
 @asynccontextmanager

@@ -98,7 +98,7 @@ async def done(client: Client, tool: str, **arguments: object) -> Any:
     """The answer of a call that succeeds: its JSON, or its text."""
     result = await client.call_tool(tool, arguments)
     assert not result.is_error, text_of(result)
-    return text_of(result) if result.structured_content is None else result.structured_content
+    return text_of(result) if tool == "context" else json.loads(text_of(result))
 
 
 async def failed(client: Client, tool: str, **arguments: object) -> str:

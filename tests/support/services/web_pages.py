@@ -29,6 +29,10 @@ class Reader:
         self.sign_in = sign_in
         """The URL that the command has printed; empty where it prints none."""
         self.http = http
+        self.killed = False
+        """Whether a test has ended it."""
+        self.pid = 0
+        """Of the server."""
         self.log: list[dict[str, Any]] = []
         """Since it listens; whole once it has ended."""
         self._errors = errors
@@ -84,11 +88,13 @@ async def served(url: str, folder: Path, *options: str, **settings: Any) -> Asyn
         sign_in = (await process.stdout.readline()).decode().removeprefix("Open ").strip()
     async with httpx2.AsyncClient(base_url=line["url"], timeout=60) as http:
         reader = Reader(line["url"], sign_in, http, process.stderr)
+        reader.pid = process.pid
         if sign_in:
             assert (await http.get(sign_in)).status_code == 200
         yield reader
-    process.terminate()
-    assert await process.wait() == 0
+    if process.returncode is None and not reader.killed:
+        process.terminate()
+        assert await process.wait() == 0
     rest = (await process.stderr.read()).decode()
     assert "Traceback" not in rest, rest
     reader.log += map(json.loads, rest.splitlines())

@@ -15,7 +15,7 @@ from memoryd_client import sync
 from memoryd_client._connected import DatabaseClient
 from memoryd_client._database import AnyDatabase, Database, Write
 from memoryd_client._errors import Refused
-from memoryd_client._identity import Rights, identity
+from memoryd_client._identity import Identity, Rights, identity
 from memoryd_client._ids import id_of
 from memoryd_client._items import joined
 from memoryd_client._messages import VISIBLE, added
@@ -75,7 +75,7 @@ class HostAdapter:
         org: UUID | str | None,
     ) -> None:
         self._anywhere = not isinstance(database, Database)
-        self._rows = _Rows(database, host, id_of(session_id), user=user, agent=agent, rights=rights, org=org)
+        self._rows = _Rows(database, identity(rights, agent, user, org), host, id_of(session_id))
 
     async def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         return await (sync._LOOP.wait(work) if self._anywhere else work)  # noqa: SLF001
@@ -91,18 +91,8 @@ class HostAdapter:
 
 
 class _Rows(DatabaseClient):
-    def __init__(
-        self,
-        database: AnyDatabase | str | None,
-        host: str,
-        session: UUID,
-        *,
-        user: UUID | str | None,
-        agent: str | None,
-        rights: Rights,
-        org: UUID | str | None,
-    ) -> None:
-        super().__init__(database, identity(rights, agent, user, org))
+    def __init__(self, database: AnyDatabase | str | None, who: Identity, host: str, session: UUID) -> None:
+        super().__init__(database, who)
         self._host = host
         self._session = session
 

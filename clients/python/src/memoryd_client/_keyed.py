@@ -6,7 +6,7 @@ any thread and any event loop, also after a fork.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
@@ -68,9 +68,6 @@ class KeyedAdapter:
         self._owned = not isinstance(database, sync.Database)
         self._database = async_of(database)
         self._whose = (self._who.agent, self._who.named_user)
-
-    def _call(self, work: Callable[[Connection], Awaitable[T]], payload: Iterable[str] = ()) -> T:
-        return sync._LOOP.run(self._database.read(self._who, work, payload=list(payload)))  # noqa: SLF001
 
     def __enter__(self: K) -> K:
         return self

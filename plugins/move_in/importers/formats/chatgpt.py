@@ -45,11 +45,15 @@ def items(_section: str, record: Any) -> Items:
 
 
 def _branch(nodes: dict[str, Any], current: Any) -> dict[str, None]:
-    """The ids from the root to the current node; of a file without one, to the leaf that was written last."""
+    """The ids from the root to the current node; of a file without one, to the end of what was written last."""
     if not isinstance(current, str) or current not in nodes:
-        parents = {str(mapping(node).get("parent")) for node in nodes.values()}
-        leaves = [name for name in nodes if name not in parents] or list(nodes)
-        current = max(reversed(leaves), key=lambda name: _written(nodes[name]))
+        below: dict[str, list[str]] = {}
+        for name, node in nodes.items():
+            below.setdefault(str(mapping(node).get("parent")), []).append(name)
+        answers = list(nodes)
+        while answers:
+            current = max(reversed(answers), key=lambda name: _written(nodes[name]))
+            answers = below.pop(current, [])
     path: dict[str, None] = {}
     while isinstance(current, str) and current in nodes and current not in path:
         path[current] = None

@@ -34,7 +34,7 @@ def items(section: str, record: Any, told: dict[str, Any]) -> Items:
             yield from guarded("message", _message(each, name, file=True))
         for each in listed(record.get("passages")):
             yield from guarded("passages", _passage(mapping(each), name))
-    elif section == "blocks":
+    elif section in {"blocks", "core_memory"}:  # the latter in files before version 0.8 of Letta
         yield from _block(record, told.get(str(record.get("id"))))
     elif section in {"passages", "archival_passages"}:
         yield from _passage(record, None)
@@ -99,7 +99,7 @@ def _message(record: Any, agent: str, *, file: bool) -> Items:
     ]
     at = record.get("created_at")
     yield Message(
-        id=digest(agent, at, role, text, calls) if file else str(record.get("id")),
+        id=digest(agent, at, role, text, calls) if file or not record.get("id") else str(record["id"]),
         conversation=agent,
         agent=agent if file else None,
         role=role,

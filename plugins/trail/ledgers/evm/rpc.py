@@ -37,15 +37,12 @@ class Artifact:
     abi: list[dict[str, Any]]
     bytecode: str
     """Hex, with 0x: what creates the contract."""
-    compiler: str
-    source_sha256: str
-    """Of contract/AgentMemoryAnchor.sol, in hex."""
 
 
 @cache
 def load() -> Artifact:
     said = json.loads(PATH.read_text("utf-8"))
-    return Artifact(said["abi"], said["bytecode"], said["compiler"], said["source_sha256"])
+    return Artifact(said["abi"], said["bytecode"])
 
 
 SETTINGS = "MEMORYD_EVM_RPC_URL"

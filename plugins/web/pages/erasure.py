@@ -1,0 +1,132 @@
+"""The erasure of all that is kept about a user: a page that says what goes and stays, and afterwards that all is gone.
+
+Promise: an erasure is one transaction in the background: it is whole, or nothing has gone.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from daemon.cli.upkeep import ERASE, ERASE_SECONDS
+from daemon.db.errors import is_gone
+from plugins.web.background import Background
+from plugins.web.errors import BusyError
+from plugins.web.forms import BadValueError
+from plugins.web.names import IS_USER, names_of
+from plugins.web.pages.rights import known_user, rows_held, user_asked, work_lock
+from plugins.web.pages.users import COUNTED, HAS, LATEST, ON_RECORD, many
+from plugins.web.render import page
+from plugins.web.viewer import by_indexes, on_behalf, reading, rows_found
+from plugins.web.web import Web, viewer_of, web_of
+
+WAITED = 3.0
+"""Seconds: most erasures end before."""
+UNKNOWN = "It is not known whether it was deleted: look below."
+"""Of an erasure whose end was not heard."""
+LOST = "Nothing was deleted: the connection to the database was lost."
+
+
+@dataclass(slots=True)
+class Erasure:
+    """The latest erasure of this process. Its work's result: how many rows of each table went, and files that stay."""
+
+    user: UUID
+    work: Background[dict[str, Any]]
+
+
+async def erasure(request: Request) -> Response:
+    """What an erasure deletes and what stays, with its button; how far one is; and, once it is done, that all is gone."""
+    web, viewer, wanted = web_of(request), viewer_of(request), user_asked(request)
+    one = _erasure(web, wanted)
+    values: dict[str, Any] = {
+        "has": [],
+        "names": {},
+        "held": [],
+        "copied": None,
+        "is_there": False,
+        "trouble": None,
+    }
+    if one is None or not one.work.runs:
+        async with reading(web.database, viewer) as connection, by_indexes(connection):
+            [known] = await rows_found(connection, viewer, IS_USER, wanted)
+            if known["there"]:
+                values["has"] = await rows_found(connection, viewer, HAS, wanted)
+                latest = await rows_found(connection, viewer, LATEST, wanted)
+                values["copied"] = next((row for row in latest if row["of"] == "export"), None)
+                if viewer.user is None:
+                    await connection.execute(ON_RECORD, wanted)
+                values["names"] = await names_of(connection, viewer, [wanted])
+        # As a copy would have it: of who has nothing that is counted, it is little.
+        held = values["held"] = [] if known["there"] else await rows_held(web, wanted)
+        left = any(row["rows"] for row in held or () if row["name"] != "memory_settings")
+        values["is_there"] = known["there"] or left
+        if one is None or one.work.result is None:  # Where nobody may count, there may be something.
+            values["is_there"] |= held is None
+        if one is not None:
+            values["trouble"] = (
+                LOST if one.work.trouble == UNKNOWN and (known["there"] or left) else one.work.trouble
+            )
+    return page(request, "erasure.html", wanted=wanted, most=COUNTED, one=one, many=many, **values)
+
+
+async def erase(request: Request) -> Response:
+    """Begins an erasure in the background, unless one of this user runs; waits a moment for its end."""
+    web, form, wanted = web_of(request), request.state.form, user_asked(request)
+    if form.get("sure") != "yes":
+        raise BadValueError("Tick that you have read what goes and what stays.", field="sure")
+    async with work_lock(web, "erasing"):  # Two tabs begin one.
+        one: Erasure | None = _latest(web)
+        if one is None or not one.work.runs:
+            await known_user(request, any_row=True)
+            web.kept["erasure"] = one = Erasure(wanted, Background("erasure", web.log))
+            one.work.start(lambda: _erase(web, request, wanted), _explained)
+    if one.user != wanted:
+        raise BusyError(
+            "Another user's memory is being deleted. Wait until that has ended, and send this again."
+        )
+    await one.work.wait(WAITED)
+    return RedirectResponse(f"/users/{wanted}/erasure", status_code=303)
+
+
+async def _erase(web: Web, request: Request, user: UUID) -> dict[str, Any]:
+    async with on_behalf(
+        web.database, viewer_of(request), "everything", "delete", user=user, seconds=ERASE_SECONDS
+    ) as connection:
+        gone: dict[str, Any] = json.loads(await connection.fetchval(ERASE, user, timeout=ERASE_SECONDS))
+    web.log.info("web_user_erased", user_id=str(user), by=str(viewer_of(request).name))
+    return gone
+
+
+def _explained(error: Exception) -> str | None:
+    """One sentence."""
+    if is_gone(error) and not isinstance(error, asyncpg.QueryCanceledError):
+        return UNKNOWN
+    if not isinstance(error, asyncpg.PostgresError):
+        return None
+    why, hint = str(error.args[0]).partition(". ")[0], str(getattr(error, "hint", None) or "").rstrip(".")
+    return f"Nothing was deleted: {why}{'; ' if hint else ''}{hint[:1].lower()}{hint[1:]}."
+
+
+def _latest(web: Web) -> Erasure | None:
+    found = web.kept.get("erasure")
+    assert found is None or isinstance(found, Erasure)
+    return found
+
+
+def _erasure(web: Web, user: UUID) -> Erasure | None:
+    one = _latest(web)
+    return one if one is not None and one.user == user else None
+
+
+routes: list[Route] = [
+    Route("/users/{id:uuid}/erasure", erasure),
+    Route("/users/{id:uuid}/erasure", erase, methods=["POST"]),
+]
