@@ -344,7 +344,9 @@ class Daemon:
             self.wake((topic,))
         elif self._listened:
             # Connections may be dead that were not used since: whoever asks opens another.
-            self.wake()
+            for worker in self._workers.values():
+                worker.wake_after_loss()
+            self._wake_parts(None)
         else:
             self._listened = True
             self._missed.set()

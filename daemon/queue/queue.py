@@ -146,6 +146,19 @@ from (select k.topic, k.lane from unnest($2::text[], $3::bigint[]) as h(lane, to
 where l.topic = mine.topic and l.lane = mine.lane
 """
 
+RELEASE = """
+with jobs as (
+    update memoryd.jobs j set visible_at = now()
+    where j.topic = $1 and j.claimed_by = $2 and j.lane is null and j.visible_at > now() and j.id <> all($3::bigint[])
+    returning 1
+), lanes as (
+    update memoryd.lanes l set leased_until = '-infinity', leased_by = null
+    where l.topic = $1 and l.leased_by = $2 and l.leased_until > now() and l.lane <> all($4::text[])
+    returning 1
+)
+select (select count(*) from jobs) as jobs, (select count(*) from lanes) as lanes
+"""
+
 DISCARD = """
 with gone as (
     delete from memoryd.jobs j
@@ -304,6 +317,12 @@ async def renew(database: Database, jobs: Sequence[Job], *, seconds: float) -> N
         await database.execute(RENEW_LANES, jobs[0].topic, list(lanes), list(lanes.values()), seconds)
     else:
         await database.execute(RENEW, [j.id for j in jobs], [j.attempt for j in jobs], seconds)
+
+
+async def release(database: Database, topic: str, *, daemon: int, jobs: Sequence[Job]) -> dict[str, int]:
+    """Ends a daemon's claims of a topic but those of these jobs; how many jobs and lanes that were."""
+    row = await database.fetchrow(RELEASE, topic, daemon, [j.id for j in jobs], list(leases(jobs)))
+    return dict(row or {})
 
 
 async def discard(database: Database, job: Job, *, error: str, before_last: str | None = None) -> None:

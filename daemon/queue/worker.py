@@ -72,6 +72,7 @@ class Worker:
         self._claiming = asyncio.Lock()
         self._failed_claims = 0
         self._stopping = False
+        self._perhaps_lost = False
         self._batches: dict[asyncio.Task[None], list[Job]] = {}
         self._runner = BatchRunner(
             topic,
@@ -87,6 +88,11 @@ class Worker:
     def wake(self) -> None:
         """There may be work."""
         self._woken.set()
+
+    def wake_after_loss(self) -> None:
+        """The database was away. What a crash of it took back is claimed by this daemon, and no batch has it."""
+        self._perhaps_lost = True
+        self.wake()
 
     @property
     def is_busy(self) -> bool:
@@ -112,7 +118,7 @@ class Worker:
                 if not is_gone(error):
                     await self._pause_claims(error)
                 await self._database.recover(error)
-                self._woken.set()
+                self.wake_after_loss()
                 continue
             self.has_backlog = bool(jobs) and self._may_be_more(jobs)
             if not jobs:
@@ -195,6 +201,12 @@ class Worker:
         topic = self.topic
         if self._stopping:
             return []
+        if self._perhaps_lost and self._daemon is not None:
+            held = [job for jobs in self._batches.values() for job in jobs]
+            released = await queue.release(self._database, topic.name, daemon=self._daemon, jobs=held)
+            if any(released.values()):
+                self._log.info("claims_released", **released)
+        self._perhaps_lost = False
         claim = partial(queue.claim_lanes, lanes=topic.lanes) if topic.lanes else queue.claim
         return await claim(
             self._database,

@@ -179,6 +179,7 @@ class _Work:
         if told:
             self._state.add(self._session, {"told": told})
         ended = memory.store(connection, self._state, self._agent)
+        self._text = memory.without_ended(self._text, ended)
         if self._rules:
             self._said += [f"Remembered as a rule of this project: {rule}" for rule in self._rules]
             self._said += [f"It replaces the earlier rule: {rule}" for rule in ended]

@@ -208,6 +208,16 @@ def context(
     return "\n".join([*([block] if block else []), *said]), [*brought, *(one for one, _ in fitting)]
 
 
+def without_ended(text: str, ended: list[str]) -> str:
+    """A text without the rules that another, stored since, has ended."""
+    lines = [line for line in text.split("\n") if line[2:] not in ended or not line.startswith(ENTRY)]
+    return "\n".join(
+        line
+        for line, after in zip(lines, [*lines[1:], ""], strict=True)
+        if line != RULES_HEAD or after.startswith(ENTRY)
+    )
+
+
 def without_told(block: str, told: list[str], *, most: int) -> tuple[str, list[str]]:
     """A context without lines that were told, in at most so many words; "" if no line is left. Also its lines, by line_of."""
     lines = block.split("\n")

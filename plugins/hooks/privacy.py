@@ -205,8 +205,16 @@ FORMS = (
         ),
     ),
 )
-TELLS = rf"{_NAME}(?:\s[\w\u00c0-\u024f]{{1,20}}){{0,4}}{_SAYS}[\"'`]?({_ONE}{{3,300}})[\"'`]?\W*\Z"
+_TOLD = rf"[\"'`]?({_ONE}{{3,300}})[\"'`]?"
+TELLS = rf"{_NAME}(?:\s[\w\u00c0-\u024f]{{1,20}}){{0,4}}{_SAYS}{_TOLD}\W*\Z"
 """The end of a rule that says a password in plain words: one word, none of PLAIN. Elsewhere manuals say such."""
+TELLS_LOGIN = (
+    rf"(?:\b(?:log|sign)\w*\s?(?:in|on)?|\b(?:user|account|connect|auth|with|using|mit|con|avec))\b[^\n]{{0,80}}?\b{_LOGIN}\s{{1,3}}"
+    rf"(?!(?:manager|auth|hash|field|prompt|file|reset|policy|login|page|form|store|vault|managed|rotation|rule|chang|leak|attempt|in|via|against|before|after)){_TOLD}"
+    rf"|\b(?:log-?ins?|sign-?in|credentials?|creds|account|zugang|anmeldung)\b[^\n]{{0,60}}?(?:{_SAYS}|\sare\s)[\w.@-]{{1,60}}"
+    rf"(?:\s{{1,3}}/\s{{1,3}}|:\s?|/(?=[^\s/.]{{0,60}}\d)){_TOLD}\W*\Z"
+)
+"""A rule that says a login: "log in as admin with password letmein", "the login is admin / hunter22"."""
 UNSTORABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 UNSEEN = re.compile(r"[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e0fff]")
 SPLIT = re.compile(r"[\s\"'`=;|&<>(){}@:,]+")
@@ -233,8 +241,10 @@ def cleaned(text: object, most: int) -> str:
 
 def tells_secret(rule: str) -> bool:
     """Whether a rule has a credential: one that `cleaned` has hidden, or a word that the rule says is one."""
-    told = re.finditer(TELLS, rule, re.IGNORECASE)
-    return HIDDEN in rule or any(not re.match(PLAIN, found[1]) for found in told)
+    told = [found for form in (TELLS, TELLS_LOGIN) for found in re.finditer(form, rule, re.IGNORECASE)]
+    return HIDDEN in rule or any(
+        not re.match(PLAIN, next(filter(None, found.groups()), "")) for found in told
+    )
 
 
 def _hidden(found: re.Match[str]) -> str:

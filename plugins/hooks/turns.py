@@ -40,6 +40,12 @@ LOOKS = re.compile(
 OF_HOST = re.compile(r"\A/[\w:-]+\s*\Z|\A<[a-z-]+>")
 """A command to the host, or a message that the host makes itself."""
 
+TO_KEEP = (
+    r"(?i)(?:\A|[\n.!?;,]\s*)(?:please\s+|bitte\s+)?(?:remember|memori[sz]e|note|save|store|merk|recuerda|retiens|记住)"
+    rf"(?!\w)[^\n?]{{0,300}}{re.escape(HIDDEN)}"
+)
+"""What a prompt orders to remember and is a credential, although it has not the form of a rule."""
+
 
 def entry_of(event: Event, rules: Rules, at: str) -> Entry | None:
     """The journal's entry of an event; None if it keeps nothing."""
@@ -90,8 +96,14 @@ def command_of(ran: str) -> str:
 
 def _passed(turn: list[Entry]) -> dict[str, str]:
     """The commands that passed last in a turn, by what they do."""
-    ended = {command_of(e["ran"]): e for e in turn if e.get("ran") and _is_alone(e["ran"])}
+    ended = {what: e for e in turn if e.get("ran") and _is_alone(e["ran"]) for what in _parts_of(e["ran"], e)}
     return {what: e["ran"] for what, e in ended.items() if "failed" not in e}
+
+
+def _parts_of(ran: str, entry: Entry) -> list[str]:
+    """What a command does; of one that passed also what each part of "a && b" does, since each has passed."""
+    parts = ran.split("&&") if "failed" not in entry and not re.search(r"[;'\"]|\bcd\s", ran) else []
+    return list(dict.fromkeys([command_of(ran), *(command_of(part) for part in parts)]))
 
 
 def _is_alone(command: str) -> bool:
@@ -121,6 +133,8 @@ def rules_of(prompt: str, agent: str, head: Entry, at: str) -> tuple[list[Entry]
     read = cleaned(prompt, LONGEST_RULES)
     stated = [] if OF_HOST.match(read) else rules_in(read)
     refused = [rule for rule in stated if tells_secret(rule)]
+    if not stated and re.search(TO_KEEP, read):
+        return [], 1, HIDDEN
     for rule in refused:
         # A rule is read from cleaned text: the prompt may not have it letter for letter.
         prompt = prompt.replace(rule, HIDDEN) if rule in prompt else HIDDEN
@@ -180,10 +194,10 @@ def _failures(journal: list[Entry]) -> list[tuple[str, str, str, str, bool]]:
     for nth, entry in enumerate(journal):
         if not (command := entry.get("ran")) or not _is_alone(command):
             continue
-        what = command_of(command)
         if "failed" in entry:
-            failures.setdefault(what, (nth, entry))
-        elif what in failures:
+            failures.setdefault(command_of(command), (nth, entry))
+            continue
+        for what in sorted(failures.keys() & _parts_of(command, entry)):
             began, failure = failures.pop(what)
             if means := _means(journal[began + 1 : nth], failure["ran"], command):
                 text = f"`{failure['ran']}` failed: {failure['failed']}\nIt went through after {means}."

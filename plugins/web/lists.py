@@ -92,8 +92,8 @@ class Timeline:
         order = f"{self._order} desc, {self._row}.id desc"
         if not filters.scanned:
             return (
-                f"select {self._row}.id, true as fits, 0 as nth from {self.table} where {filters} "  # noqa: S608 - names of ours
-                f"order by {order} limit {AT_ONCE + 1}"
+                f"select {self._row}.id, true as fits, 0 as nth, {self._order} at time zone 'utc' as time "  # noqa: S608 - ours
+                f"from {self.table} where {filters} order by {order} limit {AT_ONCE + 1}"
             )
         return (
             f"select w.id, w.fits and w.nth <= {SCANNED} as fits, w.nth, w.time at time zone 'utc' as time "  # noqa: S608
@@ -129,11 +129,8 @@ class Timeline:
         ids = [row["id"] for row in found if row["fits"]][: AT_ONCE + 1]
         rows = await connection.fetch(self.rows_sql, ids)
         last = rows[AT_ONCE - 1] if len(rows) > AT_ONCE else None
-        times = {row["id"]: row.get("time") for row in found if row["fits"]}
-        next_page, looked = (
-            last and f"{(times[last['id']] or last[self.time]).isoformat()},{last['id']}",
-            None,
-        )
+        times = {row["id"]: row["time"] for row in found if row["fits"]}
+        next_page, looked = last and f"{times[last['id']].isoformat()},{last['id']}", None
         if len(ids) <= AT_ONCE and found and found[-1]["nth"] > SCANNED:
             next_page, looked = f"{found[-2]['time'].isoformat()},{found[-2]['id']}", SCANNED
         return {

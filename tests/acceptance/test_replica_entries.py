@@ -85,3 +85,22 @@ async def test_people_read_and_change_what_is_remembered(
     assert await until(connection, "select count(*) = 0 from agent_memory")
     for words in ("giraffe", "Trains", "Theirs", "tea"):
         assert words not in daemon.text()
+
+
+async def test_what_is_being_written_as_the_replica_begins_comes_into_it(
+    connection: asyncpg.Connection, second: asyncpg.Connection, daemons: Daemons, tmp_path: Path
+) -> None:
+    root = tmp_path / "replica"
+    ships: dict[str, object] = {
+        "title": "Ships",
+        "content": "Take the ship.",
+        "tier": "core",
+        "category": "team",
+        "created_by": "a",
+    }
+    async with second.transaction():
+        await insert(second, "shared_knowledge", ships)
+        await remember(connection, "The office has a zebra.", kind="fact")
+        await daemons.start(replica=root)
+        await appears(root / "agents/alice/memories.md", with_text="The office has a zebra.")
+    await appears(root / "knowledge/core.md", with_text="## Ships")

@@ -14,6 +14,7 @@ import pytest
 
 from plugins.embedded.causes import EmbeddedPostgresError
 from plugins.embedded.server import EmbeddedPostgres
+from tests.support.content.finished import all_indexed
 from tests.support.content.index import INDEXED_MEMORIES
 from tests.support.processes.commands import Commands
 from tests.support.processes.daemons import DaemonProcess
@@ -94,6 +95,33 @@ async def test_a_killed_postgres_is_restarted_and_work_continues(folder: Path, d
         # It is the daemon's as before: who started it stops it.
         assert await daemon.stop() == 0
     assert not server.is_running()
+
+
+async def test_what_a_crash_takes_back_is_done_again_at_once(folder: Path, data: Path) -> None:
+    server = EmbeddedPostgres(data)
+    async with running(folder) as daemon:
+        await learns(server, "before")
+        connection = await asyncpg.connect(server.socket_url)
+        # What does not wait for the disk is then nowhere but in the server's memory.
+        await connection.execute("alter system set wal_writer_delay = '10s'")
+        await connection.execute("select pg_reload_conf()")
+        await connection.close()
+        released: list[object] = []
+        for n in range(8):
+            seen = len(daemon.lines)
+            await learns(server, f"heron {n}")
+            kill(server)
+            await daemon.event("postgres_restarted", after=seen, timeout=60)
+            await daemon.event("listener_back", after=seen)
+            await learns(server, f"crane {n}")
+            if released := [
+                line for line in daemon.events("claims_released") if line["jobs"] + line["lanes"]
+            ]:
+                break
+        assert released
+        connection = await asyncpg.connect(server.socket_url)
+        await all_indexed(connection)
+        await connection.close()
 
 
 async def test_a_full_disk_is_reported_and_waited_for(folder: Path, small_disk: Path) -> None:

@@ -105,6 +105,41 @@ async def test_each_line_says_why_it_has_its_score(pages: Reader, db: asyncpg.Co
     assert 'href="/recall?' not in page.partition("<main")[2], "its numbers are of another measure"
 
 
+async def test_a_line_that_stands_first_says_why_where_another_fits_better(
+    pages: Reader, db: asyncpg.Connection
+) -> None:
+    await ask(db, "hello", agent_id="stargazer")
+    for n, text in enumerate(
+        ("the dome is cleaned in May", "the comet of the dome is green", "the comet is green in the dome")
+    ):
+        row = await remembered(db, text, agent_id="stargazer", kind="fact")
+        await db.execute(
+            "update agent_memory set created_at = now() - make_interval(days => $2) where id = $1", row, 9 - n
+        )
+    page = await pages.get("/context?agent=stargazer&message=photograph+the+green+comet+of+the+dome")
+    lines = block_of(page)
+    [first] = [line for line in lines if "cleaned in May" in line]
+    [best] = [line for line in lines if "fits best" in line]
+    assert first != best
+    assert "It stands first by its kind and age, not by its score: of the memories it is the oldest" in first
+    assert sum("It stands first" in line for line in lines) == 1
+    assert any(
+        "Memories, oldest first" in line and "so that what came later is read last" in line for line in lines
+    )
+    for line in lines:
+        assert line.startswith("> ★") == ("★ 0.50 or more" in line), line
+    # Of one line alone nothing is to be said, and of equals the first fits best.
+    await ask(db, "hello", agent_id="lone")
+    for n in range(2):
+        await know(db, f"Quokka {n}", f"Lives on island number {n}.", category="client")
+    await index_rows(db, "knowledge")
+    lines = block_of(await pages.get("/context?agent=lone&message=what+do+you+know+about+Quokka"))
+    assert "It stands first" not in " ".join(lines)
+    rows = [line for line in lines if line.startswith("> -") and "Quokka" in line]
+    assert len(rows) == 2
+    assert ["fits best" in line for line in rows] == [True, False]
+
+
 async def test_to_look_writes_only_that_support_has_looked(pages: Reader, db: asyncpg.Connection) -> None:
     row = await remembered(db, "ann prefers the night train", user_id=ANN)
     session = uuid.uuid4()

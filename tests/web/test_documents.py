@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import uuid
 from pathlib import Path
+from urllib.parse import urlencode
 
 import asyncpg
 import pytest
@@ -48,13 +49,47 @@ async def test_the_list_has_status_chunks_and_with_whom_it_is_shared(
     assert '<input type="hidden" name="source" value="document">' in page, "what they say is found by Recall"
     assert f'<input type="hidden" name="user" value="{BOB}">' in page
     assert f'href="/users/{BOB}"' in page.partition("<table")[2]
-    for query in ("shared=yes", "title=upload", "title=TABLES+tide", "title=tide++tables"):
+    for query in ("shared=yes", "words=upload", "words=TABLES+tide", "words=tide++tables"):
         said = await pages.read(f"/documents?{query}")
         assert "Tide tables" in said, query
         assert "Night orders" not in said, query
-    assert "no document that fits" in await pages.read("/documents?title=tide+tables+of+night")
-    assert "no document that fits" in await pages.read("/documents?title=%25_")
-    await pages.get("/documents?title=%00", status=400)
+    assert "no document that fits" in await pages.read("/documents?words=tide+tables+of+night")
+
+
+async def test_a_word_of_the_title_or_the_text_finds_a_document(
+    pages: Reader, db: asyncpg.Connection, url: str, tmp_path: Path
+) -> None:
+    made = await document(db, "Almanac", 2, user_id=BOB)
+    await document(db, "Log", 1, user_id=ANN)
+    await db.execute(
+        "insert into memory_chunks (document_id, chunk_index, chunk_text) "
+        "values ($1, 2, 'The Ebbe runs at six.'), ($1, 3, '<script>alert(1)</script> 50%')",
+        made,
+    )
+    # Words of several chunks and of the title, and the id.
+    for words in ("ebbe", "ALMANAC six", "six part", "<script>alert(1)</script>", "50%", made):
+        said = await pages.read(f"/documents?{urlencode({'words': words})}")
+        assert "Almanac" in said, words
+        assert "Log" not in said.partition("Source User")[2], words
+    for words in ("ebbes", "ebbe log", "%_", "' or true --", "x" * 200):
+        said = await pages.read(f"/documents?{urlencode({'words': words})}")
+        assert "no document that fits" in said, words
+    for wrong in ("\0", "x" * 201):
+        page = await pages.get(f"/documents?{urlencode({'words': wrong})}", status=400)
+        assert page.count('aria-invalid="true"') == 1
+    found = await pages.get("/recall?q=ebbe&source=document")
+    [way] = re.findall(r'href="(/documents\?[^"]+)"', found)
+    assert "Without a user: of users only what they share" in text_of(found)
+    assert "Almanac" in await pages.read(way)
+    # Of whom a document was only looked through, nothing is on record; and another user finds nothing.
+    await db.execute("delete from agent_execution_logs")
+    await pages.read(f"/documents?words=ebbe&user={BOB}")
+    users = await db.fetch(
+        "select distinct user_id from agent_execution_logs where action_type = 'admin_read'"
+    )
+    assert [row["user_id"] for row in users if row["user_id"]] == [BOB]
+    async with served(url, tmp_path, "--as-user", str(ANN)) as ann:
+        assert "no document that fits" in await ann.read("/documents?words=ebbe")
 
 
 async def test_a_document_shows_its_chunks_in_pages_and_what_recall_knows_of_them(

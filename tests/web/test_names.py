@@ -219,6 +219,29 @@ async def test_a_click_asks_the_latest_question_again(
     assert browser.complaints() == []
 
 
+async def test_the_name_of_who_was_chosen_is_in_no_address(
+    pages: Reader, db: asyncpg.Connection, browser: Browser
+) -> None:
+    quinn = await speaker(db, 'Quinn "Q" <b>Ost</b>')
+    await remember(db, "sails at dawn", agent_id="skipper", user_id=quinn)
+    browser.sign_in(pages)
+    for path, press in (
+        ("/memories", "form.filters:not(.ask) button"),
+        ("/recall?q=sails", "form.ask button"),
+    ):
+        browser.open(f"{path}{'&' if '?' in path else '?'}user={quinn}")
+        assert "Quinn" in browser.run("return document.querySelector('[name=user]:not([type=hidden])').value")
+        browser.requested()
+        browser.run(f"document.querySelector('{press}').click()")
+        browser.until(
+            f"return location.search.includes('user={str(quinn)[:8]}&') || location.search.endsWith('user={str(quinn)[:8]}')"
+        )
+        browser.until(
+            "return !document.querySelector('.htmx-request') && document.body.innerText.includes('sails at dawn')"
+        )
+        assert [url for url in browser.requested() if "Quinn" in url or "Ost" in url] == []
+
+
 async def test_what_was_asked_last_reads_of_people_no_more_than_it_shows(
     pages: Reader, db: asyncpg.Connection, url: str, tmp_path: Path
 ) -> None:

@@ -71,7 +71,6 @@ async def test_the_pages_tell_when_a_copy_was_made_and_who_switched_memory(
     assert re.search(made, await pages.read(path))
     erasing = await pages.get(f"{path}/erasure")
     assert re.search(made.lower(), text_of(erasing))
-    assert 'href="/recall?q=Rita+Roe&amp;source=knowledge"' in erasing
     assert "The last was asked for here" not in await pages.read(f"/users/{other}")
     assert (await pages.send(path, {"do": "off"}, on=path)).status_code == 303
     page = await pages.get(path)
@@ -143,6 +142,45 @@ async def test_all_of_a_user_is_deleted_after_a_page_that_names_them_and_the_nex
     left = await db.fetchval("select public.export_user_memory($1)", user)
     assert {name: rows for name, rows in json.loads(left)["tables"].items() if rows} == {}
     assert await db.fetchval(MEMORIES, other) == 1
+
+
+async def test_what_the_team_knows_of_somebody_is_shown_by_whole_and_part_of_a_name_and_no_address_has_it(
+    pages: Reader, db: asyncpg.Connection, url: str, tmp_path: Path
+) -> None:
+    evil = 'Ottilie "Otto" <b>Qvist</b> ' + "x" * 170
+    user, other = await somebody(db, "Ottilie Qvist"), await somebody(db, "Ottilie Qvist")
+    session = await db.fetchval("select id from conversation_sessions where user_id = $1", user)
+    await say(db, session, "And so I am called", user_id=user, speaker=evil)
+    org = uuid.uuid4()
+    titles = {
+        "Door of Ottilie Qvist": None, "Qvist's key <img src=x>": None, "The Qvistling bird": None,
+        "ottilie QVIST, of another organisation": org, "Noted by herself, Ottilie Qvist": None,
+    }  # fmt: skip
+    for title, of in titles.items():
+        by = str(user) if title.startswith("Noted") else "clerk"
+        row = {"title": title, "tier": "core", "category": "client", "content": title, "created_by": by}
+        await insert(db, "shared_knowledge", row | {"org_id": of})
+    path = f"/users/{user}/erasure"
+    page = await pages.get(path)
+    assert "<img" not in page
+    assert "<b>" not in page
+    _, whole, part = re.split("These have the whole name|These have a part of the name", text_of(page))
+    assert "Door of Ottilie Qvist" in whole
+    assert "ottilie QVIST, of another organisation" in whole
+    assert "Qvist's key" in part
+    for not_meant in ("Qvistling", "Noted by herself"):
+        assert not_meant not in whole + part
+    for link in re.findall(r'href="([^"]+)"|action="([^"]+)"', page):
+        assert "ttilie" not in "".join(link), link
+        assert "vist" not in "".join(link), link
+    assert (await pages.send(path, {"sure": "yes"})).status_code == 303
+    done = await pages.read_done(path, "erasure", lacks="being deleted since")
+    assert "What the team knows of them still" in done
+    assert "Door of Ottilie Qvist" in done
+    assert "Noted by herself" not in done
+    # To an end user, who sees no knowledge, none is shown.
+    async with served(url, tmp_path, "--edit", "--as-user", str(other)) as reader:
+        assert "Door of" not in await reader.read(f"/users/{other}/erasure")
 
 
 async def test_two_tabs_begin_one_erasure_and_both_show_what_it_deleted(
@@ -308,6 +346,26 @@ async def test_memory_is_switched_off_and_on_again_and_what_is_there_stays(
     await pages.send(path, {"do": "on"})
     assert not await db.fetchval("select memoryd.memory_is_off($1)", user)
     assert "2 times" in (await pages.read(path)).partition("written settings of memory")[2]
+
+
+async def test_what_they_may_ask_for_stands_in_one_place_in_plain_words(
+    pages: Reader, db: asyncpg.Connection
+) -> None:
+    user = await somebody(db)
+    page = await pages.get(f"/users/{user}")
+    [rights] = re.findall(r'<section aria-labelledby="rights".*?</section>', page, re.DOTALL)
+    said = text_of(rights)
+    for choice in (
+        "Forget one thing",
+        "Stop remembering Nothing is deleted",
+        "A copy of everything",
+        "Delete everything",
+    ):
+        assert choice in said, choice
+    assert "What they say later is remembered anew, unless memory is off" in said
+    rest = page.replace(rights, "")
+    for word in ('value="off"', 'value="on"', "/copy", "/erasure"):
+        assert word not in rest, word
 
 
 async def test_support_notes_something_and_it_is_no_sign_of_the_user(

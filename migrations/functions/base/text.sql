@@ -19,26 +19,7 @@ return (
     select coalesce(string_agg(normalize(m.piece[1], NFKC), '' order by m.n), p_text)
     from regexp_matches(p_text, '.{1,128}.{0,128}', 'g') with ordinality as m(piece, n));
 
--- The text without code points that Unicode has not assigned. Postgres knows them from 17 on: see below.
-create or replace function memoryd.assigned(p_text text) returns text
-language sql immutable parallel safe
-return p_text;
-
-do $$
-begin
-    if exists (select from pg_collation c
-               where c.collname = 'pg_c_utf8' and c.collnamespace = 'pg_catalog'::regnamespace) then
-        execute format(
-            'create or replace %s memoryd.assigned(p_text text) returns text language sql immutable '
-            'parallel safe return %s',
-            'function',
-            $c$regexp_replace(p_text collate pg_catalog.pg_c_utf8, '[^[:print:][:space:]]', '', 'g')
-                   collate "default"$c$);
-    end if;
-end
-$$;
-
--- The same, without marks on letters, and what looks like Latin letters as these: Cyrillic, Greek, Coptic,
+-- A text without marks on letters, and what looks like Latin letters as these: Cyrillic, Greek, Coptic,
 -- Lisu and Cherokee ones, small capitals, white ones in circles and squares, those of flags. A text without
 -- what may read like other letters stays as it is. memory.text has the same.
 create or replace function memoryd.looks_like(p_text text) returns text
@@ -109,8 +90,10 @@ begin
         flat := translate(flat, E'\x09\x0a\x0b\x0c\x0d\u0085\u2028\u2029', repeat(' ', 8));
         flat := regexp_replace(flat, unshown, '', 'g');
     end if;
-    if octet_length(flat) > length(flat) then
-        flat := memoryd.assigned(flat);
+    -- Code points that Unicode has not assigned: Postgres knows them from 17 on.
+    if octet_length(flat) > length(flat) and to_regcollation('pg_catalog.pg_c_utf8') is not null then
+        flat := regexp_replace(flat collate pg_catalog.pg_c_utf8, '[^[:print:][:space:]]', '', 'g')
+            collate "default";
     end if;
     flat := btrim(regexp_replace(flat, '\s+', ' ', 'g'));
     form := case when octet_length(flat) > length(flat) then memoryd.looks_like(flat) else flat end;

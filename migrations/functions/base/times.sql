@@ -14,6 +14,7 @@
 -- those without which no text names a time, and `characters` the Chinese ones as a pattern, since they are
 -- not set apart by spaces. The lines of `talk` have what a question may have beside a time and still asks for
 -- nothing but what was then, by language: words of talk and of events, as stems; of Chinese, characters.
+-- The lines of `text` have what is written in several words, and the one word that is read instead (`texts`).
 -- `lengths`: how long a unit is.
 do $do$
 declare
@@ -29,7 +30,7 @@ $words$, E'\n') l where l <> '');
             select string_agg(split_part(l ->> 1, ' ', 2) || part, ' ')
             from unnest('{s,morgen,früh,vormittag,mittag,nachmittag,abend,nacht}'::text[]) part) end),
             ' ') as w(word)
-        where l ->> 0 not like 'talk %');
+        where l ->> 0 not like 'talk %' and l ->> 0 not like 'text %');
     talk constant jsonb := (
         select jsonb_object_agg(t.language, case when t.language = 'chinese' then to_jsonb(t.words) else (
             select jsonb_object_agg(coalesce((ts_lexize(
@@ -37,18 +38,22 @@ $words$, E'\n') l where l <> '');
             from string_to_table(t.words, ' ') as w(word)) end)
         from (select substr(l ->> 0, 6) as language, l ->> 1 as words
               from jsonb_array_elements(lines) l where l ->> 0 like 'talk %' offset 0) t);
+    texts constant jsonb := (
+        select jsonb_agg(jsonb_build_array(l ->> 1, substr(l ->> 0, 6)) order by nth)
+        from jsonb_array_elements(lines) with ordinality as t(l, nth) where l ->> 0 like 'text %');
 begin
     execute format($s$
 create or replace function memoryd.time_words() returns jsonb
 language sql immutable parallel safe
 return %L::jsonb;
 $s$, jsonb_build_object(
-    'signs', signs, 'talk', talk,
+    'signs', signs, 'talk', talk, 'texts', texts,
     'core', (select jsonb_object_agg(w.key, null) from jsonb_each_text(signs) w
-             where w.value ~ '^([mwsd]-?\d|u|last u)'),
+             where w.value ~ '^([mwsd]-?\d|u|last u|k\d+ u)'),
     'characters', (select string_agg(w, '|' order by length(w) desc, w)
                    from jsonb_object_keys(signs) w where w ~ '[一-鿿]'),
-    'lengths', '{"d": "1 day", "e": "7 days", "w": "7 days", "m": "1 month", "y": "1 year"}'::jsonb));
+    'lengths', '{"d": "1 day", "e": "7 days", "w": "7 days", "m": "1 month", "q": "3 months",
+                 "y": "1 year"}'::jsonb));
 end
 $do$;
 
@@ -93,6 +98,7 @@ declare
     text text := translate(lower(left(p_text, 2000)), '’', '''');
     word text := '\d+(?:[./-]\d+){0,2}\.?(?:st|nd|rd|th|er)?|[a-zà-öø-ÿœß]+|[^\s,.''’-]';
     digit text := '^\d';
+    each jsonb;
 begin
     if not coalesce(
         words -> 'core' ?| regexp_split_to_array(lower(p_text), '[^a-zà-öø-ÿœß]+')
@@ -100,6 +106,13 @@ begin
            and p_text ~ '\d{4}|\d[./-]\d|[月日号天周年]|昨|星期|礼拜|圣诞|[春夏秋冬]季', false) then
         return null;
     end if;
+    for each in select jsonb_array_elements(words -> 'texts') loop
+        text := replace(text, each ->> 0, each ->> 1);
+    end loop;
+    -- What has happened is not what is past.
+    text := regexp_replace(regexp_replace(regexp_replace(
+        text, '\m((?:est|était)(?:-il|-elle)?|-t-il|été) passée?\M', '\1 arrivé', 'g'),
+        '\m(ha|han|había|haya) pasado\M', '\1 pasó', 'g'), '\mq([1-4])\M', '\1. quarter', 'g');
     if not ascii and text ~ '[一-鿿]' then
         text := regexp_replace(text, '(\d) +(?=[年月日号])', '\1', 'g');
         digit := '^[\d一二三四五六七八九十两]';
@@ -115,6 +128,7 @@ begin
                         when t.m[1] ~ '年' and length(c.number) = 4 then 'Y' || c.number
                         else 'n' || left(c.number, 3) || case when t.m[1] ~ '年' then ' uy' else '' end end
                     when t.m[1] ~ '^\d{4}$' then 'y' || t.m[1]
+                    when t.m[1] ~ '^\d\d?-\d\d?$' then 'n' || d[1] || ' to n' || d[2]
                     when t.m[1] ~ '^\d{4}-\d{4}$' then 'Y' || d[1] || ' to Y' || d[2]
                     when cardinality(d) = 1 or d[2] = '' then case when length(d[1]) < 4 then 'n' || d[1] end
                     when t.m[1] ~ '^\d{4}-\d\d?$' then 'Y' || d[1] || ' m' || d[2]::integer
@@ -135,12 +149,61 @@ begin
             case when p_written or memoryd.asks_nothing(t.m[1]) then '_' else '_' || t.m[1] end),
             ' ' order by t.nth) || ' '
         from regexp_matches(
-            replace(replace(replace(replace(replace(replace(replace(replace(
-                text, 'aujourd''hui', 'hoy'), 'il y a', 'hace'), 'avant-hier', 'vorgestern'),
-                'week-end', 'weekend'),
-                'fin de semana', 'weekend'), 'après-midi', 'soir'), 'christmas eve', 'heiligabend'),
-                'new year''s eve', 'silvester'),
-            word, 'g') with ordinality as t(m, nth));
+            text, word, 'g') with ordinality as t(m, nth));
+end
+$$;
+
+-- A line of signs with what is counted from today: the week before last, Tuesday of last week, a year ago
+-- today, the third of last month, its end; and with quarters and parts of years as months.
+create or replace function memoryd.relative_days(p_line text, p_text text, p_today date) returns text
+language plpgsql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    year constant integer := extract(year from p_today);
+    line text := p_line;
+    m text[];
+    month date;
+begin
+    if line like '% before last %' then
+        line := regexp_replace(line, '\m(u[demqwy]|w\d) before last\M(?! [mswuY])', 'prev \1', 'g');
+    end if;
+    if line like '% prev uy %' then
+        line := replace(line, ' prev uy ', ' Y' || year - 2 || ' ');
+    end if;
+    -- Two weeks are fourteen days, or fifteen.
+    line := replace(replace(line, ' k14 ud ', ' k2 uw '), ' k15 ud ', ' k2 uw ');
+    if line like '% uq %' then
+        line := replace(line, ' first uq ', ' n1 uq ');
+        for n in 1 .. 4 loop
+            line := replace(line, ' n' || n || ' uq ', ' s' || 3 * n - 2 || ' ');
+        end loop;
+        line := regexp_replace(line, '\m(s\d+) y(\d+)', '\1 Y\2', 'g');
+    end if;
+    if line like any ('{% early Y%,% mid Y%,% late Y%}') then
+        line := replace(replace(replace(line, ' early Y', ' s1 Y'), ' mid Y', ' s5 Y'), ' late Y', ' s10 Y');
+    end if;
+    if line like '% d0 %' then
+        m := regexp_match(line, '\m([nk](\d+) uy ago d0|d0 [nk](\d+) uy ago|Y(\d+) d0)\M');
+        line := coalesce(replace(line, m[1], 't' || to_char(
+            p_today - make_interval(years => coalesce(m[2], m[3], (year - m[4]::integer)::text)::integer),
+            'YYYYMMDD')), line);
+    end if;
+    if line like '% um %' then
+        m := regexp_match(line, '\m((?:nth(\d+)|(early|mid|late)) (last|this) um)\M');
+        month := date_trunc('month', p_today::timestamp)
+            - case when m[4] = 'last' then interval '1 month' else interval '0' end;
+        line := coalesce(replace(line, m[1], coalesce(
+            't' || to_char(month, 'YYYYMM') || lpad(m[2], 2, '0'),
+            m[3] || to_char(month, '" m"FMMM" Y"YYYY'))), line);
+    end if;
+    if line like '% last %' then
+        line := regexp_replace(line, '\m(w\d) last uw\M', 'prior \1', 'g');
+        if p_text ~ '上个?(?:周|星期|礼拜)[一二三四五六日天]' then
+            line := replace(line, ' last w', ' prior w');
+        end if;
+    end if;
+    return line;
 end
 $$;
 
@@ -155,7 +218,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     year constant integer := extract(year from p_today);
-    line text := p_signs;
+    line text := replace(p_signs, ' last last ', ' prev ');
 begin
     if line like '%w of m%' then
         line := replace(replace(line, ' last uw of m', ' late m'), ' first uw of m', ' early m');
@@ -170,9 +233,10 @@ begin
         end if;
         line := regexp_replace(
             line,
-            '\m((?:in|at|since|until|before|after|between|early|mid|late|last|this(?! m5)|next|um|n\d+'
+            '\m((?:in|at|since|until|before|after|between|early|mid|late|last|prev|this(?! m5)|next|um|n\d+'
                 '|of(?= w))'
                 '(?: of)*) ([mws]\d+)\?', '\1 \2', 'g');
+        line := regexp_replace(line, '\m((?:last|this|next|prev) uy) (s\d+)\?', '\1 \2', 'g');
         line := regexp_replace(line, '\m([mws]\d+)\?(?= (last|next|[nyY]\d|of [yY]\d))', '\1', 'g');
         line := regexp_replace(
             line, '\m([mws]\d+(?: [nyY]\d+)* (?:and|to|until)(?: of)*) ([mws]\d+)\?', '\1 \2', 'g');
@@ -182,6 +246,10 @@ begin
     if not p_written and line like '% ue %' then
         -- The weekend, of which a question says no more.
         line := regexp_replace(line, '(^ |\m(?:in|of|in of) )ue (?!before|after|last|next)', ' in ue ');
+        line := replace(line, ' this ue ', ' in ue this ue ');
+    end if;
+    if line like '% um %' then
+        line := regexp_replace(line, '\mn(\d+) of(?: of)* ((?:last|this) um|um last)\M', 'nth\1 \2', 'g');
     end if;
     -- An article stands before something: what ends a question is the German "los".
     line := replace(replace(regexp_replace(line, ' of(?=[ _]*$)', ' _los'), ' of ', ' '), ' of ', ' ');
@@ -201,7 +269,8 @@ begin
     end if;
     if line like '% y%' then
         line := regexp_replace(
-            line, '\m(in|since|until|before|after|between|uy|m\d+|s\d+|m\d+ n\d+|n\d+) y(\d+)',
+            line,
+            '\m(in|since|until|before|after|between|early|mid|late|uy|m\d+|s\d+|m\d+ n\d+|n\d+) y(\d+)',
             '\1 Y\2', 'g');
         line := regexp_replace(line, '\m(Y\d+ (?:and|to|until|at)) y(\d+)', '\1 Y\2', 'g');
     end if;
@@ -209,13 +278,13 @@ begin
         line := regexp_replace(line, '\m(Y\d+) in (?=n\d+ m|m|s)', '\1 ', 'g');
     end if;
     -- What stands behind in one language, before in another.
-    if line like '% u%' or line like '% last %' or line like '% next %' then
-        line := regexp_replace(line, '\m((?:[nk]\d+ )?u[demwy]|[mws]\d+) (last|next)\M', '\2 \1', 'g');
+    if line like '% u%' or line like any ('{% last %,% next %,% prev %}') then
+        line := regexp_replace(line, '\m((?:[nk]\d+ )?u[demqwy]|[mws]\d+) (last|next|prev)\M', '\2 \1', 'g');
         line := regexp_replace(line, '\mbefore ([nk]\d+ u[demwy])\M', '\1 ago', 'g');
         line := regexp_replace(line, '\min ([nk]\d+ u[demwy])\M', '\1 ahead', 'g');
         line := regexp_replace(line, '\m([nk]\d+) last (u[demwy])\M', 'last \1 \2', 'g');
     end if;
-    return line;
+    return memoryd.relative_days(line, p_text, p_today);
 end
 $$;
 
@@ -223,6 +292,7 @@ $$;
 -- are of any year. phrase is null where there is none. p_written: the line is of a row that was
 -- written today, not of a question. A month or a season is of the year that is named; with last and next of
 -- the nearest before and after today; else of the nearest, in a question of one in which it has begun.
+-- "Two months ago" is the less sure, the longer the unit.
 create or replace function memoryd.next_time(
     p_line text, p_today date, p_written boolean, out phrase text, out days daterange, out yearly boolean)
 language plpgsql immutable parallel safe
@@ -265,33 +335,34 @@ begin
         days := daterange(p_today + m[2]::integer, p_today + m[2]::integer + 1);
     end if;
     if m is null and p_line like '% w%' then
-        m := regexp_match(p_line, '\m((?:(last|next) )?w(\d))\M');
+        m := regexp_match(p_line, '\m((?:(last|next|prev|prior) )?w(\d))\M');
         at := p_today - (extract(isodow from p_today)::integer - m[3]::integer + 7) % 7;
-        at := at + case when m[2] = 'next' then 7 when m[2] = 'last' and at = p_today then -7 else 0 end;
+        -- prior: of the week before this one, which began on a Monday.
+        at := at + 7 * case m[2] when 'next' then 1 when 'last' then -(at = p_today)::integer
+                                 when 'prev' then -1 - (at = p_today)::integer when 'prior'
+                                 then -(at >= date_trunc('week', p_today::timestamp))::integer else 0 end;
         days := daterange(at, at + 1);
     end if;
     if m is null and p_line like '% u%' then
         m := regexp_match(
-            p_line, '\m((last|this|next) (?:[nk](\d+) )?u([demwy])|'
-            '[nk](\d+) u([demwy]) (ago|ahead)|in ue)\M');
-        if m[1] = 'in ue' then
-            at := p_today - (extract(isodow from p_today)::integer + 1) % 7;
+            p_line, '\m((last|this|next|prev) (?:[nk](\d+) )?u([demqwy])|'
+            '[nk](\d+) u([demqwy]) (ago|ahead)|in ue)\M');
+        if m[1] = 'in ue' or m[6] = 'e' and m[7] = 'ago' then
+            at := p_today - (extract(dow from p_today)::integer + 1) % 7 - coalesce(m[5]::integer * 7 - 7, 0);
             days := daterange(at, at + 2);
         elsif m[3] is not null then
             days := daterange((p_today - m[3]::integer * (lengths ->> m[4])::interval)::date, p_today + 1);
         elsif m[2] is not null then
-            -- The day, weekend, week, month that this day is in, or the one before or after it.
-            at := (date_trunc(case m[4] when 'd' then 'day' when 'm' then 'month' else 'week' end,
-                              p_today::timestamp)
-                   + case m[2] when 'last' then -1 when 'this' then 0 else 1 end
+            -- The day, weekend, week, month that this day is in, or one before or after it.
+            at := (date_trunc('{"d": "day", "m": "month", "q": "quarter", "e": "week", "w": "week"}'::jsonb
+                                  ->> m[4], p_today::timestamp)
+                   + case m[2] when 'prev' then -2 when 'last' then -1 when 'this' then 0 else 1 end
                      * (lengths ->> m[4])::interval)::date;
             days := case m[4] when 'e' then daterange(at + 5, at + 7)
                               else daterange(at, (at + (lengths ->> m[4])::interval)::date) end;
         elsif m is not null then
-            -- The less sure, the longer the unit.
-            at := p_today
-                + case m[7] when 'ago' then -1 else 1 end * m[5]::integer * (lengths ->> m[6])::interval;
-            half := case m[6] when 'w' then 3 when 'm' then 15 when 'y' then 90 else 0 end;
+            half := case m[6] when 'w' then 3 when 'm' then 15 when 'q' then 45 when 'y' then 45 else 0 end;
+            at := p_today + m[5]::integer * (1 - 2 * (m[7] = 'ago')::integer) * (lengths ->> m[6])::interval;
             days := daterange(at - half, at + half + 1);
         end if;
     end if;
@@ -312,7 +383,8 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     step constant interval := memoryd.time_words() #>> array['lengths', p_unit];
-    half constant integer := case p_unit when 'w' then 3 when 'm' then 15 when 'y' then 90 else 0 end;
+    half constant integer := case p_unit when 'w' then 3 when 'm' then 15 when 'q' then 45
+                                                when 'y' then 45 else 0 end;
     at date;
 begin
     if isempty(p_days) then
@@ -442,27 +514,5 @@ begin
             select make_interval(years => g) from generate_series(-30, 1) g) else '{0}' end) as y(by)
         where not isempty(t.days));
     alone := not p_written and days is not null and memoryd.is_talk(line);
-end
-$$;
-
--- The days that a row is about: those that its text names, as of when it was written, and the day that it is
--- valid from. Of longer times than a month nothing is kept: too much is about them.
-create or replace function memoryd.row_times(p_text text, p_created_at timestamptz, p_valid_from timestamptz)
-returns datemultirange
-language plpgsql stable parallel safe
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    named constant datemultirange := (memoryd.times_in(p_text, memoryd.day_of(p_created_at), true)).days;
-    valid_from constant date := memoryd.day_of(p_valid_from);
-begin
-    if named is null and valid_from is null then
-        return null;
-    end if;
-    return (
-        select nullif(range_agg(t.days), '{}')
-        from (select n.days from unnest(named) as n(days) where upper(n.days) - lower(n.days) <= 31
-              union all
-              select daterange(valid_from, valid_from, '[]') where valid_from is not null) t);
 end
 $$;

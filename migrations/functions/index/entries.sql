@@ -6,18 +6,19 @@ create or replace function memoryd.sparse_index(p_lexeme text) returns integer
 language sql immutable parallel safe
 return ((hashtextextended(p_lexeme, 0) & 2147483647) % 1000000000 + 1)::integer;
 
--- Whether a text ends as a question, which rarely answers one.
-create or replace function memoryd.asks(p_text text) returns boolean
-language sql immutable parallel safe
-return right(rtrim(right(p_text, 100)), 1) in ('?', '？', '؟');
-
 -- The lexemes by which passages are found, and their weights: how often a lexeme occurs in the passage, with
 -- less for each further time (BM25's term frequency, k1 = 1.2). The other factors of BM25, the inverse
 -- document frequency and the length, come with the question: so no passage is written again because others
--- are added. Columns: a passage each. p_scopes: of each. Where a short text is not of the language that more
--- than half of its scope are in, these included, one word alone does not decide.
-create or replace function memoryd.weigh_passages(p_texts text[], p_scopes bigint[] default null)
-returns table (nth bigint, language text, lexemes tsvector, weights sparsevec, length integer)
+-- are added. Columns: a passage each, with its scope, when it was written and since when it is valid. Where a
+-- short text is not of the language that more than half of its scope are in, these included, one word alone
+-- does not decide.
+-- times: the days that a passage is about: those that its text names, as of when it was written, and the day
+-- that it is valid from. Of longer times than a month nothing is kept: too much is about them. asks: it ends
+-- as a question, which rarely answers one.
+create or replace function memoryd.weigh_passages(
+    p_texts text[], p_scopes bigint[], p_written timestamptz[], p_valid_from timestamptz[])
+returns table (nth bigint, language text, lexemes tsvector, weights sparsevec, length integer,
+               times datemultirange, asks boolean)
 language sql stable parallel safe
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
@@ -25,7 +26,8 @@ as $$
         select t.*, a.allowed, memoryd.language_of(t.text, a.allowed) as language
         -- Read once, not for each text.
         from (select memoryd.allowed_languages() as allowed offset 0) a
-        cross join unnest(p_texts, p_scopes) with ordinality as t(text, scope, nth)
+        cross join unnest(p_texts, p_scopes, p_written, p_valid_from) with ordinality
+             as t(text, scope, written, valid_from, nth)
     ), usual as materialized (
         select c.scope, c.language
         from (select n.scope, n.language, sum(n.passages) as passages,
@@ -66,9 +68,16 @@ as $$
         where w.rank <= 16000
         group by w.nth
     )
-    select t.nth, t.language, t.lexemes, coalesce(v.weights, '{}/1000000000'), coalesce(v.length, 0)
-    from texts t
-    left join vectors v on v.nth = t.nth
+    select t.nth, t.language, t.lexemes, coalesce(v.weights, '{}/1000000000'), coalesce(v.length, 0), (
+               select nullif(range_agg(d.days), '{}')
+               from (select n.days
+                     from unnest((memoryd.times_in(l.text, memoryd.day_of(l.written), true)).days) as n(days)
+                     where upper(n.days) - lower(n.days) <= 31
+                     union all
+                     select daterange(s.day, s.day, '[]') from memoryd.day_of(l.valid_from) as s(day)
+                     where s.day is not null) d),
+           right(rtrim(right(l.text, 100)), 1) in ('?', '？', '؟')
+    from texts t join alone l using (nth) left join vectors v using (nth)
 $$;
 
 -- Of a row's metadata what decides who may find it: the project that it names. Inlined.
@@ -308,7 +317,9 @@ begin
         join memoryd.searchable s on s.source = p_source and s.id = p.id
         join unnest(p_ids, groups) as g(id, scope) on g.id = p.id
     ), columns as (
-        select array_agg(d.text order by d.number) as texts, array_agg(d.scope order by d.number) as scopes
+        select array_agg(d.text order by d.number) as texts, array_agg(d.scope order by d.number) as scopes,
+               array_agg(d.created_at order by d.number) as written,
+               array_agg(d.valid_from order by d.number) as valid
         from described d
     )
     insert into memoryd.entries (
@@ -317,13 +328,12 @@ begin
         session_id, position, speaker, role, created_at, weight, text_hash, given_outdated, group_scope)
     select d.scope, d.source, d.id, d.passage, l2_normalize(coalesce(d.given, d.embedding))::halfvec,
            w.language, w.lexemes, w.weights, w.length, sum(w.length) over (partition by d.id),
-           memoryd.row_times(d.text, d.created_at, d.valid_from), memoryd.asks(d.text),
-           d.owner_id, d.agent_id, d.access_level, d.visibility_tags,
+           w.times, w.asks, d.owner_id, d.agent_id, d.access_level, d.visibility_tags,
            memoryd.grants_metadata(d.row_metadata), d.is_current, d.expires_at,
            d.session_id, d.position, d.speaker, d.role, d.created_at, d.weight, d.text_hash,
            d.id = any(outdated), d.group_scope
     from columns c
-    cross join lateral memoryd.weigh_passages(c.texts, c.scopes) w
+    cross join lateral memoryd.weigh_passages(c.texts, c.scopes, c.written, c.valid) w
     join described d on d.number = w.nth;
     if array_remove(groups, null) <> '{}' then
         perform memoryd.copy_to_groups(p_ids, p_scopes);

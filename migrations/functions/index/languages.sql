@@ -120,36 +120,6 @@ return case when p_all_rows < 20 or p_language = any ('{danish,dutch,english,fin
                  'italian,nepali,norwegian,portuguese,russian,spanish,swedish,turkish}'::text[])
             then 1 else greatest(0.1, 1 - 2 * p_rows / p_all_rows) end;
 
--- The language of a text that is mostly in another script than Latin, as far as the script decides; null if
--- it does not. The first two letters of one script are taken, so that a single sign such as Δ says nothing.
-create or replace function memoryd.language_of_script(p_text text) returns text
-language plpgsql immutable parallel safe
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    first constant integer := ascii(substring(
-        p_text from '[\u0370-\u03ff\u1f00-\u1fff]{2}|[\u0400-\u052f]{2}|[\u0530-\u058f]{2}|[\u05d0-\u05ea]{2}'
-        '|[\u0620-\u06ff\u0750-\u077f]{2}|[\u0900-\u097f]{2}|[\u0980-\u0dff]{2}'
-        '|[\u0e00-\u0eff\u1000-\u10ff\u1100-\u11ff\u1780-\u17ff\u3040-\u9fff\uac00-\ud7a3]'));
-begin
-    return case
-        when first is null then null
-        when first < 1024 or first between 7936 and 8191 then 'greek'
-        when first < 1328 then
-            case when p_text ~* '[ђјљњћџ]' then 'serbian'
-                 when p_text ~* '[іїєґўәғқңөұүһѓѕќӣӯҷ]' then 'simple'
-                 else 'russian' end
-        when first < 1424 then 'armenian'
-        -- Hebrew has no stemmer. Yiddish is recognised by the letters that only Yiddish has.
-        when first < 1536 then case when p_text ~ '[װױײ]|[אײי][ַָ]' then 'yiddish' else 'simple' end
-        -- So are Persian, Urdu and others by theirs.
-        when first < 2304 then case when p_text ~ '[پچژگکیٹڈڑےںەۆێ]' then 'simple' else 'arabic' end
-        when first < 2432 then 'hindi'
-        when first between 2944 and 3071 then 'tamil'
-        else 'simple' end;
-end
-$$;
-
 -- The language of a text: the name of a text search configuration of Postgres, or 'simple' for one that has
 -- none. p_allowed: only one of these, the first if it is uncertain. Without it, an uncertain text is English.
 -- The first 600 characters decide: first their script, then their frequent words. p_usual: the language of
@@ -167,6 +137,7 @@ declare
     usual text := coalesce(p_allowed[1], p_usual, 'english');
     sample text := left(p_text, 600);
     beyond_ascii constant integer := octet_length(sample) - length(sample);
+    first integer;
     by_script text;
     found text;
     hits text;
@@ -180,7 +151,23 @@ begin
     end if;
     -- A Latin letter has one byte or two, one of another script two or three.
     if beyond_ascii * 5 > length(sample) * 2 then
-        by_script := memoryd.language_of_script(sample);
+        -- The first two letters of one script are taken, so that a single sign such as Δ says nothing.
+        first := ascii(substring(
+            sample from '[\u0370-\u03ff\u1f00-\u1fff]{2}|[\u0400-\u052f]{2}|[\u0530-\u058f]{2}'
+            '|[\u05d0-\u05ea]{2}|[\u0620-\u06ff\u0750-\u077f]{2}|[\u0900-\u097f]{2}|[\u0980-\u0dff]{2}'
+            '|[\u0e00-\u0eff\u1000-\u10ff\u1100-\u11ff\u1780-\u17ff\u3040-\u9fff\uac00-\ud7a3]'));
+        by_script := case
+            when first < 1024 or first between 7936 and 8191 then 'greek'
+            when first < 1328 then
+                case when sample ~* '[ђјљњћџ]' then 'serbian'
+                     when sample ~* '[іїєґўәғқңөұүһѓѕќӣӯҷ]' then 'simple' else 'russian' end
+            when first < 1424 then 'armenian'
+            -- Hebrew has no stemmer. Yiddish, Persian, Urdu and others are known by letters of their own.
+            when first < 1536 then case when sample ~ '[װױײ]|[אײי][ַָ]' then 'yiddish' else 'simple' end
+            when first < 2304 then case when sample ~ '[پچژگکیٹڈڑےںەۆێ]' then 'simple' else 'arabic' end
+            when first < 2432 then 'hindi'
+            when first between 2944 and 3071 then 'tamil'
+            when first is not null then 'simple' end;
         if by_script = 'hindi' then
             -- Nepali and Marathi have the same script, so words decide.
             usual := case when p_allowed is null or 'hindi' = any(p_allowed) then 'hindi' else usual end;
@@ -219,37 +206,14 @@ begin
 end
 $$;
 
--- The lexemes of what is written without spaces (Han, Kana, Thai, Lao, Khmer, Burmese): single characters and
--- pairs of neighbours. Of Korean the pairs within a word: what is added to a noun then changes only its last
--- pair.
-create or replace function memoryd.character_lexemes(p_text text) returns tsvector
-language sql immutable parallel safe
-set search_path = pg_catalog, pg_temp
-as $$
-    select string_agg(
-               case when ascii(u.own) not between 0xac00 and 0xd7a3
-                    then u.own || ':' || least(r.before + u.i, 16383)
-                         || coalesce(' ' || u.own || u.next || ':' || least(r.before + u.i, 16383), '')
-                    when u.next is not null or u.i = 1
-                    then u.own || coalesce(u.next, '') || ':' || least(r.before + u.i, 16383) end,
-               ' ')::tsvector
-    from (
-        select m.run[1] as run, sum(length(m.run[1])) over (order by m.n) - length(m.run[1]) as before
-        from regexp_matches(
-            p_text, '[\uac00-\ud7a3]+|[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3041-\u30fa'
-            '\u30fc-\u30ff\u31f0-\u31ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+', 'g')
-            with ordinality as m(run, n)
-    ) r
-    cross join lateral unnest(string_to_array(r.run, null), string_to_array(substr(r.run, 2), null))
-        with ordinality as u(own, next, i)
-$$;
-
 -- The lexemes of a text: stems in this language, without accents, of words of any script. Of English in ASCII
 -- they are those that memoryd.lexemes_of gives. p_written: also those with accents, as they are written. What
 -- can be written in several forms has one: full-width letters, ligatures and the like (NFKC), Arabic letters
 -- without vowel marks. Paths, names and addresses are split into their parts, since questions name the parts;
 -- characters that are invisible are deleted. Latin and Greek letters have no accents; ё is е, and Cyrillic
--- has no stress marks; forms of the Arabic alef, yeh and kaf are one. Marks in other scripts are letters.
+-- has no stress marks; forms of the Arabic alef, yeh and kaf are one. Marks in other scripts are letters. Of
+-- what is written without spaces (Han, Kana, Thai, Lao, Khmer, Burmese) single characters and pairs of
+-- neighbours; of Korean the pairs within a word: what is added to a noun then changes only its last pair.
 -- Only the first 32,768 characters.
 create or replace function memoryd.lexemes_in(p_text text, p_language text, p_written boolean default false)
 returns tsvector
@@ -258,7 +222,6 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     configuration regconfig := 'pg_catalog.english';
-    -- What character_lexemes takes, and the punctuation of Chinese and Japanese.
     unspaced constant text := '[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u31f0-\u31ff'
                               '\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff]+';
     form text := left(p_text, 32768);
@@ -272,28 +235,35 @@ begin
     if p_text is null then
         return null;
     elsif p_language is distinct from 'english' then
-        configuration := coalesce(
-            -- 'simple' if this server does not have it.
-            (select c.oid::regconfig from pg_ts_config c
-             where c.cfgname = p_language and c.cfgnamespace = 'pg_catalog'::regnamespace),
-            'pg_catalog.simple'::regconfig);
+        -- 'simple' if this server does not have it.
+        configuration := coalesce((
+            select c.oid::regconfig from pg_ts_config c
+            where c.cfgname = p_language and c.cfgnamespace = 'pg_catalog'::regnamespace), 'simple');
     end if;
     if octet_length(form) = length(form) then
         return to_tsvector(configuration, translate(form, '/\_.:@=#', '        '));
     end if;
-    if form ~ '[™℠]' then
-        form := translate(form, '™℠', '  ');
-    end if;
+    form := translate(form, '™℠', '  ');
     if form is not nfkc normalized then
         form := left(memoryd.nfkc(form), 32768);
     end if;
     if form ~ '[\u0620-\u06ff\u200b\u00ad\ufeff\u2060]' then
-        form := regexp_replace(
-            form, '[\u0640\u064b-\u0655\u0670\u200b\u00ad\ufeff\u2060]+', '', 'g');
+        form := regexp_replace(form, '[\u0640\u064b-\u0655\u0670\u200b\u00ad\ufeff\u2060]+', '', 'g');
     end if;
     form := translate(form, '/\_.:@=#', '        ');
     if form ~ unspaced then
-        characters := memoryd.character_lexemes(form);
+        select string_agg(case when ascii(u.own) not between 0xac00 and 0xd7a3
+                               then concat_ws(' ', u.own || p.at, u.own || u.next || p.at)
+                               when u.next is not null or u.i = 1
+                               then concat(u.own, u.next, p.at) end, ' ')::tsvector into characters
+        from (select m.run[1] as run, sum(length(m.run[1])) over (order by m.n) - length(m.run[1]) as before
+              from regexp_matches(
+                  form, '[\uac00-\ud7a3]+|[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3041-\u30fa'
+                  '\u30fc-\u30ff\u31f0-\u31ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+', 'g')
+                  with ordinality as m(run, n)) r
+        cross join lateral unnest(string_to_array(r.run, null), string_to_array(substr(r.run, 2), null))
+            with ordinality as u(own, next, i)
+        cross join lateral (select ':' || least(r.before + u.i, 16383) as at) p;
         form := regexp_replace(form, unspaced, ' ', 'g');
     end if;
     made := to_tsvector(configuration, form);

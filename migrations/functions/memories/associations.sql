@@ -177,26 +177,3 @@ comment on function public.mark_useful(uuid, boolean) is
     'Judges a retrieval. Useful: the associations among what was retrieved gain 0.1, once. '
     'Users judge their own.';
 
--- The memories that are linked to one of these memories by a strength of 0.3 or more, each with the
--- strength of its strongest link. brought: with p_by_kind, it is known, and linked by 0.4 to what happened. A
--- parsed body without SET: it is inlined, and reads with the caller's rights.
-create or replace function memoryd.linked_to(p_memories uuid[], p_by_kind boolean)
-returns table (id uuid, strength double precision, brought boolean)
-language sql stable
-begin atomic
-    select l.id, max(l.strength), bool_or(
-        p_by_kind and l.strength >= 0.4 and exists (
-            select from public.agent_memory m join public.agent_memory h on h.id = l.beside
-            where m.id = l.id and memoryd.kin_of('memory', m.kind) = 'is known'
-              and memoryd.kin_of('memory', h.kind) = 'happened'))
-    from (
-        select a.related_memory_id as id, a.strength, a.memory_id as beside
-        from public.memory_associations a
-        where a.memory_id = any(p_memories) and a.strength >= 0.3
-        union all
-        select a.memory_id, a.strength, a.related_memory_id
-        from public.memory_associations a
-        where a.related_memory_id = any(p_memories) and a.strength >= 0.3
-    ) l
-    group by l.id;
-end;

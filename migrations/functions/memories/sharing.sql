@@ -219,13 +219,6 @@ as $$
     where r.metadata not in ('{}', jsonb_build_object('project', r.metadata -> 'project')) and i.certain
 $$;
 
--- Whether a project may show what is said in a group chat: where it is a group chat itself (its id), that one
--- alone. What others say in one group does not come up in another. Inlined.
-create or replace function memoryd.shows_group(p_project text, p_chat uuid) returns boolean
-language sql immutable parallel safe
-return p_project is null or p_project !~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
-    or p_chat::text = lower(p_project);
-
 -- A message in a group has two entries, and a search finds one of them: the group's, if the group's scope is
 -- among these scopes; in a search of all scopes (null) the message's own. Knowledge has its own
 -- scope as its group's: a search of all scopes finds that of the caller's organisation. Inlined.
@@ -239,20 +232,24 @@ return p_group_scope is null
 
 -- The scopes that a question goes to (null: all), and which of them are of groups. A question about a user
 -- that names the source knowledge goes to what the caller's organisation knows too, which counts as a
--- group's.
+-- group's. A project that is a group chat itself (its id) shows that one alone: what others say in one group
+-- does not come up in another.
 create or replace function memoryd.scopes_asked(
     p_caller memoryd.caller, p_agent text, p_user uuid, p_sources text[] default null,
     p_project text default null, out scopes bigint[], out groups bigint[])
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    in_group constant text :=
+        lower(substring(p_project, '(?i)^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$'));
 begin
     groups := array(
             select memoryd.group_scope(m.chat_id, 'user') from public.chat_group_members m
             where m.user_id = case when (p_caller).privileged then p_user
                                    when coalesce(p_user = (p_caller).user_id, true)
                                        then (p_caller).user_id end
-              and memoryd.shows_group(p_project, m.chat_id))
+              and m.chat_id::text = coalesce(in_group, m.chat_id::text))
         || case when (p_caller).privileged and p_user is not null and 'knowledge' = any(p_sources)
                 then array[memoryd.org_scope(memoryd.caller_org())] else '{}' end;
     scopes := case

@@ -59,14 +59,13 @@ end
 $$;
 
 -- Compares all entries with what is known of them, and notes those that differ, in place of the notes
--- p_notes. From now on changes are noted.
+-- p_notes.
 create or replace function memoryd.compare_entries(p_daemon uuid, p_notes bigint[]) returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 begin
     perform memoryd.hold_replica(p_daemon);
-    update memoryd.replica set noting = true where not noting;
     delete from memoryd.replica_changes c where c.id = any(p_notes);
     insert into memoryd.replica_changes (source, row_id)
     select coalesce(e.source, s.source), coalesce(e.id, s.row_id)

@@ -24,58 +24,6 @@ return ((p_conditions).since is null or p_created_at >= (p_conditions).since)
                   or p_session <> (p_conditions).left_out_session
                   or p_position < (p_conditions).left_out_from)));
 
--- Whether a row stood at the time that the conditions ask about (null: now). A memory did from its
--- valid_from, or else its created_at, to its valid_to, also where another has replaced it since; any other
--- row that stands now did since it was written. What has expired is found at no time.
-create or replace function memoryd.stood(
-    p_conditions memoryd.conditions, p_source text, p_id uuid, p_is_current boolean,
-    p_created_at timestamptz, p_expires_at timestamptz)
-returns boolean
-language plpgsql stable
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    return case
-        when (p_conditions).as_of is null then p_is_current
-        when p_source <> 'memory'
-            then p_is_current and p_created_at <= (p_conditions).as_of
-                 and (p_expires_at is null or p_expires_at > now())
-        else exists (
-            select from public.agent_memory m
-            where m.id = p_id and coalesce(m.valid_from, m.created_at) <= (p_conditions).as_of
-              and (m.valid_to is null or m.valid_to > (p_conditions).as_of)
-              and (m.expires_at is null or m.expires_at > now())) end;
-end
-$$;
-
--- How many lists of the IVFFlat index to probe: as many as contain about 25,000 passages of these scopes,
--- beside those of other scopes. Null: compare all codes of the scopes instead. For few passages this costs no
--- more (a code costs two fifths of a passage in a list) and finds more. The daemon builds the index when
--- there are many passages, and notes it in memoryd.settings.
-create or replace function memoryd.lists_to_probe(p_request memoryd.search_request) returns integer
-language plpgsql stable
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    index constant jsonb := (select s.value from memoryd.settings s where s.key = 'dense_index.entries');
-    lists constant integer := index ->> 'lists';
-    all_rows constant bigint := index ->> 'rows';
-    rows bigint;
-begin
-    if index is null then
-        return null;
-    end if;
-    rows := case when p_request.scopes is null then all_rows else (
-        select coalesce(sum(t.passages), 0)
-        from unnest(p_request.scopes) as c(scope)
-        cross join lateral (
-            select s.passages from memoryd.scope_statistics s where s.scope = c.scope offset 0) t
-        where (p_request.reader).privileged or c.scope <> 0) end;
-    return case when rows > 250 * sqrt(all_rows)
-                then least(lists, ceil(lists * 25000.0 / rows))::integer end;
-end
-$$;
-
 -- The nearest passages by code, as keys: codes and keys of a scope are read from an index, without the table.
 -- Of what is shared (scope 0) an end user gets only what they are granted, and this is asked of the table, as
 -- are conditions.
@@ -133,7 +81,10 @@ $$;
 
 -- The nearest passages by embedding. In small scopes the codes of all passages are compared, then the
 -- embeddings of those nearest by code. In big scopes the lists of an index are faster: that query is planned
--- for each call and without sorting, so that the plan reads this index, which returns them in order.
+-- for each call and without sorting, so that the plan reads this index, which returns them in order. As many
+-- lists are read as contain about 25,000 passages of these scopes, beside those of other scopes. For few
+-- passages it costs no more to compare all codes (a code costs two fifths of a passage in a list), and finds
+-- more. The daemon builds the index when there are many passages, and notes it in memoryd.settings.
 --
 -- A project is read from the table: so it is asked of the passages nearest by code, and of all codes only
 -- where too few of those are in it. unmarked: sources whose rows need no mark of it.
@@ -142,8 +93,10 @@ language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 declare
-    probes constant integer := memoryd.lists_to_probe(p_request);
+    index constant jsonb := (select s.value from memoryd.settings s where s.key = 'dense_index.entries');
     scopes constant bigint[] := p_request.scopes;
+    lists constant integer := index ->> 'lists';
+    rows bigint := index ->> 'rows';
     project constant text := (p_request.conditions).project;
     unmarked constant text[] := case when (p_request.conditions).project_only then '{memory,insight}'
                                      else p_request.sources end;
@@ -161,8 +114,16 @@ declare
     compared bigint;
     probes_before constant text := coalesce(current_setting('ivfflat.probes', true), '1');
 begin
-    if probes is not null then
-        perform set_config('ivfflat.probes', probes::text, true), set_config('enable_sort', 'off', true);
+    if scopes is not null and index is not null then
+        rows := (select coalesce(sum(t.passages), 0)
+                 from unnest(scopes) as c(scope)
+                 cross join lateral (
+                     select s.passages from memoryd.scope_statistics s where s.scope = c.scope offset 0) t
+                 where (p_request.reader).privileged or c.scope <> 0);
+    end if;
+    if rows > 250 * sqrt((index ->> 'rows')::bigint) then
+        perform set_config('ivfflat.probes', least(lists, ceil(lists * 25000.0 / rows))::integer::text, true),
+                set_config('enable_sort', 'off', true);
         execute format(
             'select array(
                  select e.ctid from memoryd.entries e
@@ -201,27 +162,6 @@ begin
         asked.conditions.project := project;
     end loop;
     return coalesce(nearest, '{}');
-end
-$$;
-
--- Which of many passages (p_nearest, the nearest first) to rank: the nearest p_keep, and p_keep of the
--- others, which have the most of the question's words. In big scopes too many rows have these words to read
--- them all.
-create or replace function memoryd.nearest_with_words(
-    p_nearest tid[], p_question memoryd.question, p_keep integer)
-returns tid[]
-language plpgsql stable
-set search_path = pg_catalog, public, :vector_schema, pg_temp
-as $$
-declare
-    sought constant sparsevec := (p_question).weights;
-    average constant double precision := (p_question).average_length;
-begin
-    return p_nearest[:p_keep] || array(
-        select e.ctid from memoryd.entries e
-        where e.ctid = any(p_nearest[p_keep + 1:]) and e.weights <#> sought < 0
-        order by (e.weights <#> sought) / (0.5 + 0.5 * greatest(1, e.length) / average)
-        limit p_keep);
 end
 $$;
 
@@ -300,8 +240,8 @@ begin
 end
 $$;
 
--- Passages that were written at the times that the question names: of the thousand nearest by code 64 by
--- embedding, and 64 by words. They are read by time from the index of the codes.
+-- Passages that were written at the times that the question names: the thousand nearest by code, those
+-- nearest by embedding first. They are read by time from the index of the codes.
 create or replace function memoryd.timed_passages(
     p_request memoryd.search_request, p_question memoryd.question)
 returns tid[]
@@ -314,11 +254,8 @@ declare
     conditions constant memoryd.conditions := p_request.conditions;
     sought constant halfvec := l2_normalize(p_request.embedding)::halfvec;
     code_sought constant bit varying := memoryd.signs_of(sought);
-    sought_words constant sparsevec := (p_question).weights;
-    average constant double precision := (p_question).average_length;
-    nearest tid[];
 begin
-    nearest := array(
+    return array(
         select t.tid
         from (select e.scope, e.id, e.source, e.passage
               from unnest((p_question).times) as w(days)
@@ -339,7 +276,6 @@ begin
                                    e.grants_metadata)
             offset 0) t
         order by t.distance);
-    return memoryd.nearest_with_words(nearest, p_question, 64);
 end
 $$;
 
@@ -467,8 +403,11 @@ declare
     others memoryd.conditions := p_request.conditions;
     asked memoryd.search_request := p_request;
     nearest tid[] := '{}';
+    found record;
     best tid[];
     beside tid[] := '{}';
+    sought constant sparsevec := (p_question).weights;
+    average constant double precision := (p_question).average_length;
     scopes constant bigint[] := p_request.scopes;
     sources constant text[] := p_request.sources;
 begin
@@ -496,13 +435,23 @@ begin
         worded := worded[1:60] || memoryd.worded_passages(asked, p_question);
     end if;
     if within is null and p_request.embedding is not null then
-        nearest := memoryd.nearest_passages(p_request);
-        if cardinality(nearest) > greatest(64, p_request.reach) then
-            nearest := memoryd.nearest_with_words(nearest, p_question, 64);
-        end if;
-        if (p_question).times is not null and scopes is not null then
-            nearest := nearest || memoryd.timed_passages(p_request, p_question);
-        end if;
+        for found in
+            select f.* from (values
+                (memoryd.nearest_passages(p_request), greatest(64, p_request.reach)),
+                (case when (p_question).times is not null and scopes is not null
+                      then memoryd.timed_passages(p_request, p_question) end, 64)) as f(tids, most)
+        loop
+            -- Of many the nearest 64, and 64 of the others, which have the most of the question's words: in
+            -- big scopes too many rows have these words to read them all.
+            if cardinality(found.tids) > found.most then
+                found.tids := found.tids[:64] || array(
+                    select e.ctid from memoryd.entries e
+                    where e.ctid = any(found.tids[65:]) and e.weights <#> sought < 0
+                    order by (e.weights <#> sought) / (0.5 + 0.5 * greatest(1, e.length) / average)
+                    limit 64);
+            end if;
+            nearest := nearest || found.tids;
+        end loop;
     end if;
     if 'conversation' = any(sources) then
         -- The messages beside the best of these: a question is often answered in the next messages.

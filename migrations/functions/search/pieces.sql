@@ -72,8 +72,7 @@ $$;
 -- in the current project, under the conditions on times and sessions, of the same user or of the same group,
 -- and not of another user who has switched memory off. Messages of a group are shown only where the group was
 -- searched: for this user (about) if they are a member; never for an agent; in a search of everything if the
--- speaker of the best message is still a member. And the current project is no other group
--- (memoryd.shows_group).
+-- speaker of the best message is still a member. And the current project is no other group.
 create or replace function memoryd.show_pieces(p_request memoryd.search_request, p_ids uuid[])
 returns table (number integer, content text, message_ids uuid[])
 language plpgsql stable
@@ -84,6 +83,7 @@ declare
     -- The conditions on role and speaker are only for the messages found, not for the messages beside them.
     conditions memoryd.conditions := p_request.conditions;
     project constant text := conditions.project;
+    in_group constant text := lower(substring(project, '(?i)^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$'));
     about constant uuid := p_request.about;
     agent constant text := p_request.agent;
     -- Row-level security decides which messages of a group an end user reads.
@@ -106,7 +106,7 @@ begin
     join public.conversation_messages best on best.id = p_ids[p.number]
     cross join lateral (
         select best.chat_id is not null
-               and memoryd.shows_group(project, best.chat_id)
+               and best.chat_id::text = coalesce(in_group, best.chat_id::text)
                and (not privileged
                     or (about is not null or agent is null)
                        and (coalesce(about, best.user_id) is null

@@ -257,12 +257,12 @@ begin
 end
 $$;
 
--- The words asked for, apart: see `parts`, `nears`, `tops` and `rare` of memoryd.question(). Columns: a
--- lexeme each, with the lexeme asked for, its weight, and how many rows have it (null: none): words that no
--- row has come last.
+-- `weights`, `parts`, `nears`, `tops` and `rare` of memoryd.question(). Columns: a lexeme each, with the
+-- lexeme asked for, its weight, and how many rows have it (null: none): words that no row has come last.
 create or replace function memoryd.question_parts(
     p_lexemes text[], p_asked text[], p_weights double precision[], p_rows bigint[],
-    out parts sparsevec[], out nears sparsevec[], out tops double precision[], out rare sparsevec)
+    out weights sparsevec, out parts sparsevec[], out nears sparsevec[], out tops double precision[],
+    out rare sparsevec)
 language plpgsql immutable parallel safe
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
@@ -295,6 +295,10 @@ begin
     into parts, nears, tops
     from vectors v
     join (select w.slot, sum(w.top) as top from words w group by w.slot) t on t.slot = v.slot;
+    weights := (
+        select ('{' || string_agg(v.index || ':' || v.weight, ',') || '}/1000000000')::sparsevec
+        from (select memoryd.sparse_index(k.lexeme) as index, max(k.weight)::real as weight
+              from unnest(p_lexemes, p_weights) as k(lexeme, weight) where k.weight > 0 group by 1) v);
     rare := (
         select ('{' || string_agg(distinct memoryd.sparse_index(k.lexeme) || ':1', ',')
                     || '}/1000000000')::sparsevec
@@ -303,51 +307,11 @@ begin
 end
 $$;
 
--- Words to look for together, since each leads to too many rows by itself: two, or three where even the rarer
--- two lead to more rows than are read. p_rows: in how many rows of its scope a word is, the rarest first. The
--- combinations with the fewest rows come first, at most six and as far as the budget goes. Each is three
--- words, of which the last two may be the same.
-create or replace function memoryd.combine_words(
-    p_lexemes text[], p_scopes bigint[], p_rows integer[], p_all_rows double precision, p_budget integer,
-    out lexemes text[], out scopes bigint[])
-language plpgsql immutable parallel safe
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    if coalesce(cardinality(p_lexemes), 0) < 2 then
-        return;
-    end if;
-    with common as materialized (
-        select * from unnest(p_lexemes, p_scopes, p_rows) with ordinality as c(lexeme, scope, rows, nth)
-    ), pairs as materialized (
-        -- rows: how many rows would contain both words if the words were independent of each other.
-        select a.lexeme as one, b.lexeme as other, b.nth, a.scope, a.rows * (b.rows / p_all_rows) as rows
-        from common a join common b on a.scope = b.scope and a.nth < b.nth
-    ), together as (
-        select array[p.one, p.other, p.other] as words, p.scope, p.rows
-        from pairs p
-        where p.rows <= 500 or (select count(*) from common c where c.scope = p.scope) = 2
-        union all
-        select array[p.one, p.other, c.lexeme], p.scope, p.rows * (c.rows / p_all_rows)
-        from pairs p join common c on c.scope = p.scope and c.nth > p.nth
-        where p.rows > 500
-    ), ranked as (
-        select t.words, t.scope, row_number() over w as nth, sum(t.rows) over w as upto
-        from together t
-        window w as (partition by t.scope order by t.rows, t.words)
-    )
-    select array_agg(t.lexeme order by r.scope, r.nth, t.number),
-           array_agg(r.scope order by r.scope, r.nth, t.number)
-    into lexemes, scopes
-    from ranked r
-    cross join lateral unnest(r.words) with ordinality as t(lexeme, number)
-    where r.nth <= 6 and (r.nth = 1 or r.upto <= p_budget);
-end
-$$;
-
 -- memoryd.question() without what it reads from the text: the words that are asked for, those of them that
 -- are of the question's own language (p_plain), and those that the statistics may lack (p_uncounted, each
--- with its scope).
+-- with its scope). Of the combinations those with the fewest rows, if their words were independent of each
+-- other, come first, at most six of a scope and as far as the budget goes; of three words where two lead to
+-- more rows than are read.
 create or replace function memoryd.weigh_question(
     p_caller memoryd.caller, p_asked text[], p_languages text[], p_plain text[], p_scopes bigint[],
     p_counted bigint[], p_near jsonb, p_uncounted text[], p_uncounted_scopes bigint[])
@@ -370,51 +334,54 @@ begin
     with keys as materialized (
         select * from memoryd.weigh_lexemes(p_caller, p_asked, p_languages, p_counted, p_near, all_rows)
     ), biggest as materialized (
-        select b.scope from keys b where b.similarity = 1 order by b.rows desc nulls last, b.scope limit 1
+        -- The caller's own scope, and the one with the most rows.
+        select array[p_counted[1], (select k.scope from keys k where k.similarity = 1
+                                    order by k.rows desc nulls last, k.scope limit 1)] as scopes
     ), common as materialized (
-        -- Words asked for that lead to too many rows by themselves: the five rarest of them, in the caller's
-        -- own scope and in the one with the most rows.
-        select r.*
-        from (select k.lexeme, k.scope, k.rows,
-                     row_number() over (partition by k.scope order by k.rows, k.lexeme) as nth
-              from keys k
-              where k.similarity = 1 and k.upto > budget
-                and (k.scope = p_counted[1] or k.scope = (select b.scope from biggest b))) r
-        where r.nth <= 5
+        -- Words asked for that lead to too many rows by themselves: the five rarest of these scopes.
+        select * from (
+            select k.lexeme, k.scope, k.rows,
+                   row_number() over (partition by k.scope order by k.rows, k.lexeme) as nth
+            from keys k cross join biggest b
+            where k.similarity = 1 and k.upto > budget and k.scope = any(b.scopes)) r where r.nth <= 5
     ), singles as (
         select array_agg(t.lexeme) as lexemes, array_agg(t.scope) as scopes
-        from (select k.lexeme, k.scope from keys k
+        from (select k.lexeme, k.scope from keys k cross join biggest b
               where k.scope is not null
-                and (k.upto <= budget
-                     -- A word that stands alone makes no pair, however common it is.
-                     or (k.similarity = 1 and (select count(*) from common c where c.scope = k.scope) < 2
-                         and (k.scope = p_counted[1] or k.scope = (select b.scope from biggest b))))
+                -- A word that stands alone makes no pair, however common it is.
+                and (k.upto <= budget or (k.similarity = 1 and k.scope = any(b.scopes)
+                                          and (select count(*) from common c where c.scope = k.scope) < 2))
               union all
               -- In scopes that are not counted, every word.
               select a, s from unnest(p_asked) a, unnest(p_scopes) s where s <> all (p_counted)
               union all
-              select u.lexeme, u.scope
-              from unnest(p_uncounted, p_uncounted_scopes) as u(lexeme, scope)) t
+              select * from unnest(p_uncounted, p_uncounted_scopes)) t
+    ), pairs as materialized (
+        select a.lexeme as one, b.lexeme as other, b.nth, a.scope, a.rows * (b.rows / all_rows) as rows
+        from common a join common b on a.scope = b.scope and a.nth < b.nth
     ), together as (
-        select t.lexemes, t.scopes
-        from (select array_agg(c.lexeme order by c.nth) as lexemes,
-                     array_agg(c.scope order by c.nth) as scopes,
-                     array_agg(c.rows order by c.nth) as rows
-              from common c) c
-        cross join lateral memoryd.combine_words(c.lexemes, c.scopes, c.rows, all_rows, budget) t
+        select array_agg(w.lexeme order by r.scope, r.nth, w.number) as lexemes,
+               array_agg(r.scope order by r.scope, r.nth, w.number) as scopes
+        from (select t.*, row_number() over w as nth, sum(t.rows) over w as upto
+              from (select array[p.one, p.other, p.other] as words, p.scope, p.rows from pairs p
+                    where p.rows <= 500 or (select count(*) from common c where c.scope = p.scope) = 2
+                    union all
+                    select array[p.one, p.other, c.lexeme], p.scope, p.rows * (c.rows / all_rows)
+                    from pairs p join common c on c.scope = p.scope and c.nth > p.nth
+                    where p.rows > 500) t
+              window w as (partition by t.scope order by t.rows, t.words)) r
+        cross join lateral unnest(r.words) with ordinality as w(lexeme, number)
+        where r.nth <= 6 and (r.nth = 1 or r.upto <= budget)
     )
-    select (select ('{' || string_agg(v.index || ':' || v.weight, ',') || '}/1000000000')::sparsevec
-            from (select memoryd.sparse_index(k.lexeme) as index, max(k.weight)::real as weight from keys k
-                  where k.weight > 0 group by 1) v),
-           coalesce(o.lexemes, '{}'), coalesce(o.scopes, '{}'),
-           coalesce(t.lexemes, '{}'), coalesce(t.scopes, '{}'),
-           (select sum(d.weight)
-            from (select max(k.weight) as weight from keys k
-                  where k.similarity = 1 and k.asked = any(p_plain) group by k.asked) d),
-           p.parts, p.nears, p.tops, p.rare
-    into made.weights, made.words, made.word_scopes, made.combinations,
-         made.combination_scopes, made.ideal,
-         made.parts, made.nears, made.tops, made.rare
+    -- Where none is counted yet, the average length is that of a message.
+    select p.*, (select sum(d.weight)
+                 from (select max(k.weight) as weight from keys k
+                       where k.similarity = 1 and k.asked = any(p_plain) group by k.asked) d),
+           coalesce(o.lexemes, '{}'), coalesce(o.scopes, '{}'), coalesce(t.lexemes, '{}'),
+           coalesce(t.scopes, '{}'), all_rows,
+           case when all_rows > 0 then greatest(1, all_words / all_rows) else 20 end
+    into made.weights, made.parts, made.nears, made.tops, made.rare, made.ideal, made.words,
+         made.word_scopes, made.combinations, made.combination_scopes, made.rows, made.average_length
     from singles o
     cross join together t
     cross join (select array_agg(d.lexeme) as lexemes, array_agg(d.asked) as asked,
@@ -422,9 +389,6 @@ begin
                 from (select k.lexeme, k.asked, k.weight, sum(k.rows) as rows from keys k
                       group by k.lexeme, k.asked, k.weight) d) c
     cross join lateral memoryd.question_parts(c.lexemes, c.asked, c.weights, c.rows) p;
-    -- Where none is counted yet, the average length is that of a message.
-    made.average_length := case when all_rows > 0 then greatest(1, all_words / all_rows) else 20 end;
-    made.rows := all_rows;
     return made;
 end
 $$;

@@ -5,7 +5,8 @@
 --            after it count for it, the less the longer the message is. It stays below the one of these that
 --            says most by itself, unless that asks. Relative to the best candidate's. For rows that
 --            stand alone, as memories do, 0.3 more for the words of the best three of them. A short text
---            that shares only a name with the question stays below each that has another word of it.
+--            that shares only a name with the question stays below each that has another word of it, and
+--            below each longer one that has the name.
 --   dense    The cosine similarity of the embeddings, relative to the best candidate's, half.
 --   prior    A text that says little, as "Sounds good!" does, loses up to a half; a text of one word, and a
 --            question, twice that; a question that is nearly the one asked, four times: it was asked before.
@@ -94,16 +95,17 @@ begin
                                    t.row_metadata)
         ) s
     ), columns as (
-        select array_agg(f.text order by f.nth) as texts, array_agg(f.found_in order by f.nth) as scopes
+        select array_agg(f.text order by f.nth) as texts, array_agg(f.found_in order by f.nth) as scopes,
+               array_agg(f.created_at order by f.nth) as written,
+               array_agg(f.valid_from order by f.nth) as valid
         from fresh f
     )
     select null::tid, f.found_in, f.source, f.id, l2_normalize(f.given_embedding)::halfvec,
-           w.weights::sparsevec(1000000000), w.length, w.length,
-           memoryd.row_times(f.text, f.created_at, f.valid_from), memoryd.asks(f.text), f.owner_id,
+           w.weights::sparsevec(1000000000), w.length, w.length, w.times, w.asks, f.owner_id,
            f.agent_id, '{}'::jsonb, f.is_current, f.expires_at, f.session_id, f.position, f.speaker, f.role,
            f.created_at, f.weight::real
     from columns c
-    cross join lateral memoryd.weigh_passages(c.texts, c.scopes) w
+    cross join lateral memoryd.weigh_passages(c.texts, c.scopes, c.written, c.valid) w
     join fresh f on f.nth = w.nth
     where wanted = '{}' or f.metadata @> wanted;
 end
@@ -113,7 +115,9 @@ $$;
 -- user (null: of any), of these groups, or shared with this user; for this agent, with these metadata, in
 -- this project; and of what others say in groups or share nothing of users who have switched memory off.
 -- meets: whether it meets the conditions. A message that does not is no result, but its words count for the
--- messages beside it.
+-- messages beside it. as_of: what stood at this time. A memory did from its valid_from, or else its
+-- created_at, to its valid_to, also where another has replaced it since; any other row that stands now did
+-- since it was written. What has expired is found at no time.
 -- rare: it has a word asked for that hardly any row has. Of such passages of memories the kind says only
 -- which counts more than another: the heaviest counts whole.
 create or replace function memoryd.read_passages(
@@ -164,9 +168,14 @@ begin
                                1 - (r.embedding <=> sought) as cosine offset 0) h
     cross join lateral (select case when r.scope = any(groups) then null
                                     when r.scope = 0 then about_shared else about end as id) u
-    where case when conditions.as_of is null
+    where case when conditions.as_of is null or r.source <> 'memory'
                then r.is_current and (r.expires_at is null or r.expires_at > now())
-               else memoryd.stood(conditions, r.source, r.id, r.is_current, r.created_at, r.expires_at) end
+                    and (conditions.as_of is null or r.created_at <= conditions.as_of)
+               else exists (
+                   select from public.agent_memory m
+                   where m.id = r.id and coalesce(m.valid_from, m.created_at) <= conditions.as_of
+                     and (m.valid_to is null or m.valid_to > conditions.as_of)
+                     and (m.expires_at is null or m.expires_at > now())) end
       and (u.id is null or r.owner_id = u.id)
       and (not p_request.unowned or r.owner_id is null)
       and (p_request.agent is null or r.agent_id is null or r.agent_id = p_request.agent)
@@ -390,7 +399,8 @@ $$;
 -- The candidates with the parts of the relevance of each: see the head of this file, and `weights` for their
 -- factors beside that of the words, 1. A row is as good as its best passage. more: a second pass for rows
 -- that stand alone, with the words of the best three. too_much: what a row loses so that it stays below
--- another: a short message (at most 20 words, as its prior says) below the one beside it. Where rows are
+-- another: a short message (at most 20 words, as its prior says) below the one beside it, a bare name (of at
+-- most three words) below a text of more words that has it. Where rows are
 -- asked for by their ids, each may have a place. p_long: from 0 to 1, how long the question is.
 -- p_learned: whether similarity alone says that a row fits; if not, a part of the words must be shared, too.
 create or replace function memoryd.rank_passages(
@@ -404,8 +414,7 @@ declare weights record;
 begin
     select 0.5::float8 dense, 0.3::float8 more, -2.5::float8 prior, 0.5::float8 named, 0.8::float8 timed,
            0.23::float8 session, 0.7::float8 asked, 0.05::float8 margin, 0.4::float8 fits into weights;
-    return query
-    with parts as materialized (
+    return query with parts as materialized (
         select h.* from (select s.*, coalesce(s.lexical / nullif(max(s.lexical) over w, 0), 0) as part,
                      coalesce(weights.dense * s.near / nullif(max(s.near) over w, 0), 0) as dense_part,
                      max(s.fit) over w as best_fit, max(least(s.fit, case when not p_learned then 3
@@ -442,9 +451,10 @@ begin
         select b.*, greatest(0, case when b.beside[1] > b.total - b.lent_part and b.beside[3] = 0
                                     and b.prior_part <= -0.1
                                 then least(b.lent_part, b.total + 0.01 - b.beside[2]) end,
-                             b.total + 0.01 - (select max(o.total) from best o
-                                 where b.only_name and not o.only_name and o.said & ~b.said <> 0
-                                   and 4 * (o.lexical - o.lent) > b.lexical)) as too_much
+                             b.total + 0.01 - (select max(o.total) from best o where b.only_name and (
+                                 o.said & b.said = b.said and -0.3 between b.prior_part and o.prior_part or
+                                 o.said & ~b.said <> 0 and not o.only_name and 4 * (o.lexical - o.lent)
+                                     > b.lexical))) as too_much
         from (select *, max(array[total - lent_part, total, asks::integer]) filter (where lexical > lent)
                   over (partition by coalesce(session_id, id) order by position
                   range between 2 preceding and 2 following exclude current row) as beside from best) b

@@ -137,13 +137,15 @@ begin
 end
 $$;
 
--- Memories that are linked to the best results, among these ids: each belongs to the results because of its
--- link, even if it has none of the question's words. p_asked: the question's keywords (null with an
--- embedding). Reads with the caller's rights.
+-- The memories that are linked to one of the best results (p_memories) by a strength of 0.3 or more, each
+-- with the strength of its strongest link: it belongs to the results because of that, even if it has none of
+-- the question's words. brought: by_kind, it is known, and linked by 0.4 to what happened. created_at,
+-- relevance, weight: of those that meet the request and are not in p_found; null of all others. p_asked: the
+-- question's keywords (null with an embedding). Reads with the caller's rights.
 create or replace function memoryd.linked_rows(
-    p_request memoryd.search_request, p_ids uuid[], p_asked text[])
-returns table (source text, id uuid, created_at timestamptz, relevance double precision,
-               weight double precision)
+    p_request memoryd.search_request, p_memories uuid[], p_found uuid[], p_asked text[])
+returns table (id uuid, strength double precision, brought boolean, created_at timestamptz,
+               relevance double precision, weight double precision)
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
@@ -153,26 +155,45 @@ declare
     unowned constant boolean := memoryd.caller_is_privileged()
         and p_request.about is null and p_request.agent is not null;
 begin
-    if p_ids = '{}' then
+    if p_memories = '{}' then
         return;
     end if;
     return query
-    select 'memory', m.id, m.created_at, coalesce(k.part, 0), m.weight
-    from memoryd.source_memory m
-    cross join lateral (
-        select count(*)::double precision / nullif(cardinality(p_asked), 0) as part
-        from unnest(p_asked) as w(word) where w.word = any(m.keywords)) k
-    where m.id = any(p_ids) and m.is_current
-      and (p_request.about is null or m.owner_id = p_request.about)
-      and (not unowned or m.owner_id is null)
-      and (p_request.agent is null or m.agent_id is null or m.agent_id = p_request.agent)
-      and (m.expires_at is null or m.expires_at > now())
-      and (wanted = '{}' or m.metadata @> wanted)
-      and memoryd.in_project(m.row_metadata, conditions.project)
-      and (conditions.exclude is null or m.id::text <> all (conditions.exclude))
-      and memoryd.meets(conditions, m.created_at, null, null, null, null)
-      and (conditions.as_of is null
-           or memoryd.stood(conditions, 'memory', m.id, true, m.created_at, null));
+    with links as materialized (
+        select l.id, max(l.strength) as strength, bool_or(
+                   p_request.by_kind is true and l.strength >= 0.4 and exists (
+                       select from public.agent_memory m join public.agent_memory h on h.id = l.beside
+                       where m.id = l.id and memoryd.kin_of('memory', m.kind) = 'is known'
+                         and memoryd.kin_of('memory', h.kind) = 'happened')) as brought
+        from (select a.related_memory_id as id, a.strength, a.memory_id as beside
+              from public.memory_associations a where a.memory_id = any(p_memories)
+              union all
+              select a.memory_id, a.strength, a.related_memory_id
+              from public.memory_associations a where a.related_memory_id = any(p_memories)) l
+        where l.strength >= 0.3
+        group by l.id
+    )
+    select l.id, l.strength, l.brought, r.created_at, r.part, r.weight
+    from links l
+    left join lateral (
+        select m.created_at, m.weight, (
+                   select coalesce(count(*)::double precision / nullif(cardinality(p_asked), 0), 0)
+                   from unnest(p_asked) as w(word) where w.word = any(m.keywords)) as part
+        from memoryd.source_memory m
+        where m.id = l.id and m.id <> all (p_found) and m.is_current
+          and (p_request.about is null or m.owner_id = p_request.about)
+          and (not unowned or m.owner_id is null)
+          and (p_request.agent is null or m.agent_id is null or m.agent_id = p_request.agent)
+          and (m.expires_at is null or m.expires_at > now())
+          and (wanted = '{}' or m.metadata @> wanted)
+          and memoryd.in_project(m.row_metadata, conditions.project)
+          and (conditions.exclude is null or m.id::text <> all (conditions.exclude))
+          and memoryd.meets(conditions, m.created_at, null, null, null, null)
+          and (conditions.as_of is null
+               or coalesce(m.valid_from, m.created_at) <= conditions.as_of and not exists (
+                      select from public.agent_memory o
+                      where o.id = m.id and o.valid_to <= conditions.as_of))
+        offset 0) r on true;
 end
 $$;
 
@@ -220,18 +241,17 @@ begin
                     else h.left_out end as left_out
         from found h left join keyword_parts k using (source, id)
     ), links as materialized (
-        select l.* from memoryd.linked_to(array(
+        select l.* from memoryd.linked_rows(p_request, array(
             select r.id from ranked r where r.source = 'memory' and r.relevance > 0.3 and (
                 r.left_out is null or not only_fitting) order by r.relevance desc limit 20),
-            p_request.by_kind is true) l
+            array(select r.id from ranked r where r.source = 'memory'), asked_keywords) l
     ), joined as (
         select r.*, link_weight * coalesce(l.strength, 0) as link, l.brought
         from ranked r left join links l on l.id = r.id and r.source = 'memory' union all
-        select m.source, m.id, null, m.created_at, 0, 0, 0, 0, 0, 0, m.relevance, m.weight, 0, 0, null,
-               m.relevance, case when l.strength < 0.5 then 'linked too loosely' end,
+        select 'memory', l.id, null, l.created_at, 0, 0, 0, 0, 0, 0, l.relevance, l.weight, 0, 0, null,
+               l.relevance, case when l.strength < 0.5 then 'linked too loosely' end,
                link_weight * l.strength, l.brought
-        from memoryd.linked_rows(p_request, array(select l.id from links l where l.id not in (
-            select r.id from ranked r where r.source = 'memory')), asked_keywords) m join links l using (id)
+        from links l where l.created_at is not null
     ), summed as (
         select j.*, r.new, case when j.brought is not true then j.left_out end as why,
                o.fitting, case when by_words_alone then j.relevance * j.weight + r.new + j.link

@@ -51,14 +51,6 @@ begin
 end
 $$;
 
--- Whether the server's log takes the lines of log_audit(). Who is no superuser cannot change the settings.
-create or replace function memoryd.log_takes_audit() returns boolean
-language sql stable
-return current_setting('log_min_messages') <> all (
-    case when current_setting('log_min_error_statement') in ('fatal', 'panic')
-         then array['fatal', 'panic']
-         else array['error', 'log', 'fatal', 'panic'] end);
-
 create or replace function memoryd.check_log_line(p_line text) returns boolean
 language sql stable
 set search_path = pg_catalog, pg_temp
@@ -69,12 +61,6 @@ as $$
 $$;
 comment on function memoryd.check_log_line(text) is
     'Whether a line of the server''s log, from "memoryd: audit" to its end, is memoryd''s own.';
-
--- Whether reads and writes of memories are put on record in agent_execution_logs (the audit trail).
-create or replace function memoryd.audit_is_on() returns boolean
-language sql stable
-set search_path = pg_catalog, pg_temp
-as $$ select exists (select from memoryd.settings s where s.key = 'audit' and s.value = 'true') $$;
 
 -- After a statement on a table whose writes are audited (memoryd.user_tables): logs for each user and agent
 -- how many rows it wrote, not their content. Arguments: whether rows name an agent, and the columns whose
@@ -91,7 +77,8 @@ declare
     written jsonb;
 begin
     if not exists (select from changed where user_id is not null)
-       or not memoryd.audit_is_on() or memoryd.importing() then
+       or not exists (select from memoryd.settings s where s.key = 'audit' and s.value = 'true')
+       or memoryd.importing() then
         return null;
     end if;
     if tg_op <> 'UPDATE' and has_agent then
@@ -131,6 +118,7 @@ create or replace function memoryd.audit_read(
 ) returns void
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set max_parallel_workers_per_gather = 0
 as $$
 declare
     who constant memoryd.caller := memoryd.current_caller();
@@ -146,11 +134,15 @@ declare
              else 'read' end;
     ms constant integer := least(greatest(0, p_ms), 86400000);
 begin
-    if read_of is null or not memoryd.audit_is_on() then
+    if read_of is null
+       or not exists (select from memoryd.settings s where s.key = 'audit' and s.value = 'true') then
         return;
     end if;
     if current_setting('transaction_read_only') = 'on' then
-        if not memoryd.log_takes_audit() then
+        -- The log does not take the lines of log_audit(). Only superusers change these settings.
+        if current_setting('log_min_messages') = any (
+               case when current_setting('log_min_error_statement') in ('fatal', 'panic')
+                    then array['fatal', 'panic'] else array['error', 'log', 'fatal', 'panic'] end) then
             raise exception 'this read cannot be put on record: neither a table nor the log takes it'
                 using errcode = 'read_only_sql_transaction',
                       hint = 'Begin a transaction that may write, or have log_min_messages = warning set.';
@@ -170,61 +162,59 @@ comment on function memoryd.audit_read(uuid, text, text, integer, integer) is
     'Puts on record that a user''s memory was read: who, how much, how long; never what. '
     'Read-only: in the log.';
 
--- The name of who calls, beside their id, where the claims have one: {} or {"name": ...}.
-create or replace function memoryd.admin_name() returns jsonb
-language plpgsql stable
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    return coalesce((
-        select jsonb_build_object('name', left(memoryd.one_line(left(c.name, 400)), 200))
-        from (select nullif(current_setting('request.jwt.claims', true), '')::jsonb ->> 'name' as name) c
-        where not memoryd.is_blank(c.name)), '{}');
-exception when invalid_text_representation then
-    return '{}';
-end
-$$;
-
 -- Puts a read by support on record, once in a transaction for each table and user; p_user null: of many
 -- users. After a hundred users of a table the rest of the transaction is one row about many. What this
 -- transaction has logged already is looked up in the log itself, because an admin can write nothing there; a
--- setting of the session could be forged.
-create or replace function memoryd.log_admin_read(p_table text, p_user uuid) returns void
+-- setting of the session could be forged. The row has the name of who calls, where the claims have one.
+-- p_verb: another one for a change that support makes.
+create or replace function memoryd.log_admin_read(p_table text, p_user uuid, p_verb text default 'select')
+returns void
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 declare
+    said jsonb;
     this_transaction text;
     logged bigint;
     read_of uuid := p_user;
     admin constant text := coalesce(memoryd.caller_id()::text, session_user::text);
 begin
-    if current_setting('transaction_read_only') = 'on' then
-        raise exception 'reads of memoryd_admin are logged, and this transaction is read-only'
-            using errcode = 'read_only_sql_transaction',
-                  hint = 'Begin a transaction that may write; on a standby there is none.';
-    end if;
-    this_transaction := pg_current_xact_id()::text || '@' || extract(epoch from now())::text;
-    if exists (select from public.agent_execution_logs l
-               where l.action_type = 'admin_read' and l.input_data ->> 'transaction' = this_transaction
-                 and l.input_data ->> 'table' = p_table and (l.user_id = p_user or l.user_id is null)) then
-        return;
-    end if;
-    select count(*) into logged from public.agent_execution_logs l
-    where l.action_type = 'admin_read' and l.input_data ->> 'transaction' = this_transaction
-      and l.input_data ->> 'table' = p_table;
-    if logged >= 100 then
-        read_of := null;
+    if p_verb = 'select' then
+        if current_setting('transaction_read_only') = 'on' then
+            raise exception 'reads of memoryd_admin are logged, and this transaction is read-only'
+                using errcode = 'read_only_sql_transaction',
+                      hint = 'Begin a transaction that may write; on a standby there is none.';
+        end if;
+        this_transaction := pg_current_xact_id()::text || '@' || extract(epoch from now())::text;
+        if exists (select from public.agent_execution_logs l
+                   where l.action_type = 'admin_read' and l.input_data ->> 'transaction' = this_transaction
+                     and l.input_data ->> 'table' = p_table
+                     and (l.user_id = p_user or l.user_id is null)) then
+            return;
+        end if;
+        select count(*) into logged from public.agent_execution_logs l
+        where l.action_type = 'admin_read' and l.input_data ->> 'transaction' = this_transaction
+          and l.input_data ->> 'table' = p_table;
+        if logged >= 100 then
+            read_of := null;
+        end if;
+        said := jsonb_build_object('transaction', this_transaction)
+            || case when read_of is null then '{"users": "many"}' else '{}' end::jsonb;
+    else
+        said := jsonb_build_object('operation', p_verb, 'caller', 'admin');
     end if;
     insert into public.agent_execution_logs (user_id, step_name, action_type, input_data)
-    values (read_of, 'select ' || p_table, 'admin_read',
-            jsonb_build_object('admin', admin, 'login', session_user, 'table', p_table,
-                               'transaction', this_transaction)
-            || memoryd.admin_name()
-            || case when read_of is null then '{"users": "many"}' else '{}' end::jsonb);
+    values (read_of, p_verb || ' ' || p_table,
+            case p_verb when 'select' then 'admin_read' else 'memory_write' end,
+            jsonb_build_object('admin', admin, 'login', session_user, 'table', p_table) || said || coalesce((
+                select jsonb_build_object('name', left(memoryd.one_line(left(c.name, 400)), 200))
+                from (select case when pg_input_is_valid(claims, 'jsonb') then claims::jsonb ->> 'name' end
+                      from current_setting('request.jwt.claims', true) as claims) as c(name)
+                where not memoryd.is_blank(c.name)), '{}'));
     -- A rollback removes the row above; the line in the server's log stays.
     perform memoryd.log_audit(jsonb_build_object(
-        'action', 'admin_read', 'table', p_table, 'admin', admin, 'user', coalesce(read_of::text, 'many')));
+        'action', 'admin_read', 'table', p_table, 'admin', admin, 'user', coalesce(read_of::text, 'many')))
+    where p_verb = 'select';
 end
 $$;
 

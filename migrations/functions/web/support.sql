@@ -8,19 +8,7 @@ language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    if p_user is null then
-        return;
-    end if;
-    if p_verb = 'select' then
-        perform memoryd.log_admin_read(p_table, p_user);
-        return;
-    end if;
-    insert into public.agent_execution_logs (user_id, step_name, action_type, input_data)
-    values (p_user, p_verb || ' ' || p_table, 'memory_write',
-            jsonb_build_object('table', p_table, 'operation', p_verb, 'caller', 'admin',
-                               'admin', coalesce(memoryd.caller_id()::text, session_user::text),
-                               'login', session_user)
-            || memoryd.admin_name());
+    perform memoryd.log_admin_read(p_table, p_user, p_verb) where p_user is not null;
 end
 $$;
 

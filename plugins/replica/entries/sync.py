@@ -83,6 +83,8 @@ class Collections:
         self._store = store
         self._writer = writer
         self._compared: float | None = None
+        self._unnoted: str | None = None
+        """Transactions before this one perhaps changed what was not noted, and have not ended."""
         self._files = CollectionFiles(store, writer)
         self._settling = settling
         self.known: dict[UUID, Collection] = {}
@@ -153,9 +155,14 @@ class Collections:
     async def _assign(self, state: PassState) -> set[UUID]:
         """Processes the notes of changes: puts entries into collections, also new ones. Returns the stale ones."""
         clock = time.monotonic()
-        if self._compared is None or clock - self._compared > COMPARE_SECONDS:
+        if self._compared is None:
+            self._unnoted = await self._store.note_changes()
+        have_ended = self._unnoted is not None and await self._store.have_ended(self._unnoted)
+        if self._compared is None or have_ended or clock - self._compared > COMPARE_SECONDS:
             await self._store.compare([])
             self._compared = clock
+            if have_ended:
+                self._unnoted = None
         stale: set[UUID] = set()
         rooms: _Rooms | None = None
         while notes := await self._store.changes():

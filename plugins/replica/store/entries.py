@@ -45,6 +45,9 @@ select c.id, c.source, c.user_id, c.agent_id, c.org_id, c.tier, c.part, c.path, 
        c.missing, coalesce(c.missing_since <= r.deletions_confirmed_at, false) as confirmed, c.version
 from memoryd.replica_collections c cross join memoryd.replica r
 """
+NOTE_CHANGES = "update memoryd.replica set noting = true from memoryd.hold_replica($1) where not noting"
+NEXT_TRANSACTION = "select pg_snapshot_xmax(pg_current_snapshot())::text"
+HAVE_ENDED = "select pg_snapshot_xmin(pg_current_snapshot()) >= $1::text::xid8"
 COMPARE = "select memoryd.compare_entries($1, $2)"
 CHANGES = """
 select c.id, c.source, c.row_id from memoryd.replica_changes c where c.source <> 'document' order by c.id limit $1
@@ -193,8 +196,17 @@ class CollectionsStore(Statements):
             Collection(row["id"], key_in(row), *row[6:]) for row in await self._database.fetch(COLLECTIONS)
         ]
 
+    async def note_changes(self) -> str:
+        """From now on changes are noted. Returns the transaction before which some may not be."""
+        await self._database.execute(NOTE_CHANGES, self._daemon)
+        return str(await self._database.fetchval(NEXT_TRANSACTION))
+
+    async def have_ended(self, transaction: str) -> bool:
+        """Whether all transactions before this one have ended."""
+        return bool(await self._database.fetchval(HAVE_ENDED, transaction))
+
     async def compare(self, notes: Sequence[int]) -> None:
-        """Compares all entries with what is known of them, in place of these notes; from now on changes are noted."""
+        """Compares all entries with what is known of them, in place of these notes."""
         await self._database.execute(COMPARE, self._daemon, notes)
 
     async def changes(self) -> list[tuple[int, str, UUID]]:

@@ -25,6 +25,7 @@ from plugins.web.pages.knowledge_edits import in_organisation
 from plugins.web.pages.latest import latest_of
 from plugins.web.pages.recall_options import LONGEST, organisation_in, user_in
 from plugins.web.pages.recall_shown import PARTS, Result, results_of, scale_of
+from plugins.web.pages.told import Told, told_of
 from plugins.web.render import page
 from plugins.web.viewer import on_behalf, reading, shown
 from plugins.web.web import viewer_of, web_of
@@ -64,6 +65,8 @@ class Line:
     why: str | None = None
     result: Result | None = None
     """The parts of its score; None where its text was not compared with the message."""
+    told: Told | None = None
+    """Who told it, of a memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,15 +137,15 @@ async def _explained(
         ids = [row["id"] for row in rows if row["id"] is not None]
         compared = await connection.fetch(PARTS_OF, *arguments, ids)
         parents = await parents_of(connection, rows)
+        told = await told_of(connection, None, ids)
         if viewer.user is not None:
             ms = round((time.monotonic() - began) * 1000)
             await connection.execute(ON_RECORD, viewer.user, agent, len(rows), ms)
         await shown(connection, viewer, "context", ids)
     links = {row["id"]: link_of(row["source"], row["id"], parents) for row in rows if row["id"] is not None}
     made = results_of(arguments[1], compared, parents, scale_of(compared))
-    return explained_of(
-        block, rows, links, {each.row["id"]: each for each in (*made.results, *made.left_out)}
-    )
+    results = {each.row["id"]: each for each in (*made.results, *made.left_out)}
+    return explained_of(block, rows, links, results, told)
 
 
 async def _compose(connection: AnyConnection, arguments: tuple[Any, ...]) -> str:
@@ -157,12 +160,16 @@ async def _compose(connection: AnyConnection, arguments: tuple[Any, ...]) -> str
 
 
 def explained_of(
-    block: str, rows: Sequence[Any], links: Mapping[UUID, str | None], results: Mapping[UUID, Result]
+    block: str,
+    rows: Sequence[Any],
+    links: Mapping[UUID, str | None],
+    results: Mapping[UUID, Result],
+    told: Mapping[UUID, Told],
 ) -> ExplainedBlock:
     """The lines of a block, each with its row of explain_context(), and the parts of its score."""
 
     def line(text: str, row: Any, why: str | None = None) -> Line:
-        return Line(text, row, links[row["id"]], why, results.get(row["id"]))
+        return Line(text, row, links[row["id"]], why, results.get(row["id"]), told.get(row["id"]))
 
     shown = {row["detail"]: row for row in rows if row["step"] == "found" and row["shown"]}
     left_out = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -30,9 +31,9 @@ COUNTED = 1000
 # Conversations by what was said last in them, since a chat may be stored long after it was held: each message, of which the
 # last one fits; and of the newest those in which nothing was said.
 SAID = f"""
-(select m.session_id as id, m.id as message, m.created_at, m.content from public.conversation_messages m
+(select m.session_id as id, m.user_id, m.id as message, m.created_at, m.content from public.conversation_messages m
  union all
- select s.id, s.id, s.created_at, ''
+ select s.id, s.user_id, s.id, s.created_at, ''
  from (select * from public.conversation_sessions s order by s.created_at desc limit {AMONG}) s
  where not exists (select from public.conversation_messages n where n.session_id = s.id)) r"""  # noqa: S608 - a number of ours
 IS_LAST = """
@@ -50,6 +51,15 @@ join unnest($1::uuid[]) with ordinality as wanted(id, nth) on wanted.id = s.id
 left join public.chat_groups g on g.id = s.chat_id
 order by wanted.nth
 """,
+)
+# The conversations of a user, by their sessions: of a long one its last message alone is read.
+OF_USER = replace(
+    LIST,
+    table="""
+(select s.id, s.user_id, coalesce(l.created_at, s.created_at) as created_at
+ from public.conversation_sessions s
+ left join lateral (select m.created_at from public.conversation_messages m where m.session_id = s.id
+                    order by m.created_at desc limit 1) l on true) r""",
 )
 # A count and a time are no content; LIST already recorded whose conversations these are.
 COUNTS = f"""
@@ -117,13 +127,18 @@ from public.conversation_messages m where m.session_id = $1 and m.id = $2
 FORGET = "select public.forget(array[$1::uuid], $2::text)"
 
 
-def saying(filters: Conditions, words: str | None) -> None:
-    """Of each conversation the message that was said last; the last that has all of these words."""
+def said_last(filters: Conditions, user: UUID | None, words: str | None) -> Timeline:
+    """The conversations, by the message that was said last in each; or by the last that has all of these words."""
+    filters.where_given("r.user_id = {}", user)
+    if words is None and user is not None:
+        return OF_USER
+    filters.scan_for(OF_SESSION.format("s.user_id = {}"), user)  # and no group chat, where others speak, too
     if words is None:
         filters.scan_for(IS_LAST.format(""))
     else:
         later = IS_LAST.format(f"and {holds('{0}', 'n.content')}")
         filters.scan_for(f"{holds('{0}', 'r.content')} and {later}", words)
+    return LIST
 
 
 async def listing(request: Request) -> Response:
@@ -131,8 +146,8 @@ async def listing(request: Request) -> Response:
     web, viewer, asked = web_of(request), viewer_of(request), request.query_params
     filters = Conditions()
     # An end user sees messages in conversations of others, too.
-    filters.where_given(OF_SESSION.format("s.user_id = {}"), id_in(asked, "user") or viewer.user)
-    saying(filters, text_in(asked, "words", longest=200))
+    user = id_in(asked, "user") or viewer.user
+    table = said_last(filters, user, text_in(asked, "words", longest=200))
     filters.scan_for(OF_SESSION.format("s.agent_id = {}"), text_in(asked, "agent", longest=200))
     filters.scan_for(OF_SESSION.format("s.channel = {}"), text_in(asked, "channel"))
     filters.where_given("r.created_at >= {}", time_in(asked, "since"))
@@ -143,7 +158,7 @@ async def listing(request: Request) -> Response:
     if asked.get("groups") == "yes":
         filters.where(OF_SESSION.format("s.chat_id is not null"))
     async with reading(web.database, viewer) as connection:
-        listed = await LIST.page(connection, viewer, asked, filters)
+        listed = await table.page(connection, viewer, asked, filters)
         untitled = [row["id"] for row in listed["rows"] if not (row["title"] or row["group_name"])]
         begun = {row["id"]: row["said"] for row in await connection.fetch(FIRST_WORDS, untitled)}
         found = await rows_found(connection, viewer, COUNTS, [row["id"] for row in listed["rows"]])

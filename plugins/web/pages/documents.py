@@ -13,7 +13,7 @@ from plugins.web.forms import choice_in, id_in, number_in, text_in
 from plugins.web.lists import Conditions, NumberedRows, Timeline
 from plugins.web.names import names_of
 from plugins.web.render import page, tell
-from plugins.web.viewer import holds, on_behalf, reading, row_of, rows_found, seen
+from plugins.web.viewer import on_behalf, reading, row_of, rows_found, seen
 from plugins.web.web import viewer_of, web_of
 
 STATUSES = ("active", "processing", "conflict", "deleted")
@@ -60,6 +60,12 @@ k.id, k.chunk_index, left(k.chunk_text, {LONGEST}) as chunk_text, length(k.chunk
 """,
 )
 STATES = "select s.id, s.state, s.reason, s.since from public.index_state($1::uuid[]) s where s.source = 'document'"
+# Every word somewhere: in the title, in the source, or in any chunk. An id of a document is one of its words, too.
+HAS_WORDS = """
+not exists (select from string_to_table(lower({}), ' ') w
+            where strpos(lower(concat_ws(' ', d.title, d.source, d.id)), w) = 0
+              and not exists (select from public.memory_chunks k
+                              where k.document_id = d.id and strpos(lower(k.chunk_text), w) > 0))"""
 FORGET = "select public.forget(array[$1::uuid], 'document'::text)"
 
 
@@ -69,7 +75,7 @@ async def listing(request: Request) -> Response:
     filters = Conditions()
     filters.where_given("d.user_id = {}", id_in(asked, "user"))
     filters.scan_for("d.status = {}", choice_in(asked, "status", STATUSES))
-    filters.scan_for(holds("{}", "concat_ws(' ', d.title, d.source)"), text_in(asked, "title", longest=200))
+    filters.scan_for(HAS_WORDS, text_in(asked, "words", longest=200))
     if asked.get("shared") == "yes":
         filters.scan_for("d.access_level is not null")
     async with reading(web.database, viewer) as connection:

@@ -17,6 +17,8 @@ from plugins.web.forms import BadValueError, action_in, choice_in, id_in, text_i
 from plugins.web.lists import Conditions, Timeline
 from plugins.web.names import names_of
 from plugins.web.pages.tasks import MOST, SHOWN
+from plugins.web.pages.told import MOST as MESSAGES
+from plugins.web.pages.told import ids_in, told_of
 from plugins.web.render import page, tell
 from plugins.web.viewer import Verb, ids_found, on_behalf, reading, row_of, rows_found, seen
 from plugins.web.web import viewer_of, web_of
@@ -148,7 +150,8 @@ async def listing(request: Request) -> Response:
         )
     async with reading(web.database, viewer) as connection:
         listed = await LIST.page(connection, viewer, asked, filters)
-    return page(request, "memories/list.html", **listed, kinds=KINDS)
+        told = await told_of(connection, viewer, (row["id"] for row in listed["rows"]))
+    return page(request, "memories/list.html", **listed, kinds=KINDS, told_by=told)
 
 
 async def detail(request: Request, *, status: int = 200) -> Response:
@@ -158,7 +161,6 @@ async def detail(request: Request, *, status: int = 200) -> Response:
     async with reading(web.database, viewer) as connection:
         memory = await row_of(connection, ONE, wanted)
         metadata = json.loads(memory["metadata"])
-        messages = [m for m in _strings(metadata.get("message_ids")) if _is_uuid(m)]
         values = {
             "history": await connection.fetch(HISTORY, wanted),
             "links": await connection.fetch(LINKS, wanted),
@@ -166,8 +168,12 @@ async def detail(request: Request, *, status: int = 200) -> Response:
                 INSIGHTS, await ids_found(connection, viewer, INSIGHTS_FOUND, wanted)
             ),
             "came_from": await connection.fetch(
-                CAME_FROM, memory["command_id"], messages[:20], memory["session_id"]
+                CAME_FROM,
+                memory["command_id"],
+                ids_in(metadata.get("message_ids"))[:MESSAGES],
+                memory["session_id"],
             ),
+            "told_by": (await told_of(connection, viewer, [wanted])).get(wanted),
             "state": await connection.fetchrow(STATE, wanted),
             "names": await names_of(connection, viewer, [memory["user_id"]]),
             "tasks": (await rows_found(connection, viewer, TASKS, wanted, memory["user_id"]))[0],
@@ -191,18 +197,6 @@ async def detail(request: Request, *, status: int = 200) -> Response:
 def minute(time: datetime | None) -> str:
     """A time for a field of a form, without seconds."""
     return "" if time is None else time.strftime("%Y-%m-%dT%H:%M")
-
-
-def _strings(value: object) -> list[str]:
-    return [v for v in value if isinstance(v, str)] if isinstance(value, list) else []
-
-
-def _is_uuid(text: str) -> bool:
-    try:
-        UUID(text)
-    except ValueError:
-        return False
-    return True
 
 
 @shown_again(detail)

@@ -6,7 +6,9 @@ Promise: reading this page does not count as use of a memory: explain_recall() l
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any
+from uuid import UUID
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -21,6 +23,7 @@ from plugins.web.pages.knowledge_edits import in_organisation
 from plugins.web.pages.latest import latest_of
 from plugins.web.pages.recall_options import COUNT, MOST, OPTIONS, OTHER, Question, question_in
 from plugins.web.pages.recall_shown import PARTS, Results, compared, results_of, scale_of
+from plugins.web.pages.told import Told, told_of
 from plugins.web.render import page
 from plugins.web.viewer import Viewer, reading
 from plugins.web.web import viewer_of, web_of
@@ -41,14 +44,15 @@ async def asking(request: Request) -> Response:
     asked = request.query_params
     question = question_in(asked, viewer_of(request))
     found, by_words = None, False
-    said: dict[str, Any] = {"nobody": await nobody_in(request)}
+    said: dict[str, Any] = {"nobody": await nobody_in(request), "told_by": {}}
     if any(one.sentence == NO_SUCH_USER for one in said["nobody"]):
         question = None
     elif question is None:
         said["latest"] = await latest_of(web_of(request), viewer_of(request))
     else:
         by = await comparison_for(request, question.text)
-        found, by_words = await _find(request, question, by), by.by_words
+        found, said["told_by"] = await _find(request, question, by)
+        by_words = by.by_words
     return page(
         request,
         "recall/page.html",
@@ -66,16 +70,20 @@ async def asking(request: Request) -> Response:
     )
 
 
-async def _find(request: Request, question: Question, by: Comparison) -> list[Results]:
-    """The results of each setting."""
+async def _find(
+    request: Request, question: Question, by: Comparison
+) -> tuple[list[Results], Mapping[UUID, Told]]:
+    """The results of each setting, and who told the memories in them."""
     web, viewer = web_of(request), viewer_of(request)
     async with reading(web.database, viewer) as connection:
         await in_organisation(connection, question.org)
         rows = {side: await _search(connection, viewer, question, side, by) for side in question.settings}
-        parents = await parents_of(connection, [row for found in rows.values() for row in found])
-    scale = scale_of([row for found in rows.values() for row in found])
+        every = [row for found in rows.values() for row in found]
+        parents = await parents_of(connection, every)
+        told = await told_of(connection, viewer, {row["id"] for row in every if row["source"] == "memory"})
+    scale = scale_of(every)
     answers = [results_of(question.text, rows[side], parents, scale) for side in question.settings]
-    return list(compared(*answers)) if len(answers) == 2 else answers
+    return (list(compared(*answers)) if len(answers) == 2 else answers), told
 
 
 async def _search(

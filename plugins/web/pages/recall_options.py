@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
 from starlette.datastructures import QueryParams
 
-from daemon.db.migration_files import Option, options_of
+from daemon.db.migration_files import ROLES, Option, options_of
 from plugins.web.errors import NotThereError
-from plugins.web.forms import id_in, number_in, text_in, time_in, whole_in
+from plugins.web.forms import choice_in, id_in, number_in, text_in, time_in, whole_in
+from plugins.web.found import SOURCES
 from plugins.web.viewer import Viewer
 
 OTHER = "other_"
@@ -80,8 +82,13 @@ def options_in(asked: QueryParams, side: str) -> Options:
         if (value := _value(asked, side + option.name, option)) is not None:
             given[option.name] = value
     count = whole_in(asked, f"{side}count", COUNT, least=1, most=MOST)
-    sources = [source for source in asked.getlist(f"{side}source") if source]
-    return Options(count, sources or None, given)
+    return Options(count, _ticked(asked, f"{side}source", SOURCES), given)
+
+
+def _ticked(asked: QueryParams, name: str, options: Sequence[str]) -> list[str] | None:
+    """Those of the options that are ticked; None where none is. Raises BadValueError."""
+    ticked = [choice_in({name: each}, name, options) for each in asked.getlist(name)]
+    return [each for each in ticked if each is not None] or None
 
 
 def _value(asked: QueryParams, name: str, option: Option) -> object:
@@ -90,7 +97,7 @@ def _value(asked: QueryParams, name: str, option: Option) -> object:
         case "flag":
             return True if asked.get(name) == "yes" else None
         case "roles":
-            return [role for role in asked.getlist(name.removesuffix("s")) if role] or None
+            return _ticked(asked, name.removesuffix("s"), ROLES)
     if not asked.get(name, "").strip():
         return None
     least, most = option.lowest or 0, option.highest or 1

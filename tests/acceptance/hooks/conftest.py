@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -32,6 +33,7 @@ def agent() -> str:
 
 
 @pytest.fixture
-def claude(tmp_path: Path, url: str, agent: str) -> CodingAgent:
-    """Claude Code, with hooks."""
-    return CodingAgent.at(tmp_path, url, agent=agent)
+def claude(tmp_path: Path, url: str, agent: str, request: pytest.FixtureRequest) -> CodingAgent:
+    """Claude Code, with hooks that take as many seconds as the test's file allows them, else as in life."""
+    made = CodingAgent.at(tmp_path, url, agent=agent)
+    return replace(made, limit=getattr(request.module, "LIMIT", None))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import replace
 from typing import Any
 
 import asyncpg
@@ -15,20 +14,11 @@ from tests.support.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
+LIMIT = 15.0
+"""Hooks are not cut off on a busy machine."""
+
 INDEXED = "select not exists (select from memoryd.jobs)"
 REPAIR = "Exit code 1\nE   ModuleNotFoundError: No module named 'tenacity'"
-
-
-@pytest.fixture
-def claude(claude: CodingAgent) -> CodingAgent:
-    """Claude Code, with hooks that are not cut off on a busy machine."""
-    return replace(claude, limit=15.0)
-
-
-async def say(claude: CodingAgent, prompt: str, session: str) -> str:
-    """What the agent is told with a prompt."""
-    answer: Any = await claude.tell("UserPromptSubmit", session_id=session, prompt=prompt)
-    return "" if answer is None else str(answer["hookSpecificOutput"]["additionalContext"])
 
 
 async def begin(claude: CodingAgent, session: str, source: str = "startup") -> str:
@@ -39,7 +29,7 @@ async def begin(claude: CodingAgent, session: str, source: str = "startup") -> s
 
 async def work(claude: CodingAgent, prompt: str, concluded: str, session: str) -> str:
     """A whole turn; returns what it was told."""
-    told = await say(claude, prompt, session)
+    told = await claude.say(prompt, session)
     edited = {"file_path": str(claude.project / "src/webhooks.py")}
     await claude.tell("PostToolUse", session_id=session, tool_name="Edit", tool_input=edited)
     await claude.tell("Stop", session_id=session, last_assistant_message=concluded)
@@ -53,19 +43,19 @@ async def test_a_session_is_not_told_what_it_did_or_was_told(
     await work(claude, "Let the webhook sender wait longer between tries", long, "s1")
     await until(db, INDEXED)
     # Its own turn is not given back to it, whatever its words; the next session is told it once.
-    assert "webhook sender" not in await say(claude, "why does the webhook sender wait 300 seconds?", "s1")
-    first = await say(claude, "how long does the webhook sender wait between tries?", "s2")
+    assert "webhook sender" not in await claude.say("why does the webhook sender wait 300 seconds?", "s1")
+    first = await claude.say("how long does the webhook sender wait between tries?", "s2")
     assert "300 seconds" in first
     assert len(first.split()) <= 150
-    again = await say(claude, "where does the webhook sender keep its tries?", "s2")
+    again = await claude.say("where does the webhook sender keep its tries?", "s2")
     assert "webhook sender" not in again
     # A third one is not told by the prompt what it was told when it began.
     assert "webhook sender" in await begin(claude, "s3")
-    assert "webhook sender" not in await say(claude, "how long does the webhook sender wait?", "s3")
+    assert "webhook sender" not in await claude.say("how long does the webhook sender wait?", "s3")
     # What was told is gone when the host empties the conversation.
     assert "webhook sender" in await begin(claude, "s3", "clear")
     await begin(claude, "s2", "resume")
-    assert "webhook sender" not in await say(claude, "how long does the webhook sender wait?", "s2")
+    assert "webhook sender" not in await claude.say("how long does the webhook sender wait?", "s2")
 
 
 async def test_what_is_new_takes_the_place_of_what_was_told(
@@ -80,7 +70,7 @@ async def test_what_is_new_takes_the_place_of_what_was_told(
     await until(db, INDEXED)
     told: list[str] = []
     for n in range(3):
-        block = await say(claude, f"which worker drains the queue of the webhook sender? ({n})", "s1")
+        block = await claude.say(f"which worker drains the queue of the webhook sender? ({n})", "s1")
         lines = [line.split("Fact ")[1].split()[0] for line in block.splitlines() if "Fact " in line]
         assert lines
         assert len(block.split()) <= 150
@@ -91,18 +81,18 @@ async def test_what_is_new_takes_the_place_of_what_was_told(
 async def test_a_rule_comes_with_a_prompt_once_and_not_to_who_stated_it(
     claude: CodingAgent, db: asyncpg.Connection, agent: str
 ) -> None:
-    await say(claude, "always run tests with uv run pytest, never bare pytest", "s1")
+    await claude.say("always run tests with uv run pytest, never bare pytest", "s1")
     await until(db, INDEXED)
-    assert "uv run pytest" not in await say(claude, "please run the tests of the parser", "s1")
+    assert "uv run pytest" not in await claude.say("please run the tests of the parser", "s1")
     assert "uv run pytest" in await begin(claude, "s2")
-    assert "uv run pytest" in await say(claude, "please run the tests of the parser", "s2")
-    assert "uv run pytest" not in await say(claude, "and the tests of the lexer, too", "s2")
+    assert "uv run pytest" in await claude.say("please run the tests of the parser", "s2")
+    assert "uv run pytest" not in await claude.say("and the tests of the lexer, too", "s2")
 
 
 async def test_a_failure_is_closed_by_another_command_that_does_the_same(
     claude: CodingAgent, db: asyncpg.Connection, agent: str
 ) -> None:
-    await say(claude, "make it green", "s1")
+    await claude.say("make it green", "s1")
     for failed, passed in (
         ("pytest tests/test_a.py", "uv run pytest tests/test_a.py -q"),
         ("npm test", "CI=1 npm test"),
@@ -139,12 +129,12 @@ async def test_a_failure_is_closed_by_another_command_that_does_the_same(
 async def test_a_failure_of_an_earlier_session_is_closed_by_a_later_one(
     claude: CodingAgent, db: asyncpg.Connection, agent: str
 ) -> None:
-    await say(claude, "run the tests", "s1")
+    await claude.say("run the tests", "s1")
     given = {"tool_name": "Bash", "tool_input": {"command": "pytest tests/test_webhooks.py"}}
     await claude.tell("PostToolUseFailure", session_id="s1", **given, error=REPAIR)
     await claude.tell("SessionEnd", session_id="s1", reason="other")
     assert "No module named" in await begin(claude, "s2")
-    await say(claude, "run the tests again", "s2")
+    await claude.say("run the tests again", "s2")
     given = {"tool_name": "Bash", "tool_input": {"command": "uv run pytest tests/test_webhooks.py"}}
     await claude.tell("PostToolUse", session_id="s2", **given, tool_response={"stdout": "3 passed"})
     await claude.tell("SessionEnd", session_id="s2", reason="other")
@@ -200,7 +190,7 @@ async def test_in_a_database_of_a_fleet_a_prompt_gets_what_is_of_its_project(
     await until(db, INDEXED)
     told = ""
     for n in range(4):
-        told += await say(claude, f"why does the push to the staging registry fail? ({n})", "s1")
+        told += await claude.say(f"why does the push to the staging registry fail? ({n})", "s1")
     for mine in (
         "of here answers",
         "of me wants",
@@ -219,6 +209,6 @@ async def test_two_prompts_at_once_are_each_answered(
     await work(claude, "Let the webhook sender wait longer between tries", CONCLUDED, "s1")
     await until(db, INDEXED)
     told = await asyncio.gather(
-        *(say(claude, "how long does the webhook sender wait?", f"s{n}") for n in range(2, 6))
+        *(claude.say("how long does the webhook sender wait?", f"s{n}") for n in range(2, 6))
     )
     assert all("300 seconds" in each for each in told)

@@ -370,3 +370,28 @@ async def test_a_hook_ends_in_time_whatever_it_waits_for(claude: CodingAgent) ->
     await claude.tell("UserPromptSubmit", prompt="deploy")
     await claude.tell("Stop", transcript_path=str(pipe))
     assert await asyncio.wait_for(process.wait(), 20) == 0
+
+
+@pytest.mark.parametrize(
+    ("failed", "passed", "repaired"),
+    [
+        ("make build", "make clean && make build", True),
+        ("pytest -q", "uv sync && uv run pytest", True),
+        ("npm test", "npm ci && npm test", True),
+        ("make build", "make clean; make build", False),
+        ("make build", "make clean && cd other && make build", False),
+        ("make build", "echo 'a && make build'", False),
+    ],
+)
+async def test_a_longer_command_repairs_a_failure_of_its_part(
+    failed: str, passed: str, repaired: bool, claude: CodingAgent, db: asyncpg.Connection, agent: str
+) -> None:
+    await claude.tell("UserPromptSubmit", prompt="make it green")
+    given = {"tool_name": "Bash", "tool_input": {"command": failed}}
+    await claude.tell("PostToolUseFailure", **given, error="error: 1 failed")
+    await claude.tell("PostToolUse", tool_name="Bash", tool_input={"command": passed})
+    await claude.tell("SessionEnd", reason="exit")
+    kinds = [
+        row["kind"] for row in await db.fetch("select kind from agent_memory where agent_id = $1", agent)
+    ]
+    assert ("fact" in kinds, "error" in kinds) == (repaired, not repaired)

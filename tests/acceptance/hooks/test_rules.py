@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import asyncpg
 import pytest
@@ -16,15 +14,14 @@ from tests.support.processes.coding_agent import CONCLUDED, CodingAgent
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
+LIMIT = 15.0
+"""Hooks are not cut off on a busy machine."""
+
 PROMPTS = json.loads(Path(__file__).with_name("prompts.json").read_text(encoding="utf-8"))
-"""Sets of prompts: ours came before the rules, unseen and others' from people who had not seen the code; near: nearly rules."""
+"""Sets of prompts: ours came before the rules, unseen and others' from people who had not seen the code; near: nearly rules.
+
+The shipped weights were learned from these, too; benchmarks/talk/rules.py measures each with weights of the others."""
 HOLD = "select content from agent_memory where agent_id = $1 and superseded_by is null order by content"
-
-
-@pytest.fixture
-def claude(claude: CodingAgent) -> CodingAgent:
-    """Claude Code, with hooks that are not cut off on a busy machine."""
-    return replace(claude, limit=15.0)
 
 
 async def rules(claude: CodingAgent, *arguments: str, folder: Path | None = None) -> tuple[int, str]:
@@ -33,12 +30,6 @@ async def rules(claude: CodingAgent, *arguments: str, folder: Path | None = None
     out, _ = await process.communicate()
     assert process.returncode is not None
     return process.returncode, out.decode()
-
-
-async def say(claude: CodingAgent, prompt: str, session: str = "s1") -> str:
-    """What the agent is told with a prompt."""
-    answer: Any = await claude.tell("UserPromptSubmit", session_id=session, prompt=prompt)
-    return "" if answer is None else str(answer["hookSpecificOutput"]["additionalContext"])
 
 
 async def holding(db: asyncpg.Connection, agent: str) -> list[str]:
@@ -60,6 +51,24 @@ async def test_rules_are_told_from_ordinary_prompts(whose: str, least: float) ->
     assert len(right) >= least * len(rules), [each["prompt"] for each in rules if each not in right]
 
 
+@pytest.mark.parametrize(
+    ("prompt", "found"),
+    [
+        ("we don't use jest any more", ["we don't use jest any more"]),
+        ("amounts are integers, in cents", ["amounts are integers, in cents"]),
+        ("we're on kotest here. redo the test", ["we're on kotest here"]),
+        ("dont commit yet", []),
+        ("the staging db is down", []),
+        # What stands between the first and the last sentences of a very long prompt is not read.
+        ("fix it. " * 2_000 + "we use pnpm here. " + "fix it. " * 2_000, []),
+        ("a/" * 10_000, []),
+        ("use \ud800 \x00", []),
+    ],
+)
+async def test_a_rule_need_not_say_that_it_is_one(prompt: str, found: list[str]) -> None:
+    assert rules_in(prompt) == found
+
+
 async def test_a_rule_is_given_to_a_later_session(
     claude: CodingAgent, db: asyncpg.Connection, agent: str
 ) -> None:
@@ -69,16 +78,16 @@ async def test_a_rule_is_given_to_a_later_session(
         "remember: the staging database is called zebra9",
         "from now on write commit messages in german",
     ):
-        assert "Remembered as a rule of this project" in await say(claude, prompt)
+        assert "Remembered as a rule of this project" in await claude.say(prompt)
     rows = await db.fetch("select kind, ttl_hours from agent_memory where agent_id = $1", agent)
     assert [tuple(row) for row in rows] == [("fact", None)] * 4
     begun = await claude.tell("SessionStart", session_id="s2", source="startup")
     text = begun["hookSpecificOutput"]["additionalContext"]
     assert all(rule in text for rule in await holding(db, agent))
-    assert "uv run pytest" in await say(claude, "please run the tests of the parser", "s2")
-    assert "zebra9" in await say(claude, "connect to the staging database", "s2")
+    assert "uv run pytest" in await claude.say("please run the tests of the parser", "s2")
+    assert "zebra9" in await claude.say("connect to the staging database", "s2")
     # Said again it is the same rule.
-    await say(claude, "Always run tests with uv run pytest, never bare pytest.", "s2")
+    await claude.say("Always run tests with uv run pytest, never bare pytest.", "s2")
     assert len(await holding(db, agent)) == 4
 
 
@@ -94,9 +103,9 @@ async def test_the_rules_that_fit_a_prompt_best_are_given(
         "never print from tests",
         "we use pytest for tests, not unittest",
     ):
-        await say(claude, rule)
+        await claude.say(rule)
     assert len(await holding(db, agent)) == 7
-    told = await say(claude, "write tests of billing, with the clock stopped", "s2")
+    told = await claude.say("write tests of billing, with the clock stopped", "s2")
     assert told.count("\n- ") == 5
     assert "mock the clock" in told
 
@@ -104,12 +113,13 @@ async def test_the_rules_that_fit_a_prompt_best_are_given(
 async def test_a_later_rule_on_the_same_thing_replaces_the_earlier(
     claude: CodingAgent, db: asyncpg.Connection, agent: str
 ) -> None:
-    await say(claude, "from now on write commit messages in german")
-    await say(claude, "always use pnpm")
-    told = await say(claude, "from now on write commit messages in english", "s2")
+    await claude.say("from now on write commit messages in german")
+    await claude.say("always use pnpm")
+    told = await claude.say("from now on write commit messages in english", "s2")
     assert "It replaces the earlier rule: write commit messages in german" in told
+    assert "- write commit messages in german" not in told
     assert await holding(db, agent) == ["always use pnpm", "write commit messages in english"]
-    assert "replaces" in await say(claude, "from now on write commit messages in german", "s3")
+    assert "replaces" in await claude.say("from now on write commit messages in german", "s3")
     assert await holding(db, agent) == ["always use pnpm", "write commit messages in german"]
 
 
@@ -118,7 +128,7 @@ async def test_of_two_sessions_that_state_opposite_rules_at_once_one_wins(
 ) -> None:
     await asyncio.gather(
         *(
-            say(claude, f"in this repo we use {what} to indent", f"s{n}")
+            claude.say(f"in this repo we use {what} to indent", f"s{n}")
             for n, what in enumerate(("tabs", "spaces"))
         )
     )
@@ -132,12 +142,17 @@ async def test_of_two_sessions_that_state_opposite_rules_at_once_one_wins(
         ("remember: the password is sunflower", "sunflower"),
         ("Fix the build. Merk dir: das Passwort von staging ist sonnenblume.", "sonnenblume"),
         ("记住,密码是向日葵", "向日葵"),
+        ("from now on log in as admin with password letmein", "letmein"),
+        ("always connect as deploy with the password sunflower", "sunflower"),
+        ("remember: the staging login is admin / hunter22", "hunter22"),
+        ("remember: our credentials are root / sunflower", "sunflower"),
+        ("remember the api key sk-ant-api03-abcdefghijklmnop1234567890", "abcdefghijklmnop"),
     ],
 )
 async def test_a_rule_with_a_secret_is_refused(
     said: str, secret: str, claude: CodingAgent, db: asyncpg.Connection, agent: str, url: str
 ) -> None:
-    told = await say(claude, said)
+    told = await claude.say(said)
     assert "not remembered: it contains a secret" in told
     assert secret not in told
     assert await holding(db, agent) == []
@@ -156,7 +171,7 @@ async def test_a_rule_with_a_secret_is_refused(
 async def test_a_rule_may_say_where_a_secret_is_kept(
     claude: CodingAgent, db: asyncpg.Connection, agent: str
 ) -> None:
-    await say(claude, "remember: the password is stored in the vault. Remember: the token is required")
+    await claude.say("remember: the password is stored in the vault. Remember: the token is required")
     kept = ["the password is stored in the vault", "the token is required"]
     assert await holding(db, agent) == kept
     one = json.loads((await rules(claude, "--json"))[1])[0]["id"]
@@ -209,8 +224,8 @@ async def test_a_person_lists_corrects_and_forgets_rules(
     claude: CodingAgent, db: asyncpg.Connection, agent: str
 ) -> None:
     assert "no rules" in (await rules(claude))[1]
-    await say(claude, "always run tests with uv run pytest")
-    await say(claude, "never push to main")
+    await claude.say("always run tests with uv run pytest")
+    await claude.say("never push to main")
     listed = json.loads((await rules(claude, "--json"))[1])
     assert [each["rule"] for each in listed] == ["never push to main", "always run tests with uv run pytest"]
     one, other = (each["id"] for each in listed)

@@ -68,6 +68,16 @@ def scans(plan: Any) -> set[str]:
     return own | {name for part in plan.values() for name in scans(part)}
 
 
+def read_of(table: str, plan: Any) -> float:
+    """Of a plan that was run: how many rows of a table its node that read most of them has read."""
+    if isinstance(plan, list):
+        return max((read_of(table, part) for part in plan), default=0)
+    if not isinstance(plan, dict):
+        return 0
+    own = plan["Actual Rows"] * plan["Actual Loops"] if plan.get("Relation Name") == table else 0
+    return max([own, *(read_of(table, part) for part in plan.values())])
+
+
 IDS, TIME = [UUID(int=n) for n in range(16)], datetime.now(UTC)
 NUMBERS, SIXTEEN = list(range(16)), [1] * 16
 NO_EMBEDDINGS = [None] * 16
@@ -241,11 +251,31 @@ async def test_what_was_said_is_found_by_its_time(
     monkeypatch.setattr(lists, "SCANNED", 200)
     for user in (None, IDS[0]):
         filters = lists.Conditions()
-        filters.where_given(conversations.OF_SESSION.format("s.user_id = {}"), user)
-        conversations.saying(filters, words)
-        for sql in (conversations.LIST.page_sql(filters), conversations.LIST.count_sql(filters)):
+        listed = conversations.said_last(filters, user, words)
+        for sql in (listed.page_sql(filters), listed.count_sql(filters)):
             plan = json.loads(await busy.fetchval(f"explain (format json) {sql}", *filters.values))
             assert scans(plan) == set()
+
+
+async def test_of_a_long_conversation_of_a_user_a_list_reads_the_last_message_alone(
+    busy: asyncpg.Connection,
+) -> None:
+    user = UUID(int=77)
+    await busy.execute(NO_TRIGGERS)
+    await busy.execute("insert into conversation_sessions (id, user_id) values ($1, $1)", user)
+    await busy.execute(
+        "insert into conversation_messages (session_id, user_id, message_index, role, content, created_at) "
+        "select $1, $1, n, 'user', 'of the heron ' || n, now() - make_interval(secs => n) from generate_series(1, 100000) n",
+        user,
+    )
+    await busy.execute("analyze conversation_sessions, conversation_messages")
+    # With words as many messages as any list looks through.
+    for words, most in ((None, 1), ("heron", lists.SCANNED + 200)):
+        filters = lists.Conditions()
+        listed = conversations.said_last(filters, user, words)
+        for sql in (listed.page_sql(filters), listed.count_sql(filters)):
+            plan = json.loads(await busy.fetchval(f"explain (analyze, format json) {sql}", *filters.values))
+            assert read_of("conversation_messages", plan) <= most
 
 
 async def test_metrics_count_what_is_little_and_estimate_what_is_much(busy: asyncpg.Connection) -> None:

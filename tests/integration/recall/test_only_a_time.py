@@ -25,6 +25,8 @@ DAYS = (
     *("2026-01-20", "2026-02-27", "2026-03-04", "2026-03-09", "2026-03-13", "2026-03-14", "2026-03-17"),
 )
 """Of each there are twelve messages."""
+BEFORE_LAST = ["2026-03-04"]
+BEFORE_CHRISTMAS = ["2025-12-20", "2025-12-23", "2025-12-24"]
 CHRISTMAS = ["2025-12-24", "2025-12-25"]
 LAST_WEEK = ["2026-03-09", "2026-03-13", "2026-03-14"]
 YESTERDAY = ["2026-03-17"]
@@ -93,6 +95,34 @@ ASKED = {
     "1453 : que s'est-il passé ?": ["1453-05-29"],
     "1453 年 发生了 什么 ？": ["1453-05-29"],
     "昨天 ， 我们 说了 什么 ？": YESTERDAY,
+    # As others asked, who had seen none of those above.
+    "What happened the week before last?": BEFORE_LAST,
+    "Worüber haben wir in der vorletzten Woche geredet?": BEFORE_LAST,
+    "Qu'a-t-on fait l'avant-dernière semaine ?": BEFORE_LAST,
+    "¿Qué pasó la semana antepasada?": BEFORE_LAST,
+    "上上周我们聊了什么？": BEFORE_LAST,
+    "Was war vor vierzehn Tagen?": BEFORE_LAST,
+    "What happened two weekends ago?": [],
+    "What happened on Friday last week?": ["2026-03-13"],
+    "上周五发生了什么？": ["2026-03-13"],
+    "上周二我们说了什么？": [],
+    "Que s'est-il passé il y a cinq jours ?": ["2026-03-13"],
+    "Que s'est-il passé la semaine avant Noël ?": BEFORE_CHRISTMAS,
+    "¿Qué ha pasado la semana antes de Navidad?": BEFORE_CHRISTMAS,
+    "Que s'est-il passé la veille de Noël ?": ["2025-12-24"],
+    "What did we discuss a year ago today?": [],
+    "Was war heute vor einem Jahr?": [],
+    "What happened on the 27th of last month?": ["2026-02-27"],
+    "What happened late last month?": ["2026-02-27"],
+    "What happened in the first quarter of 2025?": ["2025-01-15", "2025-03-14"],
+    "what happened in Q1 2025": ["2025-01-15", "2025-03-14"],
+    "what happened May 3-6, 2025": ["2025-05-03", "2025-05-06"],
+    "Was geschah 3.–6. Mai 2025?": ["2025-05-03", "2025-05-06"],
+    "What did we talk about this weekend?": ["2026-03-14"],
+    "¿Qué hicimos este fin de semana?": ["2026-03-14"],
+    "去年春天我们做了什么？": ["2025-03-14", "2025-05-03", "2025-05-06"],
+    "前年发生了什么？": ["2024-05-05"],
+    "总结一下上周": LAST_WEEK,
 }
 """None: something else is asked, too."""
 OTHER = (

@@ -28,16 +28,16 @@ PURE = frozenset(
         "embedding_to_match", "grants_access", "is_current", "is_plain", "is_whole", "json_fits",
         "kind_weight", "kin_of", "memory_weight",
         "list_fits", "ms_since", "group_scope", "message_scope", "looks_like", "nfkc", "one_line",
-        "assigned", "is_blank", "asks_nothing", "calibrated",
+        "is_blank", "asks_nothing", "calibrated",
         "refuse",
         "refuse_unseen", "scope_of", "searched_text", "source_names",
         "text_fits",
         "time_fits", "unseen", "meets", "is_comparison", "compares", "meets_filter",
-        "options", "fault_of_options", "shows_group",
+        "options", "fault_of_options",
         "quote_hash", "refuse_ownerless",
         "claimed_trust", "is_small_talk", "least_trusted", "origin_mark", "excerpt", "lexemes_in",
-        "telling_words", "frequent_words", "language_of", "language_of_script",
-        "character_lexemes", "passage_line", "phrases_of",
+        "telling_words", "frequent_words", "language_of",
+        "passage_line", "phrases_of",
         "plain", "quoted", "says_same", "pattern_scopes", "trust_of_knowledge",
         "trust_of_memory", "words_of",
         "depends_on_day", "says_nothing",
@@ -233,11 +233,10 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "memoryd.linked_rows": tuple(
             f"select * from memoryd.linked_rows({request(agent=agent, user=user)}, "
-            "<agent_memory>, '{secret,recipe}') order by 1, 2"
+            "<agent_memory>, '{}', '{secret,recipe}') order by 1"
             for user in USERS
             for agent in ("'alice'", "null")
         ),
-        "memoryd.linked_to": ("select * from memoryd.linked_to(<agent_memory>, true) order by 1",),
         **{
             f"memoryd.{name}": tuple(
                 f"select * from memoryd.{name}({arguments}, memoryd.conditions_of('{{\"profile\": 1000}}')) order by 2"
@@ -349,14 +348,6 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "memoryd.conditions_of": _each(
             "memoryd.conditions_of(jsonb_build_object('exclude_session', i.id, 'exclude_last', 1))",
             "conversation_sessions",
-        ),
-        "memoryd.stood": (
-            (
-                "select i.id, "
-                "memoryd.stood(row(null, null, null, null, null, null, now(), null, null, null, null, null, null), "
-                "'memory', i.id, true, now(), null) "
-                "from unnest(<agent_memory>) as i(id) order by 1"
-            ),
         ),
         "memoryd.retrieved_memories": ("select * from memoryd.retrieved_memories() order by 1",),
         "memoryd.facts_said_in": (

@@ -71,6 +71,11 @@ class CodingAgent:
         given, cwd = self.environment | environment, folder or self.project
         return await forks.start(arguments, environment=given, cwd=cwd, stdin=forks.PIPE, stdout=forks.PIPE)
 
+    async def say(self, prompt: str, session: str = "s1") -> str:
+        """What it is told with a prompt."""
+        answer: Any = await self.tell("UserPromptSubmit", session_id=session, prompt=prompt)
+        return "" if answer is None else str(answer["hookSpecificOutput"]["additionalContext"])
+
     async def start(
         self, event: str, given: bytes, *, close: bool = True, **environment: str
     ) -> asyncio.subprocess.Process:
