@@ -70,7 +70,23 @@ check: $(CHECK_READY) ## lint, format, types, import contracts
 docs: $(CHECK_READY) ## the site of the documents, in build/site
 	@$(VENV)/bin/python -m docs.build_site
 
+# Prints the ids of the processes of memoryd, and of its Postgres, that run from the virtual environment.
+define RUNNING
+import os, psutil, sys
+for process in psutil.process_iter(["cmdline"]):
+    words = process.info["cmdline"] or [""]
+    ours = {"memoryd", "daemon", "postgres"}.intersection(map(os.path.basename, words))
+    if ours and words[0].startswith(os.path.join(sys.prefix, "")):
+        print(process.pid)
+endef
+export RUNNING
+
 clean: ## remove the virtual environment and all caches; data stay
+	@running=$$("$(VENV)/bin/python" -c "$$RUNNING" 2>/dev/null | xargs); \
+	if [ -n "$$running" ]; then \
+		echo "memoryd runs from $(VENV), so nothing was removed: stop it (Ctrl-C, or kill $$running), then run make clean again." >&2; \
+		exit 1; \
+	fi
 	@if [ -f "$(VENV)/pyvenv.cfg" ]; then rm -rf "$(VENV)"; fi
 	@rm -rf build dist .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

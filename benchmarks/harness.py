@@ -85,6 +85,41 @@ def family(pid: int) -> float:
     return cpu(pid) + seconds
 
 
+def megabytes(pid: int, name: str = "VmHWM") -> float:
+    """The most memory that a process has had, in MB, or what it has now (VmRSS); 0 once it has ended."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines():
+            if line.startswith(name):
+                return int(line.split()[1]) * 1.024 / 1000
+    return 0.0
+
+
+def measured(command: Sequence[str], environment: Mapping[str, str]) -> tuple[bytes, dict[str, float]]:
+    """Runs a command: what it printed; its peak memory, with that of its children, in MB; seconds of processor and in all.
+
+    Its memory is looked up while it runs: `ru_maxrss` of a child has what its parent had before it.
+    """
+    peaks: dict[int, float] = {}
+    began = time.perf_counter()
+    with tempfile.TemporaryFile() as out:
+        process = subprocess.Popen(command, env=environment, stdout=out)
+        while (ended := os.wait4(process.pid, os.WNOHANG))[0] == 0:
+            with contextlib.suppress(FileNotFoundError):
+                listed = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text(encoding="ascii")
+                for pid in (process.pid, *map(int, listed.split())):
+                    peaks[pid] = megabytes(pid) or peaks.get(pid, 0.0)
+            time.sleep(0.01)
+        process.returncode = os.waitstatus_to_exitcode(ended[1])
+        if process.returncode:
+            raise SystemExit(f"{' '.join(command)} ended with {process.returncode}")
+        out.seek(0)
+        return out.read(), {
+            "peak_mb": round(sum(peaks.values())),
+            "cpu_seconds": round(ended[2].ru_utime + ended[2].ru_stime, 1),
+            "wall_seconds": round(time.perf_counter() - began, 1),
+        }
+
+
 async def prepare(url: str, model: Model = LOCAL) -> None:
     """Migrates an empty database for this model."""
     connection = await asyncpg.connect(url)

@@ -6,6 +6,9 @@ the only ways in which a provider may fail: `UnavailableError` (ask again later)
 
 from __future__ import annotations
 
+import re
+import shlex
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
@@ -165,8 +168,21 @@ class LanguageModel(Protocol):
 
 
 def missing(what: str, extra: str) -> str:
-    """What is said of a part of memoryd whose packages are not installed. `extra`: as pyproject.toml names it."""
-    return (
-        f"{what} needs packages that are not installed. In the folder of a checkout: pipx install --force '.[{extra}]' "
-        f"(or, in its own environment, .venv/bin/pip install -e '.[{extra}]')"
-    )
+    """What is said of a part of memoryd whose packages are not installed. `extra`: as pyproject.toml names it.
+
+    The command adds the packages to the environment that runs, however memoryd came into it. It does not name memoryd, since a
+    package of this name in an index is another program.
+    """
+    # Seldom needed, and slow to load.
+    from importlib.metadata import PackageNotFoundError, requires
+    from importlib.util import find_spec
+
+    said = f"{what} needs the extra {extra} of memoryd, which is not installed"
+    mark = re.compile(rf"extra == ['\"]{extra}['\"]")
+    try:
+        packages = [line.partition(";")[0].strip() for line in requires("memoryd") or () if mark.search(line)]
+    except PackageNotFoundError:
+        return f"{said}."
+    python = shlex.quote(sys.executable)
+    pip = f"{python} -m pip install" if find_spec("pip") else f"uv pip install --python {python}"
+    return f"{said}: {pip} {shlex.join(packages)}"

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import subprocess
 import sys
 import tempfile
 import time
@@ -19,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import arguments, database, report
+from benchmarks.harness import arguments, database, measured, report
 
 PROGRAM = [str(Path(sys.executable).with_name("memoryd")), "import", "--from", "claude-code"]
 SAID = "It is done: all tests pass on both versions, the documentation says so, and the change waits for a second pair of eyes."
@@ -83,20 +82,9 @@ def transcript(path: Path, size: int) -> None:
 def imported(url: str, path: Path) -> dict[str, Any]:
     """One import: its report, peak memory in MB, seconds."""
     environment = {"PATH": os.environ["PATH"], "HOME": str(path.parent), "DATABASE_URL": url}
-    began = time.perf_counter()
-    with tempfile.TemporaryFile() as out:
-        process = subprocess.Popen([*PROGRAM, str(path), "--json"], env=environment, stdout=out)
-        _, status, used = os.wait4(process.pid, 0)
-        assert status == 0
-        out.seek(0)
-        turns = json.loads(out.read())["rows"]["turns"]
-    return {
-        "turns_taken": turns["taken"],
-        "turns_there": turns["there"],
-        "peak_mb": round(used.ru_maxrss / 1024),
-        "cpu_seconds": round(used.ru_utime + used.ru_stime, 1),
-        "wall_seconds": round(time.perf_counter() - began, 1),
-    }
+    out, used = measured([*PROGRAM, str(path), "--json"], environment)
+    turns = json.loads(out)["rows"]["turns"]
+    return {"turns_taken": turns["taken"], "turns_there": turns["there"], **used}
 
 
 def main() -> None:

@@ -27,7 +27,7 @@ from pathlib import Path
 
 import asyncpg
 
-from benchmarks.harness import Running, arguments, daemon, database, percentiles, report, wait_for
+from benchmarks.harness import arguments, daemon, database, megabytes, percentiles, report, wait_for
 from benchmarks.search.bodies import IDLE
 
 ROOT = Path(__file__).parents[2]
@@ -113,13 +113,6 @@ async def edit(connection: asyncpg.Connection, count: int, user: uuid.UUID) -> l
     return times
 
 
-def megabytes(running: Running, name: str) -> int:
-    """VmRSS (now) or VmHWM (the maximum) of the daemon."""
-    status = Path(f"/proc/{running.process.pid}/status").read_text(encoding="utf-8")
-    found = re.search(rf"{name}:\s+(\d+) kB", status)
-    return int(found[1]) // 1024 if found else 0
-
-
 async def measure(url: str, folder: Path, files: int, edits: int) -> dict[str, object]:
     """Ingests, ingests again, edits."""
     size = await asyncio.to_thread(make_files, folder, files)
@@ -127,16 +120,16 @@ async def measure(url: str, folder: Path, files: int, edits: int) -> dict[str, o
     connection = await asyncpg.connect(url)
     async with daemon(url) as running:
         await asyncio.sleep(2)
-        at_rest = megabytes(running, "VmRSS")
+        at_rest = round(megabytes(running.process.pid, "VmRSS"))
         first = await ingest(url, connection, folder, user)
         began = time.perf_counter()
         await wait_for(connection, IDLE, pause=0.02)
         rest = time.perf_counter() - began
-        while_ingesting = megabytes(running, "VmHWM")
+        while_ingesting = round(megabytes(running.process.pid, "VmHWM"))
         again = await ingest(url, connection, folder, user)
         await connection.execute("vacuum analyze")
         times = percentiles(await edit(connection, edits, user))
-        after = megabytes(running, "VmRSS")
+        after = round(megabytes(running.process.pid, "VmRSS"))
     chunks = await connection.fetchval("select count(*) from memory_chunks")
     await connection.close()
     return {

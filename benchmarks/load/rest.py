@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from pathlib import Path
 
 import asyncpg
 import psutil
 
-from benchmarks.harness import arguments, daemon, embedded, report, wait_for
+from benchmarks.harness import arguments, daemon, embedded, megabytes, report, wait_for
 from benchmarks.load.pipeline import INSERT, tasks
 from plugins.embedded.server import EmbeddedPostgres
 
@@ -43,7 +42,7 @@ async def measure(server: EmbeddedPostgres, seconds: float, warm_tasks: int) -> 
         after_cpu, after_queries = process.cpu_times(), _statements(server)
         watched = time.perf_counter() - began
         resident = process.memory_info().rss
-        peak = _peak(running.process.pid)
+        peak = round(megabytes(running.process.pid), 1)
     await connection.close()
     spent = after_cpu.user + after_cpu.system - before_cpu.user - before_cpu.system
     return {
@@ -59,16 +58,6 @@ async def measure(server: EmbeddedPostgres, seconds: float, warm_tasks: int) -> 
 def _statements(server: EmbeddedPostgres) -> int:
     """Statements of the daemon so far, from the server's log."""
     return sum(line.startswith(OURS) for line in server.log_path.read_text("utf-8", "replace").splitlines())
-
-
-def _peak(pid: int) -> float | None:
-    try:
-        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-            if line.startswith("VmHWM"):
-                return round(int(line.split()[1]) * 1024 / 1e6, 1)
-    except OSError:
-        pass
-    return None
 
 
 def main() -> None:

@@ -20,6 +20,32 @@ if TYPE_CHECKING:
 
 ERASE = "select public.erase_user_memory($1::uuid)"
 ERASE_SECONDS = 3600.0
+NAMING_MOST, NAMING_AMONG = 20, 20_000
+"""Entries of the team's knowledge with a user's name that are told of; the newest, among which they are."""
+_BARE = "' ' || regexp_replace(lower({}), '[[:space:][:punct:]]+', ' ', 'g') || ' '"
+# Entries that others wrote, archived ones, too, with a name under which user $1 spoke lately (`whole`), or with one of the
+# words of these names, also as "Mia's" or "Mias". An erasure keeps them; after it nobody knows the names.
+NAMING = f"""
+with names as materialized (
+    select distinct m.speaker as name
+    from (select * from public.conversation_messages m where m.user_id = $1 order by m.created_at desc limit 50) m
+    where m.speaker is not null and m.role = 'user'
+), words as materialized (select distinct w[1] as word from names n, regexp_matches(lower(n.name), '\\w{{3,}}', 'g') w)
+select k.id, k.whole, k.archived from (
+    select k.id, k.nth, k.archived, exists (select from names n where strpos(k.text, {_BARE.format("n.name")}) > 0) as whole,
+           exists (select from words w
+                   where strpos(k.text, ' ' || w.word || ' ') > 0 or strpos(k.text, ' ' || w.word || 's ') > 0) as part
+    from (select k.id, k.status = 'archived' as archived, {_BARE.format("k.title || ' ' || k.content")} as text,
+                 row_number() over (order by k.updated_at desc) as nth
+          from ((select * from public.shared_knowledge k
+                 where k.status <> 'archived' order by k.updated_at desc limit {NAMING_AMONG})
+                union all
+                (select * from public.shared_knowledge k
+                 where k.status = 'archived' order by k.updated_at desc limit {NAMING_AMONG})) k
+          where k.created_by is distinct from $1::text and exists (select from names)) k) k
+where k.whole or k.part
+order by not k.whole, k.nth limit {NAMING_MOST + 1}
+"""  # noqa: S608 - numbers of ours
 RUNNING = """
 select started_by, extract(epoch from now() - started_at)::float8 as seconds
 from public.dream_sessions
@@ -114,14 +140,14 @@ def erase(
     if not yes and not typer.confirm(f"Delete all that is kept about user {user}, for good?", err=True):
         raise typer.Exit(1)
 
-    async def delete(_settings: Settings, database: Database) -> dict[str, Any]:
+    async def delete(_settings: Settings, database: Database) -> tuple[dict[str, Any], list[Any]]:
         async with database.transaction() as connection:
-            answer: dict[str, Any] = json_module.loads(
-                await connection.fetchval(ERASE, user, timeout=ERASE_SECONDS)
-            )
-            return answer
+            naming = await connection.fetch(NAMING, user, timeout=ERASE_SECONDS)
+            answer = await connection.fetchval(ERASE, user, timeout=ERASE_SECONDS)
+            return json_module.loads(answer), naming
 
-    counts = with_database(delete)
+    counts, naming = with_database(delete)
+    _tell_naming(naming)
     if json:
         as_json(counts)
         return
@@ -135,3 +161,16 @@ def erase(
         remark("Files of their documents that memoryd does not keep. Delete them where they are:")
         for path in files:
             remark(f"  {path}")
+
+
+def _tell_naming(naming: list[Any]) -> None:
+    """Which entries of the team's knowledge, that stay, name the user."""
+    if naming:
+        remark(
+            "What others wrote into the team's knowledge stays. These entries have a name of theirs, or a part of one:"
+        )
+    for entry in naming[:NAMING_MOST]:
+        parts = ("" if entry["whole"] else " (a part)") + (" (archived)" if entry["archived"] else "")
+        remark(f"  {entry['id']}{parts}")
+    if naming[NAMING_MOST:]:
+        remark("  and more")

@@ -201,12 +201,12 @@ class Worker:
         topic = self.topic
         if self._stopping:
             return []
-        if self._perhaps_lost and self._daemon is not None:
+        lost, self._perhaps_lost = self._perhaps_lost, False
+        if lost and self._daemon is not None:
             held = [job for jobs in self._batches.values() for job in jobs]
             released = await queue.release(self._database, topic.name, daemon=self._daemon, jobs=held)
             if any(released.values()):
                 self._log.info("claims_released", **released)
-        self._perhaps_lost = False
         claim = partial(queue.claim_lanes, lanes=topic.lanes) if topic.lanes else queue.claim
         return await claim(
             self._database,

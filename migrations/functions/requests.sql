@@ -141,8 +141,9 @@ $$;
 
 -- Has a daemon embed a question. Without a request it makes one, unless no daemon runs, nothing can be
 -- written, or the local embedder's tokens are still to come. With one it waits until a second after that,
--- returns what came, and deletes the request. It runs with the owner's rights: clients see no daemons, and
--- may delete no requests. Of these it touches only the caller's own.
+-- returns what came, and deletes the request; one of another question brings nothing. It runs with the
+-- owner's rights: clients see no daemons, and may delete no requests. Of these it touches only the caller's
+-- own.
 create or replace function memoryd.embed_by_daemon(
     p_agent text, p_user uuid, p_query text, inout request uuid, out embedding vector, out near jsonb)
 language plpgsql volatile security definer
@@ -171,7 +172,8 @@ begin
     end if;
     loop
         select r.* into asked from public.memory_requests r
-        where r.id = request and r.kind = 'embed' and r.user_id is not distinct from whose;
+        where r.id = request and r.kind = 'embed' and r.user_id is not distinct from whose
+              and r.query = left(p_query, 32768);
         until := least(until, asked.created_at + patience);
         exit when asked.status is distinct from 'pending' or clock_timestamp() > until;
         perform pg_sleep(0.002);

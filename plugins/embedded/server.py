@@ -136,6 +136,10 @@ class EmbeddedPostgres:
         if self._cluster.exists():
             with self._exclusively():
                 self._stop(mode)
+                # Within the data folder it stays; among temporary files nothing does.
+                if (sockets := socket_folder(self._folder)).parent != self._folder:
+                    with suppress(OSError):
+                        sockets.rmdir()
 
     def restart(self) -> None:
         """Stops the server if it runs, and starts it with this object's port and options."""

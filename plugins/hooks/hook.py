@@ -113,7 +113,7 @@ class _Work:
         self._agent = str(config.get("agent", ""))
         self._library = config.get("libpq")
         self._text = ""
-        self._rules: list[str] = []
+        self._rules: list[dict[str, Any]] = []
         self._said: list[str] = []
         """What the agent is told of the rules that the prompt states."""
 
@@ -140,10 +140,9 @@ class _Work:
     def _keep_rules(self) -> None:
         kept, refused, self._event.text = turns.rules_of(self._event.text, self._agent, self._head, _now())
         self._said += ["A rule of this prompt is not remembered: it contains a secret."] * refused
-        kept = [rule for rule in kept if self._state.put(rule)]
-        self._rules = [rule["content"] for rule in kept]
-        if kept:
-            self._state.add(self._session, {"told": [rule["id"] for rule in kept]})
+        self._rules = [rule for rule in kept if self._state.put(rule)]
+        if self._rules:
+            self._state.add(self._session, {"told": [rule["id"] for rule in self._rules]})
 
     def with_database(self) -> str:
         """Stores the spooled memories, and returns the context for the host."""
@@ -178,11 +177,18 @@ class _Work:
             self._text, told = memory.newest(connection, self._agent, self._head["project"])
         if told:
             self._state.add(self._session, {"told": told})
-        ended = memory.store(connection, self._state, self._agent)
-        self._text = memory.without_ended(self._text, ended)
-        if self._rules:
-            self._said += [f"Remembered as a rule of this project: {rule}" for rule in self._rules]
-            self._said += [f"It replaces the earlier rule: {rule}" for rule in ended]
+        ended = memory.store(connection, self._state, self._agent, self._rules)
+        self._text = memory.without_ended(self._text, [rule for _, rule, _, _ in ended])
+        for rule in self._rules:
+            if by := [text for one, _, _, text in ended if one == rule["id"]]:
+                self._said.append(
+                    f"Not a rule of this project: {rule['content']}. Another session has since said: {by[0]}"
+                )
+                continue
+            self._said.append(f"Remembered as a rule of this project: {rule['content']}")
+            self._said += [
+                f"It replaces the earlier rule: {text}" for _, text, one, _ in ended if one == rule["id"]
+            ]
 
     def _spool(self, session: str, head: dict[str, Any], *, over: bool) -> None:
         state = self._state

@@ -30,8 +30,6 @@ FITTING_WORDS = 60
 MOST_EXCLUDED = 100
 RULE_WORDS = 200
 """Words of rules that a session begins with."""
-SAME = 0.5
-"""Two rules are about the same thing if they share this part of their words."""
 ENTRY = ("- ", "★ ")
 """How a line of a context begins."""
 ANSWER_SECONDS = 0.4
@@ -73,7 +71,7 @@ order by n.created_at desc, n.id desc limit 3
 """
 # The rules of a project that hold, the newest first. The key is the first part of an index's range.
 RULES = """
-select m.id, m.content, m.created_at, m.metadata -> 'rule' as words
+select m.id, m.content, m.created_at
 from agent_memory m
 where m.scope = memoryd.scope_of(null, $1) and m.agent_id = $1
   and m.key collate "C" >= $2 || '/' and m.key collate "C" < $2 || '0' and m.superseded_by is null
@@ -83,23 +81,29 @@ select r.id, to_char(r.created_at at time zone 'utc', 'YYYY-MM-DD'), memoryd.one
 from ({rules}) r
 order by r.created_at desc, r.id desc
 """.replace("{rules}", RULES)
-# Of two rules about the same thing the older one gives way. Each statement sees what was committed before it, so of two
-# sessions that state opposite rules at once the later one ends the older rule.
-SETTLE = """
-with rules as ({rules}),
-over as (
-    select distinct on (old.id) old.id, new.id as by
-    from rules old
-    join rules new on (new.created_at, new.id) > (old.created_at, old.id)
-    cross join lateral (select count(*) from jsonb_array_elements_text(old.words) w where new.words ? w.value) c(common)
-    where c.common >= $3::double precision
-                      * (jsonb_array_length(old.words) + jsonb_array_length(new.words) - c.common)
-    order by old.id, new.created_at desc, new.id desc)
-update agent_memory m set superseded_by = over.by
-from over
-where m.id = over.id and m.superseded_by is null
-returning m.content
-""".replace("{rules}", RULES)
+# Of two rules about the same thing the older one gives way, however many sessions say so at once: whichever looks last sees
+# both, and none ends a rule that was stated again meanwhile.
+END = """
+update agent_memory old set superseded_by = new.id
+from agent_memory new
+where old.id = $1::uuid and new.id = $2::uuid and old.superseded_by is null
+  and (old.created_at, old.id) < (new.created_at, new.id)
+returning old.id
+"""
+# What has ended rules that were stated now, and which they have ended, also by the hand of another session.
+ENDED = """
+with stated as (
+    select m.id, m.content, m.created_at, m.superseded_by
+    from agent_memory m
+    where m.agent_id = $1 and m.id in (select s.value::uuid from jsonb_array_elements_text($2::jsonb) s))
+select s.id, s.content, new.id, new.content
+from stated s
+join agent_memory new on new.id = s.superseded_by
+union all
+select old.id, old.content, s.id, s.content
+from stated s
+join agent_memory old on old.superseded_by = s.id and old.created_at > s.created_at - interval '1 minute'
+"""
 # A failure of an earlier session is over when its command has passed: if another way to call it did, this is the repair.
 CLOSE = """
 with passed as (
@@ -143,14 +147,27 @@ def replace_rule(connection: Connection, agent: str, project: str, old: str, tex
     connection.rows(REPLACE, old, made["id"])
 
 
-def store(connection: Connection, state: State, agent: str) -> list[str]:
+def store(
+    connection: Connection, state: State, agent: str, stated: list[dict[str, Any]]
+) -> list[tuple[str, str, str, str]]:
     """Stores the spooled memories, the oldest first. Only a memory that the database refuses is moved to the refused ones.
 
-    Returns the rules that others, now stored, replace.
+    `stated`: rules that were spooled now; another hook may have stored them. Returns which rules were ended: id and text of
+    each, and of the one that holds in its place.
     """
     spooled = list(state.spooled(MOST_STORED))
-    if not spooled:
-        return []
+    rules = [*stated, *(memory for _, memory in spooled if memory.get("key"))]
+    if spooled:
+        _store_spooled(connection, state, agent, spooled)
+    projects: dict[str, set[str]] = {}
+    for rule in rules:
+        projects.setdefault(str(rule["key"]).rpartition("/")[0], set()).add(rule["id"])
+    return [ended for key in sorted(projects) for ended in _settle(connection, agent, key, projects[key])]
+
+
+def _store_spooled(
+    connection: Connection, state: State, agent: str, spooled: list[tuple[str, dict[str, Any]]]
+) -> None:
     refused: set[str] = set()
     try:
         # A turn may be spooled twice: the newer text contains the older one.
@@ -169,13 +186,23 @@ def store(connection: Connection, state: State, agent: str) -> list[str]:
     ]
     if turns:
         connection.rows(CLOSE, agent, json.dumps(turns))
-    # Of each project with a rule among them, by the beginning of their keys.
-    projects = {str(memory["key"]).rpartition("/")[0] for _, memory in spooled if memory.get("key")}
-    return [
-        content or ""
-        for one in sorted(projects)
-        for (content,) in connection.rows(SETTLE, agent, one, str(SAME))
-    ]
+
+
+def _settle(
+    connection: Connection, agent: str, key: str, stated: set[str]
+) -> list[tuple[str, str, str, str]]:
+    from plugins.hooks.differing import replaced
+
+    known = [(one or "", text or "") for one, _, text in reversed(connection.rows(LIST, agent, key))]
+    texts = dict(known)
+    ended = {}
+    for old, new in replaced(known, stated):
+        if connection.rows(END, old, new):
+            ended[old] = (old, texts[old], new, texts[new])
+    for one in connection.rows(ENDED, agent, json.dumps(sorted(stated))):
+        old, text, new, by = (value or "" for value in one)
+        ended[old] = (old, text, new, by)
+    return list(ended.values())
 
 
 def context(

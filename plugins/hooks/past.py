@@ -20,7 +20,7 @@ from plugins.hooks.hosts import TOOLS
 from plugins.hooks.privacy import Rules, cleaned
 from plugins.hooks.projects import project_of, repository_of, root_of
 
-LONGEST_LINE = 64_000_000
+LONGEST_LINE = 16_000_000
 """Bytes. Longer lines are left out."""
 MOST_ENTRIES = 5_000
 MOST_CALLS = 200
@@ -42,15 +42,19 @@ Told = Iterator[tuple[str, dict[str, Any]]]
 """Events by the names of Claude Code. "head": id, folder, repository and time of the session, as far as a line says them."""
 
 
-def lines_of(file: BinaryIO, told: Callable[[int], None]) -> Iterator[bytes]:
-    """The lines of a file; of one that is too long only its beginning, which is not JSON. `told`: bytes that were read."""
-    while line := file.readline(LONGEST_LINE):
+def lines_of(
+    file: BinaryIO, told: Callable[[int], None], left_out: Counter[tuple[str, str]]
+) -> Iterator[bytes]:
+    """The lines of a file, without those that are too long, which are counted. `told`: bytes that were read."""
+    while line := file.readline(LONGEST_LINE + 1):
         told(len(line))
-        if len(line) == LONGEST_LINE:
-            line = line[:100]
-            while (rest := file.readline(1_000_000)) and not rest.endswith(b"\n"):
-                told(len(rest))
-        yield line
+        if len(line) <= LONGEST_LINE:
+            yield line
+            continue
+        left_out["line", f"it has more than {LONGEST_LINE // 1_000_000} MB"] += 1
+        while line and not line.endswith(b"\n"):
+            line = file.readline(1_000_000)
+            told(len(line))
 
 
 class Past:
@@ -305,4 +309,4 @@ def _time(given: object) -> datetime | None:
         time = (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError):
         return None
-    return time if 1970 <= time.year < 9999 else None
+    return time if time.year >= 1970 and time < datetime.now(UTC) + timedelta(days=1) else None

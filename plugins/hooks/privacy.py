@@ -213,8 +213,10 @@ TELLS_LOGIN = (
     rf"(?!(?:manager|auth|hash|field|prompt|file|reset|policy|login|page|form|store|vault|managed|rotation|rule|chang|leak|attempt|in|via|against|before|after)){_TOLD}"
     rf"|\b(?:log-?ins?|sign-?in|credentials?|creds|account|zugang|anmeldung)\b[^\n]{{0,60}}?(?:{_SAYS}|\sare\s)[\w.@-]{{1,60}}"
     rf"(?:\s{{1,3}}/\s{{1,3}}|:\s?|/(?=[^\s/.]{{0,60}}\d)){_TOLD}\W*\Z"
+    rf"|(?:{_LOGIN}|\b(?:mdp|(?-i:PIN)))\s{{1,3}}((?={_ONE}{{0,64}}\d){_ONE}{{4,99}})\W*\Z"
+    rf"|\b(?:(?-i:PIN)|(?:pin|wi-?fi|door|gate|alarm|entry|safe)\scode)(?:\s\w{{1,20}}){{0,4}}{_SAYS}((?={_ONE}{{0,64}}\d){_ONE}{{4,99}})\W*\Z"
 )
-"""A rule that says a login: "log in as admin with password letmein", "the login is admin / hunter22"."""
+"""A rule that says a login: "log in as admin with password letmein", "the login is admin / hunter22", "user ann, pin 4711"."""
 UNSTORABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 UNSEEN = re.compile(r"[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e0fff]")
 SPLIT = re.compile(r"[\s\"'`=;|&<>(){}@:,]+")

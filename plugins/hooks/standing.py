@@ -11,28 +11,16 @@ from __future__ import annotations
 
 import re
 
+from plugins.hooks.quoting import own_words
+
 TYPE_CHECKING = False  # importing typing takes too long
 if TYPE_CHECKING:
     from plugins.hooks.stating import Reader
 
 MOST_RULES = 5
 LONGEST_RULE = 300
-MOST_LINES = 12
-"""A prompt with more lines has something pasted in it: then only its first and last lines count."""
-EDGE_LINES = 2
 MOST_SENTENCES = 40
 
-PASTED = r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)|<(\w[\w-]{0,40})(?:\s[^>\n]{0,500})?>[ ]*\n.*?(?:</\1>|\Z)"
-HEADING = r"#{1,6}\s"
-"""A document begins here; so does one after a line like "here is our CONTRIBUTING.md:"."""
-OWN_LIST = r"(?i)\b(?:rules?|conventions?|regeln?|reglas?|règles?)\W*\Z|(?:规则|约定)\W*\Z"
-"""The end of a line that announces one's own rules."""
-QUOTED = r"\"[^\"\n]{0,500}\"|“[^”\n]{0,500}”|„[^“”\n]{0,500}[“”]|«[^»\n]{0,500}»|「[^」\n]{0,500}」"
-NAME = r"\W?(?:[^\W\d_]|[ /_'-]|\.(?! )){1,30}\W?"
-"""A quotation that is a name: letters alone, so no password, and NAME_WORDS words or fewer. A rule keeps it."""
-NAME_WORDS = 3
-MARKED = r"\s{4,}|\t|\s*(?:#|//|>|\||\+|\*|--|/\*|<|E\s{2}|\d{4}-\d\d|\d+[.)]\s|[-–]\s)"
-"""The beginning of a line of code, of a log, of a list or of a document."""
 SENTENCE = (
     r"(?<=[.!?])\s+|(?<=[。！？；])|\n+|;\s+"
     r"|,?\s+(?:and|und|y|et)\s+(?=(?:please\s+)?"
@@ -100,26 +88,32 @@ EXPLICIT = {
         r"|came|wrote|ran|said|found|got|get|see|have|need|want|forget|lose|end|be|know|find)\b|\w+(?:[^e]ed|ing|[^s]s)\b)"
         r"[a-z]+\s+\S|(?:don't|do not|dont)\s(?:[^?,]*\s)?ever\b"
     ),
-    "our ": (
-        r"our\s[\w\s/-]{1,40}?\s(?:lives?|sits?|goes?|go|(?:is|are)(?: kept| stored|(?= \w+ __path__)))\s(?:in|at|under|on)\s"
+    "our |this ": (
+        r"(?:our|in (?:our|this) (?:repo|repository|project|code ?base),?(?: the| all)?)\s[\w\s/-]{1,40}?\s"
+        r"(?:lives?|sits?|goes?|go|(?:is|are)(?: kept| stored|(?= \w+ __path__)))\s(?:in|at|under|on)\s"
     ),
     "immer|stets|nie": r"(?:immer|stets|nie|niemals)\s(?:[^.?]|\.(?=\w))*en\b\W*\Z",
-    "unser": (
-        r"unsere?\s[\w\s/-]{1,40}?\s(?:liegt|liegen|stehen|steht|(?:sind|ist)(?= \w+ __path__))\s(?:in|unter|auf)\s"
+    "unser|diesem|bei uns": (
+        r"(?:unsere?\s[\w\s/-]{1,40}?\s(?:liegt|liegen|stehen|steht|(?:sind|ist)(?= \w+ __path__))"
+        r"|(?:in (?:diesem|unserem) (?:repo\w*|projekt)|bei uns)\s(?:liegt|liegen|stehen|steht|sind|ist)\s[\w\s/-]{1,40}?"
+        r"(?= \w+ __path__))\s(?:in|unter|auf)\s"
     ),
-    "nunca|jamás|nuestr": (
+    "nunca|jamás|nuestr|este ": (
         r"(?:no\s+)?(?:nunca|jamás)\s+\w+[ae]s\b|no\s+\w+[ae]s\s+(?:nunca|jamás)\b"
-        r"|nuestr[oa]s?\s[\w\s/-]{1,40}?\s(?:viven?|están?(?= \w+ __path__))\s(?:en|bajo)\s"
+        r"|(?:nuestr[oa]s?|en (?:este|nuestro) (?:repo\w*|proyecto),? (?:el|los?|las?))\s[\w\s/-]{1,40}?\s"
+        r"(?:viven?|están?(?= \w+ __path__))\s(?:en|bajo)\s"
     ),
     "jamais|toujours": (
         r"(?:ne\s+|n')(?!\w+ons\b)\w+\s+(?:\S+\s)?jamais\b|(?:ne\s+jamais|toujours)\s+\w+(?:er|ir|re)\b"
     ),
-    "notre|nos": (
-        r"n(?:otre|os)\s[\w\s/-]{1,40}?\s(?:(?:est|sont)(?= \w+ __path__)|se trouvent?)\s(?:dans|sous|sur)\s"
+    "notre|nos|dans ce|nous": (
+        r"(?:n(?:otre|os)|(?:dans (?:ce|notre) (?:dépôt|repo|projet)|chez nous),? l(?:es?|a))\s[\w\s/-]{1,40}?\s"
+        r"(?:(?:est|sont)(?= \w+ __path__)|se trouvent?)\s(?:dans|sous|sur)\s"
     ),
-    "不|别|一律|始终|总是|永远|我们的": (
+    "不|别|一律|始终|总是|永远|我们的|这个|本": (
         r"(?:永远不要|永远别|千万不要|绝对不要|绝不要|不要再|别再|一律|始终|总是用|总是使用|永远用)[^了吧]*\Z"
-        r"|我们的\S+?(?:放在|位于)\S"
+        r"|(?:我们的|在?(?:这个|本)(?:仓库|项目|代码库)[里中的]?[,，]?)[^,，。\n]{1,40}?(?:(?:放在|位于)\s*\S|在\s?(?=[\w.-]{1,99}/))"
+        r"|在(?:这个|本)(?:仓库|项目|代码库)[里中]?[,，]?\s*(?:必须|只能|统一|不要|不能|不许|不准|禁止)[^了吧]*\Z"
     ),
 }
 """Says that it is a rule. What says so otherwise, or not at all, is for the learned weights."""
@@ -143,7 +137,7 @@ def rules_in(prompt: str, reader: Reader | None = None) -> list[str]:
     found: list[str] = []
     sentences = sentences_of(prompt)
     for nth, said in enumerate(sentences):
-        if "?" in said or said.endswith(("？", "吗", "…")) or len(said) > LONGEST_RULE:
+        if "?" in said or said.endswith(("？", "吗", "…", ":", "：")) or len(said) > LONGEST_RULE:
             continue
         start = _begins(REMINDER, said) or _begins(HENCE, said)
         states = start or reader.states(said, nth, len(sentences)) > 0 or _begins(EXPLICIT, said)
@@ -169,34 +163,12 @@ def _begins(forms: dict[str, str], text: str) -> re.Match[str] | None:
 
 def sentences_of(prompt: str) -> list[str]:
     """What a prompt says in its writer's own words, sentence by sentence."""
-    # Of more blanks in a row a sentence needs none, and they would be gone through again from each of them.
-    text = re.sub(r"[^\S\n]{5,}", " " * 4, prompt)
-    if "```" in text or "~~~" in text or "<" in text:
-        text = re.sub(PASTED, "\n", text, flags=re.DOTALL)
-    lines = text.splitlines()
-    for nth, line in enumerate(lines):
-        if re.match(HEADING, line) or (
-            re.search(r"[:：]\s*\Z", line)
-            and not re.search(OWN_LIST, line)
-            and not (_begins(REMINDER, line) or _begins(HENCE, line))
-        ):
-            lines = lines[: nth + 1]
-            break
-    if len(lines) > MOST_LINES:
-        lines = lines[:EDGE_LINES] + lines[-EDGE_LINES:]
-    text = "\n".join("" if re.match(MARKED, line) else line for line in lines)
-    if re.search('["“„«「]', text):
-        text = re.sub(QUOTED, _name_or_nothing, text)
+    text = own_words(prompt, lambda line: _begins(REMINDER, line) or _begins(HENCE, line))
     split = re.split(SENTENCE, text, flags=re.IGNORECASE)
     if len(split) > MOST_SENTENCES:
         split = split[: MOST_SENTENCES // 2] + split[-MOST_SENTENCES // 2 :]
     said = (re.sub(rf"\A\s*{LEAD}", "", one, count=1, flags=re.IGNORECASE).strip() for one in split)
     return [one for one in said if len(one) > 1]
-
-
-def _name_or_nothing(quoted: re.Match[str]) -> str:
-    text = quoted[0]
-    return text if len(text.split()) <= NAME_WORDS and re.fullmatch(NAME, text) else "…"
 
 
 def words_of(rule: str) -> list[str]:

@@ -138,18 +138,29 @@ def rules_of(prompt: str, agent: str, head: Entry, at: str) -> tuple[list[Entry]
     for rule in refused:
         # A rule is read from cleaned text: the prompt may not have it letter for letter.
         prompt = prompt.replace(rule, HIDDEN) if rule in prompt else HIDDEN
-    return [rule_of(rule, agent, head, at) for rule in stated if rule not in refused], len(refused), prompt
+    stated = _lasting([rule for rule in stated if rule not in refused])
+    return [rule_of(rule, agent, head, at) for rule in stated], len(refused), prompt
+
+
+def _lasting(stated: list[str]) -> list[str]:
+    """Of the rules of a prompt those that no later one of it replaces."""
+    if len(stated) < 2:
+        return stated
+    from plugins.hooks.differing import replaced
+
+    gone = {one for one, _ in replaced([(rule, rule) for rule in stated], set(stated))}
+    return [rule for rule in stated if rule not in gone]
 
 
 def rule_of(text: str, agent: str, head: Entry, at: str) -> Entry:
     """The memory of a rule that a prompt stated: the same rule of the same project is the same memory."""
     from uuid import UUID, uuid5
 
-    from plugins.hooks.standing import rule_key, words_of
+    from plugins.hooks.standing import rule_key
 
     one = str(uuid5(UUID(NAMESPACE), f"{agent}:{head['project']}:rule:{text.casefold()}"))
     made = _memory(agent, head, "rule", at, "fact", text, at)
-    made["metadata"]["rule"] = words_of(text)
+    made["metadata"]["rule"] = True
     return made | {"id": one, "key": f"{rule_key(head['project'])}/{one}"}
 
 

@@ -1,7 +1,7 @@
 """The server on standard input and output, as a child of its client.
 
-Promise: only the protocol is written to standard output. Each call gets an answer, also a call that cannot be read, but not a
-probe that its client has given up. When the client goes, its waiting calls are ended.
+Promise: only the protocol is written to standard output. Each call gets an answer, also a call that cannot be read. A client
+may begin as it likes after its probes. When the client goes, its waiting calls are ended.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 import anyio
+import mcp_types as types
 from anyio.abc import ObjectSendStream
 from mcp.server import Server
 from mcp.server.stdio import stdio_server
@@ -23,8 +24,8 @@ from structlog.typing import FilteringBoundLogger
 from plugins.mcp.unread import answer_nameless, answer_unread
 
 Item = SessionMessage | Exception
-TOGETHER = 0.05
-"""Seconds in which a message that was sent before we read comes after the first."""
+PROBES = ("server/discover", "ping")
+"""Requests that settle no protocol while they come before all others."""
 
 
 async def serve_stdio(
@@ -49,7 +50,7 @@ async def serve_stdio(
     ) -> None:
         """Passes on messages that can be read, and answers the others, which the SDK would drop."""
         async with readable:
-            async for item in _begun_once(incoming):
+            async for item in _after_probes(server, incoming, refused):
                 answer = answer_unread(item) if isinstance(item, Exception) else answer_nameless(item.message)
                 if answer is not None:
                     logger.warning("mcp_refused", reason="unreadable", code=answer.error.code)
@@ -66,24 +67,33 @@ async def serve_stdio(
         tasks.cancel_scope.cancel()
 
 
-async def _begun_once(incoming: AsyncIterator[Item]) -> AsyncIterator[Item]:
-    """The messages, without a probe that its client has given up.
+async def _after_probes(
+    server: Server[Any], incoming: AsyncIterator[Item], outgoing: ObjectSendStream[SessionMessage]
+) -> AsyncIterator[Item]:
+    """The messages, without the probes that come first.
 
-    The AI SDK waits a second for the answer to its first message, server/discover. If we were not there in time it begins anew
-    by initialize, which the SDK of MCP refuses after a probe.
+    Each of those is answered in a run of its own, since the SDK settles the protocol of a run at its first request. So a client
+    that learns from the answer, or no longer waits for it, may begin as it likes.
     """
-    first = await anext(incoming, None)
-    second = None
-    if _method(first) == "server/discover":
-        with anyio.move_on_after(TOGETHER):
-            second = await anext(incoming, None)
-    if first is not None and _method(second) != "initialize":
-        yield first
-    if second is not None:
-        yield second
+    async for item in incoming:
+        request = item.message if isinstance(item, SessionMessage) else None
+        if isinstance(request, types.JSONRPCRequest) and request.method in PROBES:
+            await _answer_alone(server, item, outgoing)
+            continue
+        yield item
+        if isinstance(request, types.JSONRPCRequest):
+            break
     async for item in incoming:
         yield item
 
 
-def _method(item: Item | None) -> str | None:
-    return getattr(item.message, "method", None) if isinstance(item, SessionMessage) else None
+async def _answer_alone(
+    server: Server[Any], request: Item, outgoing: ObjectSendStream[SessionMessage]
+) -> None:
+    ask, asked = anyio.create_memory_object_stream[Item](1)
+    answer, answers = anyio.create_memory_object_stream[SessionMessage](1)
+    async with ask, asked, answer, answers, anyio.create_task_group() as tasks:
+        tasks.start_soon(server.run, asked, answer, server.create_initialization_options())
+        await ask.send(request)
+        await outgoing.send(await answers.receive())
+        tasks.cancel_scope.cancel()

@@ -8,7 +8,6 @@ from contextlib import suppress
 from typing import Any
 
 from starlette.applications import Starlette
-from starlette.datastructures import QueryParams
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
@@ -17,7 +16,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from plugins.audit.rule import SECONDS as AUDIT_SECONDS
-from plugins.web import names
+from plugins.web import addresses, names
 from plugins.web.errors import REFUSED, NotThereError, answer_error, refusal, sentence_of
 from plugins.web.forms import SAFE, BadValueError
 from plugins.web.gate import Gate, cookie_name, is_from_elsewhere
@@ -44,6 +43,7 @@ from plugins.web.viewer import SECONDS
 from plugins.web.web import Web, must_edit, web_of
 
 PAGES: tuple[list[Route], ...] = (
+    addresses.routes,
     now.routes,
     memories.routes,
     recall.routes,
@@ -69,7 +69,9 @@ SHOWN: dict[str, _Endpoint] = {
     route.path: route.endpoint for routes in PAGES for route in routes if "GET" in (route.methods or ())
 }
 """The page at each path: with the form that is sent there."""
-ONLY_LOOK = {now.examine_again, audit.run, trail.verify, trail.verify_one}
+FORMS = {"/audit/derived": "/audit"}
+"""Pages whose form stands on another page."""
+ONLY_LOOK = {addresses.ask, names.offered, now.examine_again, audit.run, trail.verify, trail.verify_one}
 """POST endpoints that change no stored row. Every other POST needs --edit."""
 LONG = [*audit.routes, *(route for route in rights.routes if route.endpoint is rights.copy)]
 """They may take the time of an audit."""
@@ -119,32 +121,39 @@ def _guarded(route: Route, seconds: float) -> Route:
     (Starlette's own handler of Exception raises them again, into the log.)
     """
     endpoint: _Endpoint = route.endpoint
-    shown = SHOWN.get(route.path)
 
     async def answer(request: Request) -> Response:
         try:
             if request.method not in SAFE and endpoint not in ONLY_LOOK:
                 must_edit(web_of(request))
-            return await _in_time(_with_its_form(endpoint, shown, request), seconds)
+            return await _in_time(_with_its_form(route, request), seconds)
         except Exception as error:  # noqa: BLE001 - nothing outside could tell the reader
             return answer_error(request, error, web_of(request).log)
 
     return Route(route.path, answer, methods=list(route.methods or ()), name=route.name)
 
 
-async def _with_its_form(endpoint: _Endpoint, shown: _Endpoint | None, request: Request) -> Response:
+async def _with_its_form(route: Route, request: Request) -> Response:
     """The answer. For a bad value: the page as if nothing was asked or sent, its form as it was sent, with the fault."""
+    endpoint: _Endpoint = route.endpoint
+    asks, path = endpoint is addresses.ask, addresses.page_asked(request)
+    form = FORMS.get(path, path)
+    shown = SHOWN.get(form if asks or form != path else route.path)
+    if asks and shown is None:
+        raise NotThereError
     try:
+        request = addresses.with_texts(request)
         return await endpoint(await names.with_user(request))
     except REFUSED as error:
         sent, field = request.method not in SAFE, getattr(error, "field", None)
         if shown is None or (field is None and not sent):
             raise
-        asked = QueryParams(request.state.form) if sent else request.query_params
+        asked = request.state.form if sent else request.query_params
+        like = getattr(error, "like", ()) if asks or not sent else ()
         request.state.fault = Fault(
-            asked, field or "", sentence_of(error), () if sent else getattr(error, "like", ())
+            path, addresses.without_marks(asked), field or "", sentence_of(error), like
         )
-        scope = {**request.scope, "method": "GET", "query_string": b""}
+        scope = {**request.scope, "method": "GET", "path": form, "query_string": b""}
         with suppress(BadValueError, NotThereError):
             again = await shown(Request(scope, request.receive))
             if again.status_code == 400:  # else it is no page

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 
 import asyncpg
 from starlette.requests import Request
@@ -44,9 +45,14 @@ def shown_again(
     return around
 
 
+def title_of(status: int) -> str:
+    """What people call an error of this status."""
+    return f"{HTTPStatus(status).phrase} ({status})"
+
+
 def refusal(request: Request, status: int, sentence: str) -> Response:
     """A page that says why the request was refused."""
-    return page(request, "error.html", status=status, code=status, sentence=sentence)
+    return page(request, "error.html", status=status, title=title_of(status), sentence=sentence)
 
 
 def fault_of_the_database(error: BaseException) -> tuple[int, str] | None:

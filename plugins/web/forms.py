@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 
 from daemon.ids import id_of
@@ -51,7 +52,7 @@ class BadValueError(ValueError):
         self.field, self.like = field, like
 
 
-async def read_form(request: Request, *, largest: int = LARGEST) -> dict[str, str]:
+async def read_form(request: Request, *, largest: int = LARGEST) -> QueryParams:
     """The fields of a form, with Unix line breaks. Raises ValueError with a sentence, or TimeoutError."""
     body = bytearray()
     async with asyncio.timeout(SECONDS) as patience:
@@ -65,11 +66,11 @@ async def read_form(request: Request, *, largest: int = LARGEST) -> dict[str, st
     return await asyncio.to_thread(_fields, bytes(body))
 
 
-def _fields(body: bytes) -> dict[str, str]:
+def _fields(body: bytes) -> QueryParams:
     if body.isascii() and body.count(b"&") < MOST_FIELDS and not UNENCODED.search(body):
         pairs = [pair.partition(b"=") for pair in body.split(b"&") if pair]
         with suppress(UnicodeDecodeError):
-            return {_decoded(name): _decoded(value) for name, _, value in pairs}
+            return QueryParams([(_decoded(name), _decoded(value)) for name, _, value in pairs])
     raise ValueError("This form cannot be read: its text is not UTF-8, or it has too many fields.")
 
 

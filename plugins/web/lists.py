@@ -48,6 +48,11 @@ class Conditions:
         if None not in values:
             self._add(self._scanned, condition, values)
 
+    def value(self, value: object) -> str:
+        """The place of a value in SQL of the caller's own."""
+        self.values.append(value)
+        return f"${len(self.values)}"
+
     def _add(self, to: list[str], condition: str, values: Sequence[object]) -> None:
         numbers = (f"${len(self.values) + n}" for n in range(1, len(values) + 1))
         to.append(condition.format(*numbers))

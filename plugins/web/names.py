@@ -15,9 +15,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import urlencode
 from uuid import UUID, uuid5
 
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -177,21 +177,23 @@ async def with_user(request: Request) -> Request:
     values = request.state.form if sent else request.query_params
     field = "id" if values.get("kind") == "user" else "user"
     given = values.get(field, "").strip()
-    if not given or viewer.user is not None or request.url.path == "/names":
+    if not given or viewer.user is not None or request.url.path.startswith("/names/"):
         return request
     user = id_in(values, field)
     assert user is not None
     async with reading(web_of(request).database, viewer) as connection:
         if given.lower() != str(user):
             user = await _named(connection, viewer, values, field, user)
-        if name := (await names_of(connection, viewer, [user])).get(user):
+        if not sent and (name := (await names_of(connection, viewer, [user])).get(user)):
             await connection.execute(ON_RECORD, [user])
             request.state.user_named = f"{name} ({str(user)[:8]})"
+    asked = QueryParams(
+        [(name, str(user) if name == field else value) for name, value in values.multi_items()]
+    )
     if sent:
-        request.state.form = {**values, field: str(user)}
+        request.state.form = asked
         return request
-    asked = [(name, str(user) if name == field else value) for name, value in values.multi_items()]
-    return Request({**request.scope, "query_string": urlencode(asked).encode()}, request.receive)
+    return Request({**request.scope, "query_string": str(asked).encode()}, request.receive)
 
 
 async def _named(
@@ -215,7 +217,7 @@ async def _named(
     whole = [row for row in found if any(words <= set(one.lower().split()) for one in row["names"] or ())]
     if len(whole) == 1 and older is None and len(found) < OFFERED:
         return UUID(str(whole[0]["id"]))
-    like = [_option(row) for row in whole or found]
+    like = [Option(str(row["id"]), _option(row).label) for row in whole or found]
     sentence = SEVERAL if whole else NO_SUCH_USER
     raise BadValueError(sentence, field=field, like=like)
 
@@ -227,9 +229,8 @@ async def nobody_in(request: Request, asked: Mapping[str, str] | None = None) ->
 
 
 async def offered(request: Request) -> Response:
-    """The options of a field, for what was typed so far: /names?agent=PART or /names?user=PART."""
-    viewer, asked = viewer_of(request), request.query_params
-    field = "agent" if "agent" in asked else "user"
+    """The options of the field `agent` or `user`, for what was typed so far."""
+    viewer, asked, field = viewer_of(request), request.state.form, request.path_params["field"]
     options: list[Option] = []
     if viewer.user is None:
         async with reading(web_of(request).database, viewer) as connection:
@@ -278,4 +279,4 @@ def _option(user: Any) -> Option:
     return Option(value, f"{called} ({str(user['id'])[:8]}, last seen {user['at']:%Y-%m-%d})".lstrip())
 
 
-routes: list[Route] = [Route("/names", offered)]
+routes: list[Route] = [Route("/names/{field}", offered, methods=["POST"])]

@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markdown_it import MarkdownIt
@@ -22,6 +21,7 @@ from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
+from plugins.web.addresses import address_of
 from plugins.web.forms import Option
 from plugins.web.glossary import terms
 
@@ -47,18 +47,19 @@ MENU = (
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What was sent with a bad value, the field that has it (empty: none alone), and which values are valid."""
+    """What was sent to a page with a bad value, the field that has it (empty: none alone), and which values are valid."""
 
+    path: str
     asked: QueryParams
     field: str
     sentence: str
     like: Sequence[Option] = ()
     """Values of the field that may be meant."""
 
-    def instead(self, value: str) -> str:
-        """The query with another value of the field."""
-        kept = [(name, said) for name, said in self.asked.multi_items() if name != self.field]
-        return urlencode([*kept, (self.field, value)])
+    def instead(self, value: str) -> QueryParams:
+        """What was sent, with another value of the field."""
+        kept = [(name, said) for name, said in self.asked.multi_items() if name not in (self.field, "csrf")]
+        return QueryParams([*kept, (self.field, value)])
 
 
 def page(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
@@ -87,7 +88,8 @@ def page(request: Request, template: str, *, status: int = 200, **values: Any) -
             **({"names": {}, "nobody": []} | values),
         )
     )
-    return HTMLResponse(html, status_code=status)
+    # No script takes the address of what was refused for that of a page.
+    return HTMLResponse(html, status_code=status, headers={} if fault is None else {"HX-Push-Url": "false"})
 
 
 def tell(request: Request, done: str, what: str = "", text: str = "") -> None:
@@ -108,7 +110,12 @@ def environment() -> Environment:
     )
     made.filters.update(when=when, size=size, number=number, short=short, prose=prose)
     made.globals.update(
-        static=static, query=query, terms=terms, counted=counted, now=lambda: datetime.now(UTC)
+        static=static,
+        query=query,
+        address=address_of,
+        terms=terms,
+        counted=counted,
+        now=lambda: datetime.now(UTC),
     )
     return made
 
@@ -123,8 +130,7 @@ def static(name: str) -> str:
 def query(request: Request, **changes: object) -> str:
     """This page's URL with other values in its query; None removes a value."""
     values = {**request.query_params, **changes}
-    kept = {name: value for name, value in values.items() if value not in (None, "")}
-    return request.url.path + (f"?{urlencode(kept)}" if kept else "")
+    return address_of(request, request.url.path, values)
 
 
 def when(time: datetime | None, seconds: bool = False) -> Markup:

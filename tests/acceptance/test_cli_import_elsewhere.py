@@ -161,7 +161,7 @@ async def test_langmem_letta_and_the_exports_of_chats(
     assert rows(items) == {"memories": (2, 0)}
     assert [(r["content"], r["user_id"]) for r in await connection.fetch(MEMORIES)] == [
         ("Mia likes herons", id_of("mia")),
-        ('{"name": "Lake", "depth": 3}', None),
+        ("name: Lake\ndepth: 3", None),
     ]
     await connection.execute("delete from agent_memory")
 
@@ -305,7 +305,7 @@ async def test_hostile_rows_are_mended_or_left_out(
         {"id": "3", "user_id": "mia", "memory": "in ms", "created_at": 1740823200000},
         {"id": "4", "user_id": "mia", "memory": "year 0", "created_at": "0000-01-01T00:00:00Z"},
         {"id": "4", "user_id": "mia", "memory": "the same id"},
-        {"id": "5", "user_id": "mia", "memory": ["no text"]},
+        {"id": "5", "user_id": "mia", "memory": 7},
         {"id": "6", "user_id": "00000000-0000-0000-0000-00000000a11", "memory": "almost"},
         {"id": "7", "memory": "nobody's"},
         {"id": "8", "user_id": "mia", "memory": "forged", "metadata": {"from": "conversation", "slot": "home"}},

@@ -1,8 +1,10 @@
-"""memoryd import --from: what exports lack, and what machines wrote into them: times, owners, tasks, marks, JSON in JSON."""
+"""memoryd import --from: what exports lack, and what machines wrote into them: owners, tasks, marks, JSON in JSON."""
 
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +13,18 @@ import pytest
 from memoryd_client import id_of
 
 from plugins.move_in.importers.machines import without_machines
-from tests.acceptance.test_cli_import_elsewhere import DATA, MEMORIES, MESSAGES, left_out, rows, run
+from tests.acceptance.test_cli_import_elsewhere import (
+    DATA,
+    MEMORIES,
+    MESSAGES,
+    left_out,
+    rows,
+    run,
+    sqlite_file,
+)
 from tests.support.processes.commands import Commands
 
 SAID = "select content, created_at at time zone 'utc' as at from conversation_messages order by message_index"
-CHANGED = "it has no time, nor has its conversation: it has that of the import, and no facts are read from it"
 BY_MACHINE = "a machine wrote it, not its user"
 
 
@@ -29,40 +38,6 @@ def claude(*messages: dict[str, Any], **fields: Any) -> dict[str, Any]:
     """A conversation of a Claude export."""
     turns = [{"uuid": f"m{n}", "sender": "human"} | message for n, message in enumerate(messages)]
     return {"uuid": "c", "name": "Lake", "chat_messages": turns} | fields
-
-
-async def test_a_missing_time_is_that_of_the_nearest_message_or_of_the_conversation(
-    memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path
-) -> None:
-    await connection.execute(
-        "insert into memoryd.settings (key, value) values ('facts', '\"model\"') "
-        "on conflict (key) do update set value = excluded.value"
-    )
-    nine, ten = "2025-03-01T09:00:00Z", "2025-03-01T10:00:00Z"
-    between = claude(
-        {"text": "first"}, {"text": "second", "created_at": nine}, {"text": "third", "created_at": None},
-        {"text": "fourth", "created_at": ten}, {"text": "fifth", "created_at": "soon"}, created_at="2025-02-01",
-    )  # fmt: skip
-    report = await run(memoryd, "claude", written(tmp_path / "c.json", [between]), "--user", "mia")
-    assert rows(report)["messages"] == (5, 0)
-    found = await connection.fetch(SAID)
-    assert [(r["content"], r["at"].hour) for r in found] == [
-        ("first", 9), ("second", 9), ("third", 9), ("fourth", 10), ("fifth", 10)
-    ]  # fmt: skip
-    await connection.execute("delete from conversation_sessions")
-    only = claude({"text": "I live in Porto"}, created_at="2025-02-01")
-    await run(memoryd, "claude", written(tmp_path / "c.json", [only]), "--user", "mia")
-    (row,) = await connection.fetch(SAID)
-    assert row["at"].month == 2
-    await connection.execute("delete from conversation_sessions")
-    assert await connection.fetchval("select count(*) from memoryd.unread") == 0
-    none = [claude({"text": "I live in Lagos"}), claude({"text": "In Faro", "created_at": nine}, uuid="d")]
-    dry = await run(memoryd, "claude", written(tmp_path / "c.json", none), "--user", "mia", "--dry-run")
-    report = await run(memoryd, "claude", tmp_path / "c.json", "--user", "mia")
-    for one in (dry, report):
-        assert {each["reason"]: each["count"] for each in one["changed"]} == {CHANGED: 1}
-    read = "select m.content from memoryd.unread u join conversation_messages m on m.id = u.message_id"
-    assert [r["content"] for r in await connection.fetch(read)] == ["In Faro"]
 
 
 async def test_what_machines_write_as_user_is_left_out_and_counted(
@@ -207,6 +182,28 @@ async def test_tasks_that_are_open_and_done_are_told_apart(
     assert rows(await run(memoryd, "markdown", file, "--agent", "guide")) == {"memories": (1, 0)}
 
 
+async def test_each_nested_task_is_a_memory_of_its_own(
+    memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path
+) -> None:
+    file = tmp_path / "todo.md"
+    file.write_text(
+        "# Todo\n- [ ] Garden\n  by May\n  - [x] dig\n    deep\n\n    - [ ] roots\n  - [ ] water\n  - gloves\n\n"
+        "  The soil is heavy.\n- House\n\t1. [X] paint\n\t\t- blue\n\t```\n\t- [ ] no task\n\t```\n- weed\n  - often\n\n"
+        "    - [ ] soon\n\nProse.\n\n    - [ ] no task\n"
+    )
+    await run(memoryd, "markdown", file, "--agent", "guide")
+    kinds = {r["content"]: r["kind"] for r in await connection.fetch(MEMORIES)}
+    assert kinds == {
+        "Todo: Garden\n  by May\n  - gloves\n\n  The soil is heavy.": "goal",
+        "Todo > Garden: dig\n    deep": "outcome", "Todo > Garden > dig: roots": "goal", "Todo > Garden: water": "goal",
+        "Todo: House\n\t```\n\t- [ ] no task\n\t```": "note", "Todo > House: paint\n\t\t- blue": "outcome",
+        "Todo: weed\n  - often": "note", "Todo > weed: soon": "goal", "Todo: Prose.\n\n    - [ ] no task": "note",
+    }  # fmt: skip
+    file.write_text("# Todo\n- [ ] Garden\n  - [x] water\n")
+    again = await run(memoryd, "markdown", file, "--agent", "guide")
+    assert rows(again) == {"memories": (2, 0)}  # Garden has another text, and watering is done
+
+
 @pytest.mark.parametrize("form", ["[{0}, {1}]", "{0}\n{1}\n", '{{"results": [{0}, {1}]}}', "{0}"])
 async def test_json_within_a_string_of_json_is_read(
     form: str, memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path
@@ -222,6 +219,51 @@ async def test_json_within_a_string_of_json_is_read(
     item = {"namespace": ["m", "mia"], "key": "k", "value": json.dumps({"content": "Mia rows"})}
     await run(memoryd, "langmem", written(tmp_path / "l.json", [item]))
     assert "Mia rows" in [r["content"] for r in await connection.fetch(MEMORIES)]
+
+
+MIA = {"data": 'Mia said "row"', "user_id": "eve"}
+
+
+def in_json(value: Any, depth: int) -> Any:
+    """A value as JSON, and that as a string of JSON, and so on."""
+    return value if depth == 0 else json.dumps(in_json(value, depth - 1))
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2, 7])
+async def test_a_text_that_is_json_within_json_is_read_as_the_text(
+    depth: int, memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path
+) -> None:
+    told = {
+        "nested": {"memory": MIA}, "plain": 'Mia said "row"', "list": [{"text": "Mia said"}, '"row"'],
+        "named": {"name": "Mia", "boat": {"oars": 2, "is_red": True}, "tags": ["a", "b"]},
+    }  # fmt: skip
+    says = [
+        'Mia said "row"', 'Mia said "row"', "Mia said\nrow", "name: Mia\nboat: oars: 2, is_red: True\ntags: a, b"
+    ]  # fmt: skip
+    given = [{"id": name, "user_id": "mia", "memory": in_json(value, depth)} for name, value in told.items()]
+    report = await run(memoryd, "mem0", written(tmp_path / "m.json", in_json(given, depth)))
+    assert rows(report) == {"memories": (4, 0)}
+    whose = "select user_id, content from agent_memory order by metadata ->> 'original_id'"
+    assert [(r["user_id"], r["content"]) for r in await connection.fetch(whose)] == [
+        (id_of("mia"), said) for said in (says[2], says[3], says[0], says[1])
+    ]
+    await connection.execute("delete from agent_memory")
+    items = [
+        {"namespace": ["m", "mia"], "key": name, "value": in_json({"content": in_json(value, depth)}, depth)}
+        for name, value in told.items()
+    ]
+    await run(memoryd, "langmem", written(tmp_path / "l.json", items))
+    assert {r["content"] for r in await connection.fetch(MEMORIES)} == set(says)
+    await connection.execute("delete from agent_memory")
+    table = (
+        "create table history (memory_id text, new_memory text, event text, created_at text, updated_at text, "
+        "is_deleted integer, actor_id text, role text);"
+    )
+    with closing(sqlite3.connect(sqlite_file(tmp_path / "h.db", table))) as made, made:
+        insert = "insert into history (memory_id, new_memory, event) values ('a', ?, 'ADD')"
+        made.execute(insert, (in_json(told["nested"], depth + 1),))
+    await run(memoryd, "mem0", tmp_path / "h.db", "--user", "mia")
+    assert [r["content"] for r in await connection.fetch(MEMORIES)] == ['Mia said "row"']
 
 
 # As export_palace() of mempalace 3.11.0 writes it.

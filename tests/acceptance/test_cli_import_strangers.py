@@ -76,7 +76,9 @@ def _endless(file: Path) -> Path:
 
 async def taken(system: System, source: Path) -> list[str]:
     """The kinds of what is read."""
-    return [type(item).__name__ async for item in reading.read(system, str(source))]
+    items = [type(item).__name__ async for item in reading.read(system, str(source))]
+    assert items.pop() == "FileEnd"
+    return items
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from memoryd_client import id_of
 from tests.support.access.acting import ANN, BOB
 from tests.support.access.users import found, kept_of, whole_user
 from tests.support.processes.commands import Commands
-from tests.support.rows import ask, insert, remember
+from tests.support.rows import ask, insert, remember, say
 
 LARGE = "select sum(length(content)) from agent_memory"
 
@@ -174,6 +174,33 @@ async def test_megabytes_survive_export_and_import(
     done = await memoryd("import", str(tmp_path / "large.json"), "--json")
     assert done.json["tables"]["agent_memory"] == {"imported": 1202, "skipped": 0}
     assert await connection.fetchval(LARGE) == size
+
+
+async def test_an_erasure_tells_which_knowledge_of_others_names_the_user(
+    memoryd: Commands, connection: asyncpg.Connection
+) -> None:
+    session = await insert(connection, "conversation_sessions", {"user_id": ANN})
+    await say(connection, session, "I moved", user_id=ANN, speaker="Ottilie Qvist")
+    entry: dict[str, object] = {"tier": "core", "category": "client", "created_by": "clerk"}
+    told = {
+        await insert(
+            connection, "shared_knowledge", entry | {"title": title, "content": title, "status": status}
+        ): marks
+        for title, status, marks in (
+            ("Door of OTTILIE Qvist", "active", ""),
+            ("Qvist's key", "archived", " (a part) (archived)"),
+            ("Shed of Ottilie Qvist", "archived", " (archived)"),
+        )
+    }
+    other = entry | {"title": "The Qvistling bird", "content": "sings"}
+    untold = await insert(connection, "shared_knowledge", other)
+    done = await memoryd("erase", str(ANN), "--yes")
+    for which, marks in told.items():
+        assert f"  {which}{marks}\n" in done.err, marks
+    assert str(untold) not in done.err
+    assert "Qvist" not in done.out + done.err
+    again = await memoryd("erase", str(ANN), "--yes")
+    assert "knowledge" not in again.err
 
 
 async def test_a_user_without_rows_exports_erases_and_imports_nothing(

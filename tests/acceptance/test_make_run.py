@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -105,6 +106,9 @@ async def test_it_runs_without_releases_that_are_gone_and_says_what_a_machine_la
     process = await checkout.start("run", **dead)
     daemon = DaemonProcess(process)
     await daemon.event("daemon_started", timeout=120)
+    code, said = await checkout.make("clean")
+    assert code != 0
+    assert re.search(r"so nothing was removed: stop it \(Ctrl-C, or kill( \d+)+\)", said[0])
     os.killpg(process.pid, signal.SIGINT)
     await daemon.event("daemon_stopped", timeout=60)
     await process.wait()
@@ -116,6 +120,11 @@ async def test_it_runs_without_releases_that_are_gone_and_says_what_a_machine_la
     os.killpg(demo.pid, signal.SIGINT)
     _, fault = await demo.communicate()
     assert line, fault.decode()
+
+    # Nobody uses a copy of it.
+    shutil.copytree(checkout.folder / ".venv", checkout.folder / "copy", symlinks=True)
+    code, said = await checkout.make("clean", VENV="copy")
+    assert (code, (checkout.folder / "copy").exists(), said) == (0, False, [])
 
     # A virtual environment does not move with its folder, and nothing can be installed here without the index.
     checkout.folder = checkout.folder.rename(checkout.folder.with_name("there"))

@@ -30,9 +30,13 @@ class Spoken:
     async def told(self, line: bytes | object) -> Any:
         """What it answers to a line."""
         assert self._process.stdin is not None
-        assert self._process.stdout is not None
         self._process.stdin.write((line if isinstance(line, bytes) else json.dumps(line).encode()) + b"\n")
         await self._process.stdin.drain()
+        return await self.heard()
+
+    async def heard(self) -> Any:
+        """What it answers next."""
+        assert self._process.stdout is not None
         return json.loads(await asyncio.wait_for(self._process.stdout.readline(), SECONDS))
 
     async def ended(self) -> list[dict[str, Any]]:
@@ -124,13 +128,50 @@ async def test_a_client_of_an_unknown_version_is_told_one_that_is_known(spoken: 
     await spoken.ended()
 
 
-async def test_a_client_that_gave_up_its_probe_before_we_began_may_begin_anew(spoken: Spoken) -> None:
-    """The AI SDK waits a second for the answer to its probe, and a slow machine starts us later."""
-    version = "2026-07-28"
+def enveloped(method: str, number: object, version: str = "2026-07-28") -> dict[str, Any]:
+    """A request of the protocol that has no first request."""
     of = {"protocolVersion": version, "clientCapabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-    meta = {"_meta": {f"io.modelcontextprotocol/{name}": value for name, value in of.items()}}
-    probe = json.dumps(asked("server/discover", 0, meta)).encode()
-    told = await spoken.told(probe + b"\n" + json.dumps(hello("2025-11-25")).encode())
-    assert told["result"]["protocolVersion"] == "2025-11-25"
+    return asked(
+        method, number, {"_meta": {f"io.modelcontextprotocol/{name}": value for name, value in of.items()}}
+    )
+
+
+GIVEN_UP = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 0}}
+
+
+async def test_a_client_that_gave_up_its_probes_may_begin_anew(spoken: Spoken) -> None:
+    """The AI SDK waits a second for the answer to its probe, and a slow machine starts us later."""
+    for n, probe in enumerate(
+        (
+            enveloped("server/discover", 0),
+            enveloped("server/discover", 0),
+            asked("server/discover", "again", {}),
+        )
+    ):
+        told = await spoken.told(probe)
+        assert told["id"] == probe["id"]
+        assert ("2026-07-28" in told.get("result", {}).get("supportedVersions", ())) == (n < 2), told
+        told = await spoken.told(
+            json.dumps(GIVEN_UP).encode() + b"\n" + json.dumps(enveloped("ping", n)).encode()
+        )
+        assert told["id"] == n
+        assert "result" in await spoken.told(asked("ping", "early", {}))
+    both = (enveloped("server/discover", 5), hello("2025-11-25"))
+    first = await spoken.told(b"\n".join(json.dumps(each).encode() for each in both))
+    assert first["id"] == 5
+    assert (await spoken.heard())["result"]["protocolVersion"] == "2025-11-25"
     assert "result" in await spoken.told(call(1))
+    assert "result" in await spoken.told(asked("ping", 2, {}))
+    # From now on the protocol is settled.
+    assert (await spoken.told(enveloped("server/discover", 3)))["error"]["code"] == -32600
+    assert "result" in await spoken.told(call(4))
+    await spoken.ended()
+
+
+async def test_pings_and_probes_keep_nobody_from_the_newest_protocol(spoken: Spoken) -> None:
+    for n, method in enumerate(("ping", "server/discover", "ping")):
+        assert "result" in await spoken.told(asked("ping", n, {}))
+        assert (await spoken.told(enveloped(method, "probe")))["id"] == "probe"
+    assert "tools" in (await spoken.told(enveloped("tools/list", 1)))["result"]
+    assert "result" in await spoken.told(enveloped("server/discover", 2))
     await spoken.ended()

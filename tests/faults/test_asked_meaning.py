@@ -137,13 +137,14 @@ async def a_store_of_langgraph_finds_by_meaning(url: str, connection: asyncpg.Co
 
 
 async def a_request_is_its_askers_alone(connection: asyncpg.Connection) -> None:
-    """And is used once."""
+    """And their question's, and is used once."""
     async with acting_as(connection, ANN):
         request = UUID((await ask(connection))["request"])
     for other in ({"user": BOB}, SERVICE):
         async with acting_as(connection, **other):
             assert await ask(connection, request=request) == {"by": "words", "result": []}
     async with acting_as(connection, ANN):
+        assert (await ask(connection, query="violin lessons", request=request))["by"] == "words"
         assert (await ask(connection, request=request))["by"] == "meaning"
         assert (await ask(connection, request=request))["by"] == "words"
     # Requests of other kinds are no questions to embed, and stay.

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import time
+import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
@@ -17,7 +18,7 @@ import pytest
 from tests.faults.conftest import OwnPostgres
 from tests.support.rows import remember
 from tests.support.services.web_pages import Reader, served
-from tests.support.waiting import until
+from tests.support.waiting import BLOCKED, until
 
 AT_ONCE = ("/", "/memories", "/documents", "/knowledge", "/dreams", "/trail", "/memories?agent=alice")
 """More than there are connections."""
@@ -124,3 +125,31 @@ async def test_a_server_that_hangs_holds_no_page(own_postgres: OwnPostgres, tmp_
         await come_again(reader, own_postgres.url)
         with frozen(postmaster):
             await stack.aclose()  # It ends as it should, without its database.
+
+
+async def test_a_server_that_ends_within_an_erasure_has_erased_nothing_and_the_page_says_so(
+    own_postgres: OwnPostgres, reader: Reader
+) -> None:
+    user = uuid.uuid4()
+    path = f"/users/{user}/erasure"
+    kept = "select count(*) from agent_memory where user_id = $1"
+    connection = await asyncpg.connect(own_postgres.url)
+    await remember(connection, "likes tea", user_id=user)
+    other = await asyncpg.connect(own_postgres.url)
+    await other.execute("begin; update agent_memory set source = 'held' where content = 'likes tea'")
+    assert (await reader.send(path, {"sure": "yes"})).status_code == 303
+    await until(connection, BLOCKED)
+    await asyncio.to_thread(own_postgres.server.stop, "immediate")
+    connection.terminate()
+    other.terminate()
+    await asyncio.to_thread(own_postgres.server.start)
+    await come_again(reader, own_postgres.url)
+    said = await reader.read_done(path, "erasure", lacks="being deleted since")
+    assert "Nothing was deleted: the connection to the database was lost." in said
+    connection = await asyncpg.connect(own_postgres.url)
+    assert await connection.fetchval(kept, user) == 1
+    assert (await reader.send(path, {"sure": "yes"})).status_code == 303
+    said = await reader.read_done(path, "erasure", lacks="being deleted since")
+    assert "a copy made now has nothing of them" in said
+    assert await connection.fetchval(kept, user) == 0
+    await connection.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import asyncpg
 
@@ -73,3 +73,12 @@ async def one_row(connection: asyncpg.Connection, sql: str, *args: object) -> as
     """The only row."""
     [row] = await connection.fetch(sql, *args)
     return row
+
+
+async def somebody(db: asyncpg.Connection, name: str = "Rita Roe") -> UUID:
+    """A user with a memory, a message and a task's worth of names."""
+    user = uuid4()
+    session = await insert(db, "conversation_sessions", {"user_id": user, "agent_id": "clerk"})
+    await say(db, session, "My name is told", user_id=user, speaker=name)
+    await remember(db, "likes tea", agent_id="clerk", user_id=user)
+    return user

@@ -27,7 +27,7 @@ async def app(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["method"] == "POST":
         try:
             fields = await forms.read_form(Request(scope, receive), largest=forms.LARGEST_SIGN_IN)
-            answer = PlainTextResponse(str(fields))
+            answer = PlainTextResponse(str(dict(fields)))
         except TimeoutError:
             answer = PlainTextResponse("late", 408)
     await answer(scope, receive, send)

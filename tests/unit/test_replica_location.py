@@ -49,5 +49,5 @@ def test_a_missing_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch)
         return imported(name, *args, **more)
 
     monkeypatch.setattr(builtins, "__import__", without_google)
-    with pytest.raises(ValueError, match=r"\[gdrive\]"):
+    with pytest.raises(ValueError, match="needs the extra gdrive of memoryd"):
         open_location(all_settings()(replica=Path(f"gdrive:{ID}"), _env_file=None))  # type: ignore[call-arg]

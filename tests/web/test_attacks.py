@@ -137,7 +137,7 @@ async def test_it_works_without_scripts(browser: Browser, pages: Reader, db: asy
     try:
         browser.open("/memories?agent=plain")
         browser.driver.find_element(By.CSS_SELECTOR, "option[value=goal]").click()
-        browser.driver.find_element(By.CSS_SELECTOR, "form[action='/memories'] button").click()
+        browser.driver.find_element(By.CSS_SELECTOR, "form[action='/ask/memories'] button").click()
         browser.until_it_has("kind=goal", lacks="a fact without")
         browser.driver.find_element(By.LINK_TEXT, "a goal without scripts").click()
         area = browser.driver.find_element(By.NAME, "content")

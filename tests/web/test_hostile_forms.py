@@ -25,8 +25,8 @@ ODD = (
     b"9999-12-31T23:59-14:00", b'{"a": [1, null]}', str(USER).encode(),
 )  # fmt: skip
 REFUSED = (400, 404, 409)
-ALONE = ("/sign-out", "/now/doctor", "/trail/verify")
-"""Forms without a field of their own."""
+ALONE = ("/sign-out", "/now/doctor", "/trail/verify", "/ask/")
+"""Forms without a field of their own, or that lead to an address."""
 ROWS = """
 select md5(string_agg(t::text, '|' order by t.id)) from (
     select id, content, kind, valid_to::text, expires_at::text from agent_memory
@@ -54,7 +54,7 @@ class Forms(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = {name: value or "" for name, value in attrs}
         if tag == "form":
-            self._open = given.get("method") == "post" and given["action"] not in ALONE
+            self._open = given.get("method") == "post" and not given["action"].startswith(ALONE)
             if self._open:
                 self.found.append((given["action"], []))
         elif self._open and given.get("name", "csrf") != "csrf":

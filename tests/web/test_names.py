@@ -17,9 +17,9 @@ from plugins.web import names
 from tests.support.database.schemas import connected
 from tests.support.database.server_log import server_log
 from tests.support.database.servers import Server
-from tests.support.rows import ask, associate, insert, remember, say
+from tests.support.rows import ask, associate, insert, remember, say, somebody
 from tests.support.services.browser import Browser
-from tests.support.services.web_pages import Reader, served, text_of
+from tests.support.services.web_pages import CSRF, Reader, served, text_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -42,10 +42,11 @@ async def speaker(db: asyncpg.Connection, name: str, user: uuid.UUID | None = No
     return user
 
 
-async def options(reader: Reader, query: str) -> dict[str, str]:
+async def options(reader: Reader, field: str, part: str = "", *, status: int = 200) -> dict[str, str]:
     """The values that a field offers, each with what people call it."""
-    found = OPTION.findall(await reader.get(f"/names?{query}"))
-    return {html.unescape(value): html.unescape(label) for value, label in found}
+    answer = await reader.send(f"/names/{field}", {field: part}, on="/words")
+    assert answer.status_code == status
+    return {html.unescape(value): html.unescape(label) for value, label in OPTION.findall(answer.text)}
 
 
 async def trail(db: asyncpg.Connection, look: Awaitable[object]) -> list[tuple[object, ...]]:
@@ -65,23 +66,23 @@ async def test_a_field_offers_users_by_their_names_and_no_trail_is_filled_by_the
     async with connected(server.admin_url_of(urlsplit(url).path[1:])) as admin:
         log = await server_log(db, admin)
         for part in ("", "l", "lund"):
-            assert await trail(db, options(pages, f"user={part}")) == ONE_LOOK, part
+            assert await trail(db, options(pages, "user", part)) == ONE_LOOK, part
         # Whose these were is in the server's log, signed.
         *_, line = [line for line in log.text().splitlines() if '"users": [' in line and str(berta) in line]
         assert str(other) not in line
         assert await db.fetchval("select memoryd.check_log_line($1)", line)
-    assert await trail(db, options(pages, "user=nobody+at+all")) == []
-    assert await options(pages, "user=lund") == {
+    assert await trail(db, options(pages, "user", "nobody at all")) == []
+    assert await options(pages, "user", "lund") == {
         str(berta): f"Berta Lund ({str(berta)[:8]}, last seen {today})"
     }
     # An id that was made of the name is offered as the name, which the programs use.
-    assert (await options(pages, "user=dor"))["dora"] == f"dora ({str(dora)[:8]}, last seen {today})"
-    assert list(await options(pages, f"user={str(dora)[:8]}")) == ["dora"]
-    assert list(await options(pages, "user=onerror")) == [str(evil)]
-    assert await options(pages, "user=%25_\\") == {}
-    assert len(await options(pages, "user=")) <= names.OFFERED
-    for wrong in ("user=%00", "user=" + "x" * 201, "agent=%00"):
-        await pages.get(f"/names?{wrong}", status=400)
+    assert (await options(pages, "user", "dor"))["dora"] == f"dora ({str(dora)[:8]}, last seen {today})"
+    assert list(await options(pages, "user", str(dora)[:8])) == ["dora"]
+    assert list(await options(pages, "user", "onerror")) == [str(evil)]
+    assert await options(pages, "user", "%_\\") == {}
+    assert len(await options(pages, "user")) <= names.OFFERED
+    for field, wrong in (("user", "\0"), ("user", "x" * 201), ("agent", "\0")):
+        await options(pages, field, wrong, status=400)
 
 
 async def test_who_may_be_meant_by_a_name_is_asked(pages: Reader, db: asyncpg.Connection) -> None:
@@ -108,10 +109,10 @@ async def test_a_field_offers_agents_and_whom_one_is_named_for_is_on_record(
         ann,
         other,
     )
-    assert list(await options(pages, "agent=vess")) == ["Vessel", "a vessel"]
-    assert list(await options(pages, "agent=onerror")) == [PAYLOAD]
-    assert await trail(db, options(pages, "agent=a+ves")) == ONE_LOOK
-    assert await trail(db, options(pages, "agent=onerror")) == []
+    assert list(await options(pages, "agent", "vess")) == ["Vessel", "a vessel"]
+    assert list(await options(pages, "agent", "onerror")) == [PAYLOAD]
+    assert await trail(db, options(pages, "agent", "a ves")) == ONE_LOOK
+    assert await trail(db, options(pages, "agent", "onerror")) == []
 
 
 async def test_users_of_one_name_are_told_apart_and_found_by_another_name(
@@ -125,12 +126,12 @@ async def test_users_of_one_name_are_told_apart_and_found_by_another_name(
     assert f"Nora ({str(second)[:8]})" in said
     await speaker(db, "Nora Vik", first)
     await speaker(db, "Nonny", second)
-    both = await options(pages, "user=nora")
+    both = await options(pages, "user", "nora")
     assert set(both) == {str(first), str(second)}
     assert len(set(both.values())) == 2
-    for words in ("vik", "VIK+nora", "nora++vik", f"nora+{str(first)[:8]}"):
-        assert list(await options(pages, f"user={words}")) == [str(first)], words
-    assert list(await options(pages, "user=nonny")) == [str(second)]
+    for words in ("vik", "VIK nora", "nora  vik", f"nora {str(first)[:8]}"):
+        assert list(await options(pages, "user", words)) == [str(first)], words
+    assert list(await options(pages, "user", "nonny")) == [str(second)]
     page = await pages.get("/memories?user=Nora", status=400)
     assert "Several users have this name" in text_of(page)
     assert f"{str(first)[:8]}, last seen" in text_of(page)
@@ -140,8 +141,8 @@ async def test_users_of_one_name_are_told_apart_and_found_by_another_name(
 async def test_an_end_user_is_offered_nobody(url: str, db: asyncpg.Connection, tmp_path: Path) -> None:
     frank = await speaker(db, "Frank")
     async with served(url, tmp_path, "--as-user", str(frank)) as reader:
-        for query in ("user=", "agent=", "user=Frank", f"user={frank}"):
-            assert await options(reader, query) == {}
+        for field, part in (("user", ""), ("agent", ""), ("user", "Frank"), ("user", str(frank))):
+            assert await options(reader, field, part) == {}
 
 
 async def test_lists_call_users_by_their_names(pages: Reader, db: asyncpg.Connection) -> None:
@@ -219,29 +220,6 @@ async def test_a_click_asks_the_latest_question_again(
     assert browser.complaints() == []
 
 
-async def test_the_name_of_who_was_chosen_is_in_no_address(
-    pages: Reader, db: asyncpg.Connection, browser: Browser
-) -> None:
-    quinn = await speaker(db, 'Quinn "Q" <b>Ost</b>')
-    await remember(db, "sails at dawn", agent_id="skipper", user_id=quinn)
-    browser.sign_in(pages)
-    for path, press in (
-        ("/memories", "form.filters:not(.ask) button"),
-        ("/recall?q=sails", "form.ask button"),
-    ):
-        browser.open(f"{path}{'&' if '?' in path else '?'}user={quinn}")
-        assert "Quinn" in browser.run("return document.querySelector('[name=user]:not([type=hidden])').value")
-        browser.requested()
-        browser.run(f"document.querySelector('{press}').click()")
-        browser.until(
-            f"return location.search.includes('user={str(quinn)[:8]}&') || location.search.endsWith('user={str(quinn)[:8]}')"
-        )
-        browser.until(
-            "return !document.querySelector('.htmx-request') && document.body.innerText.includes('sails at dawn')"
-        )
-        assert [url for url in browser.requested() if "Quinn" in url or "Ost" in url] == []
-
-
 async def test_what_was_asked_last_reads_of_people_no_more_than_it_shows(
     pages: Reader, db: asyncpg.Connection, url: str, tmp_path: Path
 ) -> None:
@@ -311,3 +289,36 @@ async def test_a_day_is_whole(pages: Reader, db: asyncpg.Connection) -> None:
         assert "at noon" in await pages.read(f"/memories?agent=diarist&ended=yes&{query}"), query
     for query in ("until=2026-03-04", "as_of=2026-03-04", "until=2026-03-05T11:00"):
         assert "at noon" not in await pages.read(f"/memories?agent=diarist&ended=yes&{query}"), query
+
+
+async def test_a_name_that_one_user_has_is_that_user(pages: Reader, db: asyncpg.Connection) -> None:
+    zoe = await somebody(db, "Zoe Quist")
+    short = str(zoe)[:8]
+    await somebody(db, "Twin Alike")
+    await somebody(db, "Twin Alike")
+    for path in (
+        "/memories?",
+        "/conversations?",
+        "/tasks?",
+        "/recall?q=tea&",
+        "/context?message=tea&",
+        "/audit/derived?kind=user&",
+    ):
+        field = "id" if "derived" in path else "user"
+        for name in ("Zoe Quist", "quist", f"Anything ({short})", short):
+            page = await pages.get(f"{path}{field}={name.replace(' ', '+')}")
+            assert str(zoe) in page, (path, name)
+            if field == "user":
+                assert f'name="user" value="Zoe Quist ({short})"' in page, "no bare id in the field"
+        for name in ("Twin Alike", "Zoe Nobody", "(00000000)", "x" * 300, "%00"):
+            said = await pages.read(f"{path}{field}={name.replace(' ', '+')}", status=400)
+            assert "likes tea" not in said, (path, name)
+            assert "CONTEXT" not in said
+    assert "Agent: clerk" in await pages.read(f"/context?message=tea&user={zoe}"), "their agent is filled in"
+    # A name that looks like an id, and one of 5 MB, in a form.
+    await pages.get(f"/memories?user={str(zoe)[:-1]}", status=400)
+    token = CSRF.search(await pages.get("/audit"))
+    assert token is not None
+    for name in ("Twin Alike", "x" * 5_000_000):
+        answer = await pages.http.post("/audit", data={"csrf": token[1], "user": name})
+        assert answer.status_code == 400, len(name)

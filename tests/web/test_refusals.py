@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 
 import asyncpg
+import httpx2
 import pytest
 
 from daemon.ids import id_of
 from tests.support.rows import insert, remember
 from tests.support.services.browser import Browser
+from tests.support.services.every_page import addresses
 from tests.support.services.web_pages import Reader, text_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -150,3 +153,43 @@ FORMS: dict[str, tuple[tuple[dict[str, str], str], ...]] = {
         ({"do": "burn"}, "does not say what to do"),
     ),
 }
+
+
+async def test_what_is_wrong_in_a_folded_part_of_a_form_is_seen(pages: Reader) -> None:
+    closed, opened = r"<details><summary>", r"<details open><summary>"
+    page = await pages.get("/recall?q=x&count=0", status=400)
+    assert f"{opened}Options" in page
+    assert f"{closed}Compare with" in page
+    page = await pages.get("/recall?q=x&compare=yes&other_count=0", status=400)
+    assert f"{closed}Options" in page
+    assert f"{opened}Compare with" in page
+    assert f"{closed}Options" in await pages.get(f"/recall?q=x&user={NOBODY[:-1]}", status=400)
+
+
+async def test_every_page_says_what_it_is_also_one_that_refuses(few: Reader) -> None:
+    async with httpx2.AsyncClient(base_url=few.address) as stranger:
+        pages = [(path, (await few.http.get(path)).text) for path in addresses()]
+        for path, status, title in (
+            ("/recall?q=x&count=0", 400, "Recall"),
+            ("/audit/derived?kind=star", 400, "Bad Request (400)"),
+            (f"/memories/{NOBODY}", 404, "Not Found (404)"),
+            ("/nothing", 404, "Not Found (404)"),
+            ("/ask/memories", 405, "Method Not Allowed (405)"),
+        ):
+            page = await few.get(path, status=status)
+            assert f"<title>{title} · memoryd</title>" in page, path
+            assert f"<h1>{title}</h1>" in page, path
+            pages.append((path, page))
+        refused = await few.http.post("/memories/x", data={"csrf": "0"})
+        assert "<h1>Forbidden (403)</h1>" in refused.text
+        told = await few.http.get("/memories", headers={"Host": "evil.example"})
+        assert "<h1>Misdirected Request (421)</h1>" in told.text
+        signing = await stranger.get("/sign-in")
+        pages += [("403", refused.text), ("421", told.text), ("/sign-in", signing.text)]
+    for path, page in pages:
+        assert len(re.findall(r"<h1\b", page)) == 1, path
+        assert re.search(r"<h1[^>]*>\s*[^<\s]", page), path
+        titles = re.findall(r"<title>([^<]+)</title>", page)
+        assert len(titles) == 1, path
+        assert not titles[0].startswith("memoryd ·"), path
+        assert '<html lang="en">' in page, path

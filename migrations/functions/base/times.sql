@@ -49,7 +49,7 @@ return %L::jsonb;
 $s$, jsonb_build_object(
     'signs', signs, 'talk', talk, 'texts', texts,
     'core', (select jsonb_object_agg(w.key, null) from jsonb_each_text(signs) w
-             where w.value ~ '^([mwsd]-?\d|u|last u|k\d+ u)'),
+             where w.value ~ '^([mwsd]-?\d|u|last u|k\d+ u|easter)'),
     'characters', (select string_agg(w, '|' order by length(w) desc, w)
                    from jsonb_object_keys(signs) w where w ~ '[一-鿿]'),
     'lengths', '{"d": "1 day", "e": "7 days", "w": "7 days", "m": "1 month", "q": "3 months",
@@ -103,12 +103,16 @@ begin
     if not coalesce(
         words -> 'core' ?| regexp_split_to_array(lower(p_text), '[^a-zà-öø-ÿœß]+')
         or (not ascii or translate(p_text, '0123456789', '') <> p_text)
-           and p_text ~ '\d{4}|\d[./-]\d|[月日号天周年]|昨|星期|礼拜|圣诞|[春夏秋冬]季', false) then
+           and p_text ~ '\d{4}|\d[./-]\d|[月日号天周年]|昨|星期|礼拜|圣诞|复活|[春夏秋冬]季', false) then
         return null;
     end if;
     for each in select jsonb_array_elements(words -> 'texts') loop
         text := replace(text, each ->> 0, each ->> 1);
     end loop;
+    -- The second of May is a day, the second may be none.
+    if text like any ('{%second%,%third%,%fourth%}') then
+        text := regexp_replace(text, '\m(second|third|fourth)([ ,.;:]+(?:may|march))\M', '\1 _\2', 'g');
+    end if;
     -- What has happened is not what is past.
     text := regexp_replace(regexp_replace(regexp_replace(
         text, '\m((?:est|était)(?:-il|-elle)?|-t-il|été) passée?\M', '\1 arrivé', 'g'),
@@ -163,6 +167,7 @@ declare
     year constant integer := extract(year from p_today);
     line text := p_line;
     m text[];
+    named integer;
     month date;
 begin
     if line like '% before last %' then
@@ -182,6 +187,29 @@ begin
     end if;
     if line like any ('{% early Y%,% mid Y%,% late Y%}') then
         line := replace(replace(replace(line, ' early Y', ' s1 Y'), ' mid Y', ' s5 Y'), ' late Y', ' s10 Y');
+    end if;
+    if line like '% easter %' then
+        -- From Good Friday to Easter Monday, of this year if that has begun (Gauss; 1900 to 2099).
+        for n in 1 .. 2 loop
+            m := regexp_match(
+                line, '\m((?:(last|next) |[yY](\d+) )?easter(?: (?:in )?(?:uy )?[yY](\d+))?)\M');
+            named := coalesce(m[3], m[4])::integer;
+            line := coalesce(regexp_replace(line, m[1], (
+                select format('t%s to t%s', to_char(e.at - 2, 'YYYYMMDD'), to_char(e.at + 1, 'YYYYMMDD'))
+                from generate_series(coalesce(named, year - 1), coalesce(named, year + 1)) as y(y)
+                cross join lateral (select (19 * (y.y % 19) + 24) % 30 as d) d
+                cross join lateral (select (2 * (y.y % 4) + 4 * (y.y % 7) + 6 * d.d + 5) % 7 as e) w
+                cross join lateral (
+                    select make_date(y.y, 3, 22) + d.d + w.e
+                        - case when w.e = 6 and d.d + (y.y % 19 > 10)::integer >= 29 then 7 else 0 end as at
+                ) e
+                where y.y between 1900 and 2099
+                  and (named is not null or (e.at - 2 > p_today) = (m[2] is not distinct from 'next'))
+                order by abs(e.at - p_today) limit 1)), line);
+        end loop;
+        line := regexp_replace(line, '\msince (t\d+) to t\d+', 'since \1');
+        line := regexp_replace(
+            line, '\mbetween (t\d+) to t\d+ and (?:t\d+ to )?(t\d+)', 'between \1 and \2');
     end if;
     if line like '% d0 %' then
         m := regexp_match(line, '\m([nk](\d+) uy ago d0|d0 [nk](\d+) uy ago|Y(\d+) d0)\M');
@@ -209,7 +237,7 @@ $$;
 
 -- The line of signs of a text in which every sign that is left stands for a time: words that mean something
 -- else, too, are decided by the signs beside them, and what languages write in different ways is written in
--- one.
+-- one. Two weeks in May are not the second week of May.
 -- Postgres keeps 32 compiled patterns: a pattern is applied only where the line has what it is for.
 create or replace function memoryd.plain_signs(
     p_signs text, p_text text, p_today date, p_written boolean) returns text
@@ -220,8 +248,12 @@ declare
     year constant integer := extract(year from p_today);
     line text := replace(p_signs, ' last last ', ' prev ');
 begin
-    if line like '%w of m%' then
+    if line like '% uw of m%' or line like '% uw in %m%' then
         line := replace(replace(line, ' last uw of m', ' late m'), ' first uw of m', ' early m');
+        for n in 2 .. case when p_text ~* '\m(weeks|wochen|semanas|semaines)\M' then 0 else 4 end loop
+            line := regexp_replace(line, '\mn' || n || ' uw (?:of|in)(?: of)* (m\d+)', format(
+                'n%s \1 to n%s \1', 7 * n - 6, 7 * n), 'g');
+        end loop;
     end if;
     if line like '%?%' then
         if line like '% d%?%' then
@@ -233,8 +265,8 @@ begin
         end if;
         line := regexp_replace(
             line,
-            '\m((?:in|at|since|until|before|after|between|early|mid|late|last|prev|this(?! m5)|next|um|n\d+'
-                '|of(?= w))'
+            '\m((?:in|at|since|until|before|after|between|early|mid|late|last|prev|this(?! m5)|next|um'
+                '|n\d+(?=(?: of)* m)|of(?= w))'
                 '(?: of)*) ([mws]\d+)\?', '\1 \2', 'g');
         line := regexp_replace(line, '\m((?:last|this|next|prev) uy) (s\d+)\?', '\1 \2', 'g');
         line := regexp_replace(line, '\m([mws]\d+)\?(?= (last|next|[nyY]\d|of [yY]\d))', '\1', 'g');

@@ -1,16 +1,16 @@
 -- Words of every language: which language a text has, and its lexemes in that language.
 
--- The words of words.txt as memoryd.frequent_words(), computed here and not in each session. A line there
--- is a language: its name, its configuration in Postgres, its signs beyond ASCII, its function words, other
--- frequent words, and function words by which it is not recognised. The first 27 are well known, in order
--- of how many people write them; a language that is recognised by its script alone comes later. Each has a
--- letter, and each frequent word, and each sign with a dot before it, has the letters of its languages. A
--- letter is there three times if only one well-known language has the word, twice if two have it: such a
--- word says more. A word of one letter, which may be anything, counts once. A word is there without its
--- accents too, since many people write so. Behind a blank, which is no word, stands each letter's language,
--- behind two each language's first letter; behind `=` and a function word the letters of the languages in
--- which it is one; behind `~` a pattern of those that are written without spaces, behind `~~` those of
--- Japanese.
+-- The words of words.txt as memoryd.frequent_words() and memoryd.function_words(), computed here and not in
+-- each session. A line there is a language: its name, its configuration in Postgres, its signs beyond ASCII,
+-- its function words, other frequent words, and function words by which it is not recognised. The first 27
+-- are well known, in order of how many people write them; a language that is recognised by its script alone
+-- comes later. Each has a letter, and each frequent word, and each sign with a dot before it, has the letters
+-- of its languages. A letter is there three times if only one well-known language has the word, twice if two
+-- have it: such a word says more. A word of one letter, which may be anything, counts once. A word is there
+-- without its accents too, since many people write so. Behind a blank, which is no word, stands each letter's
+-- language, behind two each language's first letter. Of the function words each has the letters of the
+-- languages in which it is one; behind `~` stands a pattern of those that are written without spaces, behind
+-- `~~` those of Japanese.
 do $do$
 declare
     words jsonb;
@@ -63,24 +63,32 @@ $words$, E'\n') with ordinality as l(line, nth)
         from each_word s
         group by s.word
     ) k;
+    -- Each in what reads it: a connection reads the text of each anew.
     execute format($s$
 create or replace function memoryd.frequent_words() returns jsonb
 language sql immutable parallel safe
 return %L::jsonb;
-$s$, words);
+create or replace function memoryd.function_words() returns jsonb
+language sql immutable parallel safe
+return %L::jsonb;
+$s$, (select jsonb_object_agg(w.key, w.value) from jsonb_each(words) w where w.key !~ '^[=~]'),
+     (select jsonb_object_agg(ltrim(w.key, '='), w.value) from jsonb_each(words) w where w.key ~ '^[=~ ]'));
 end
 $do$;
 
--- The words of a question in this language that say something: without function words. These are what
--- Postgres leaves out of texts of the language, and those of words.txt, of the one language of this
--- configuration that has most of the question's words (several are 'simple'). Null if none is left. So they
--- are looked for in no other language, in which they would be rare.
-create or replace function memoryd.telling_words(p_text text, p_language text) returns text
+-- telling: the words of a question in this language that say something, without function words. These are
+-- what Postgres leaves out of texts of the language, and those of words.txt, of the language that has most of
+-- the question's words, this one before others: a short question may be taken for one of a neighbour, and
+-- several are 'simple'. Null if none is left. So they are looked for in no other language, in which they
+-- would be rare. english: whether English has as many of its words as others. What is written without spaces
+-- is cut at its function words.
+create or replace function memoryd.words_of_question(
+    p_text text, p_language text, out telling text, out english boolean)
 language plpgsql immutable parallel safe
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    by_word constant jsonb := memoryd.frequent_words();
+    by_word constant jsonb := memoryd.function_words();
     configuration constant regconfig := (
         select coalesce(max(c.oid), 'pg_catalog.simple'::regconfig)::regconfig from pg_ts_config c
         where c.cfgname = p_language and c.cfgnamespace = 'pg_catalog'::regnamespace);
@@ -91,23 +99,34 @@ declare
         '[\x01-\x2c\x2e\x2f\x3a-\x40\x5b-\x60\x7b-\x7f\u00a0-\u00a9\u00ab-\u00b4\u00b6-\u00b9'
         '\u00bb-\u00bf\u2000-\u200b\u200d-\u206f\u3000-\u3003\u3008-\u301f\uff01-\uff0f\uff1a-\uff20'
         '\u060c\u061b\u061f\u06d4\u0964]+');
+    english_letter constant text := by_word -> '  ' ->> 'english';
     own text;
 begin
     select string_agg(k.letter, '') into own
-    from (select l.key as letter, count(*) as found, max(count(*)) over () as most
-          from jsonb_each_text(by_word -> ' ') l
-          join unnest(words) as w(word) on strpos(by_word ->> ('=' || lower(w.word)), l.key) > 0
-          where l.value = p_language
-          group by l.key) k
-    where k.found = k.most;
-    return (
+    from (select l.letter, sum(l.points) as points
+          from (select k.key as letter, 1.25 as points from jsonb_each_text(by_word -> ' ') k
+                where k.value = p_language
+                union all
+                select f.letter, w.times
+                from (select lower(a.word) as word, count(*) as times
+                      from unnest(words) as a(word) group by 1) w
+                -- Postgres has those of English.
+                cross join lateral string_to_table(concat(
+                    by_word ->> w.word,
+                    case when to_tsvector('pg_catalog.english', w.word) = '' and w.word ~ '\w'
+                         then english_letter end), null) as f(letter)) l
+          group by l.letter
+          order by 2 desc
+          fetch first row with ties) k;
+    english := strpos(own, english_letter) > 0;
+    telling := (
         select string_agg(w.word, ' ' order by w.nth)
         from unnest(words) with ordinality as w(word, nth)
         where exists (
             select from string_to_table(lower(w.word), '-') as part
-            cross join lateral (select coalesce(by_word ->> ('=' || part), '') as letters) f
+            cross join lateral (select coalesce(by_word ->> part, '') as letters) f
             where part <> '' and to_tsvector(configuration, part) <> ''
-              and translate(f.letters, coalesce(own, ''), '') = f.letters));
+              and translate(f.letters, own, '') = f.letters));
 end
 $$;
 

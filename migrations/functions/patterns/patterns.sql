@@ -69,7 +69,8 @@ begin
         cross join lateral (select regexp_replace(c.clause, memoryd.phrases_of('greeting'), '', 'g')) g(rest)
         cross join lateral (select regexp_replace(g.rest, memoryd.phrases_of('small talk'), '', 'g')) r(rest)
         cross join lateral (
-            select memoryd.telling_words(btrim(r.rest), memoryd.language_of(c.clause)) as words) t
+            select telling as words
+            from memoryd.words_of_question(btrim(r.rest), memoryd.language_of(c.clause))) t
         where r.rest ~ said
           and (r.rest = c.clause
                or t.words is not null and (g.rest = c.clause or btrim(r.rest) ~ ' ')));

@@ -69,17 +69,38 @@ begin
 end
 $$;
 
--- The question without the names of these speakers: with a name, the nearest messages are those that address
--- this speaker.
-create or replace function memoryd.without_names(p_query text, p_speakers text[]) returns text
-language plpgsql immutable
+-- What is embedded of a question: with the name of a speaker, the nearest messages are those that address
+-- this speaker, so it is left out. So is what two of three rows in these scopes say (null: none are looked
+-- at), of ten or more, unless nothing else is asked: the name of a project does not tell its rows apart.
+create or replace function memoryd.without_names(p_query text, p_speakers text[], p_scopes bigint[])
+returns text
+language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
+    talk constant jsonb := memoryd.time_words() -> 'talk' -> 'english';
+    asked constant text[] := case when p_scopes <> '{}' then memoryd.name_lexemes(left(p_query, 8192)) end;
+    most constant double precision := (
+        select sum(t.passages) * 2 / 3.0
+        from unnest(p_scopes) as c(scope)
+        cross join lateral (
+            select s.passages from memoryd.scope_statistics s where s.scope = c.scope offset 0) t);
+    common constant text[] := case when most > 6 then array(
+        select w.lexeme
+        from unnest(asked[1:200]) as w(lexeme)
+        cross join unnest(p_scopes) as c(scope)
+        cross join lateral (
+            select s.rows from memoryd.lexeme_statistics s
+            where s.scope = c.scope and s.lexeme = w.lexeme
+            offset 0) t
+        group by w.lexeme
+        having sum(t.rows) >= most) end;
     names constant text := (
         select string_agg(regexp_replace(n, '([^[:alnum:][:space:]])', '\\\1', 'g'), '|'
                           order by length(n) desc, n)
-        from unnest(p_speakers) n);
+        from unnest(p_speakers || case when exists (
+                 select unnest(asked) except select unnest(common) except select jsonb_object_keys(talk))
+             then common end) n);
     rest text := left(p_query, 32768);
 begin
     if names is not null then
@@ -90,8 +111,8 @@ begin
 end
 $$;
 
--- For the daemon, which embeds a question. text: the question without the names of speakers, since with a
--- name the nearest messages are those that address this speaker. words, lexemes: the words that are not in
+-- For the daemon, which embeds a question. text: the question without the names of speakers, and without the
+-- words that most rows have. words, lexemes: the words that are not in
 -- the lexicon, which the daemon embeds and looks up with near_words().
 create or replace function memoryd.read_question(
     p_query text, p_agent text, p_user uuid, out text text, out words text[], out lexemes text[])
@@ -102,7 +123,8 @@ declare
     scopes constant bigint[] := (memoryd.scopes_asked((null, true, true), p_agent, p_user)).scopes;
 begin
     text := memoryd.without_names(
-        p_query, memoryd.speakers_named((memoryd.name_lexemes(left(p_query, 8192)))[1:200], scopes));
+        p_query, memoryd.speakers_named((memoryd.name_lexemes(left(p_query, 8192)))[1:200], scopes),
+        case when p_user is null then scopes else array_remove(scopes, 0) end);
     if memoryd.asks_nothing(text) then
         text := '';
     end if;
@@ -469,20 +491,20 @@ declare
     languages constant text[] := memoryd.languages_asked(text, counted);
     in_scopes constant bigint[] := case when p_scopes is not null then counted end;
     language constant text := memoryd.language_of(text, memoryd.allowed_languages(), languages[1]);
-    telling constant text := memoryd.telling_words(text, language);
-    asked constant text[] := memoryd.asked_in_scopes(
-        coalesce(telling, text), languages, speakers, names, in_scopes);
+    telling constant text := (memoryd.words_of_question(text, language)).telling;
+    said constant text := coalesce(telling, text);
+    asked constant text[] := memoryd.asked_in_scopes(said, languages, speakers, names, in_scopes);
     today constant date := coalesce(memoryd.day_of(p_asked_at), memoryd.day_of(now()));
     written text[];
     uncounted text[];
     uncounted_scopes bigint[];
     made memoryd.question;
 begin
-    if octet_length(telling) > length(telling) then
+    if octet_length(said) > length(said) then
         written := array(
             select w from unnest(languages) l
-            cross join lateral unnest(tsvector_to_array(memoryd.lexemes_in(telling, l, true))) w
-            except select unnest(memoryd.question_lexemes(telling, languages)));
+            cross join lateral unnest(tsvector_to_array(memoryd.lexemes_in(said, l, true))) w
+            except select unnest(memoryd.question_lexemes(said, languages)));
     end if;
     -- The words that the statistics may lack: they do not count rows that were indexed a moment ago.
     if p_scopes is null then
@@ -505,14 +527,14 @@ begin
             from unnest(written) w), '[]'), uncounted, uncounted_scopes);
     made.asked := asked || written;
     made.rare := case when telling is not null then made.rare end;
-    if telling ~ '[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]{2}' then
-        -- Pairs of letters meet by chance as often as words do in ten times as many rows.
-        made.rows := 10 * made.rows;
-    end if;
+    -- Pairs of letters meet by chance as often as words do in ten times as many rows.
+    made.rows := made.rows
+        * case when telling ~ '[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]{2}' then 10 else 1 end;
     made.speakers := speakers;
     select t.days, t.alone into made.times, made.only_times from memoryd.times_in(text, today, false) t;
     if made.times is not null and speakers is not null then
-        made.only_times := (memoryd.times_in(memoryd.without_names(text, speakers), today, false)).alone;
+        select t.alone into made.only_times
+        from memoryd.times_in(memoryd.without_names(text, speakers, null), today, false) t;
     end if;
     made.near_times := (
         -- As much before and after each time as a third of it, two days or more, and of what was lately also

@@ -371,10 +371,10 @@ begin
            r.weight * (1 - 0.5 * coalesce(o.part, 0)), coalesce(l.lexical, 0), coalesce(l.lent, 0),
            coalesce(l.said, 0), n.number is not null, f.fit, t.fit, k.kin
     from read r
-    left join lexical l using (number) left join names n using (number)
-    cross join lateral (
-        select case when ideal is null then r.near
-                    when p_request.embedding is null then least(1, coalesce(l.lexical, 0) / ideal)
+    left join lexical l using (number) left join names n using (number) cross join lateral (
+        select case when p_request.embedding is null
+                    then least(1, coalesce(l.lexical, 0) / coalesce(ideal, 10))
+                    when ideal is null then r.near
                     else (least(1, coalesce(l.lexical, 0) / ideal) + r.near) / 2 end as fit) f
     cross join lateral (
         select case when times_asked is null then 0
@@ -402,10 +402,10 @@ $$;
 -- another: a short message (at most 20 words, as its prior says) below the one beside it, a bare name (of at
 -- most three words) below a text of more words that has it. Where rows are
 -- asked for by their ids, each may have a place. p_long: from 0 to 1, how long the question is.
--- p_learned: whether similarity alone says that a row fits; if not, a part of the words must be shared, too.
+-- p_shared: the part of the question's words that a row must have; 0: similarity alone may say that it fits.
 create or replace function memoryd.rank_passages(
     p_request memoryd.search_request, p_question memoryd.question, p_tids tid[], p_fresh memoryd.passage[],
-    p_long double precision, p_learned boolean)
+    p_long double precision, p_shared double precision)
 returns setof memoryd.search_result
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
@@ -417,8 +417,8 @@ begin
     return query with parts as materialized (
         select h.* from (select s.*, coalesce(s.lexical / nullif(max(s.lexical) over w, 0), 0) as part,
                      coalesce(weights.dense * s.near / nullif(max(s.near) over w, 0), 0) as dense_part,
-                     max(s.fit) over w as best_fit, max(least(s.fit, case when not p_learned then 3
-                         * s.lexical / coalesce(nullif((p_question).ideal, 0), 'infinity') end)) over w known,
+                     max(s.fit) over w as best_fit, max(s.fit * (s.lexical / coalesce(nullif(
+                         (p_question).ideal, 0), 'infinity') >= p_shared)::integer) over w known,
                      least(0.36::double precision, 0.03 + 0.06 * ln(greatest(
                          1, (p_question).rows * count(*) over w / count(*) over ()))) as by_chance
               from memoryd.fit_passages(p_request, p_question, p_tids, p_fresh) s

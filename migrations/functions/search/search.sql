@@ -88,9 +88,11 @@ declare
         coalesce(p_request.query, ''),
         replace('[#]{1,2}|[^\W#]+', '#', '\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff'))
         / 20.0 - 1));
-    -- The local model has learned English: in other languages it finds all texts near each other.
-    learned constant boolean :=
-        not memoryd.embeds_here() or memoryd.language_of(p_request.query) = 'english';
+    -- The local model has learned English: in other languages it finds all texts near each other. learned:
+    -- whether similarity alone says that a row fits.
+    learned constant boolean := not memoryd.embeds_here()
+        or memoryd.language_of(p_request.query) = 'english'
+           and (memoryd.words_of_question(p_request.query, 'english')).english;
 begin
     -- Before anything is looked up; also where it says no more than that memory is off.
     perform memoryd.log_admin_read('lexeme_statistics', null)
@@ -115,7 +117,9 @@ begin
         (request.conditions).asked_at);
     if request.embedding is null then
         request.embedding := memoryd.comparable(
-            memoryd.embed(memoryd.without_names(request.query, question.speakers)));
+            memoryd.embed(memoryd.without_names(
+                request.query, question.speakers, case when (request.reader).privileged then request.scopes
+                    else array_remove(request.scopes, 0) end)));
     end if;
     fresh := array(select f from memoryd.fresh_passages(request) f);
     if question.only_times and request.ids is null then
@@ -128,7 +132,10 @@ begin
     return query
     select h.*
     from memoryd.rank_passages(
-        request, question, memoryd.candidates(request, question), fresh, long, learned) h
+        request, question, memoryd.candidates(request, question), fresh, long,
+        -- Of a long question a smaller part. Where words have no ends, more of their letters meet by chance.
+        case when learned then 0 when request.query ~ '[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]{2}' then 0.45
+             else least(0.1, 0.6 / cardinality(question.tops)) end) h
     where not exists (select from unnest(of_time) t where t.id = h.id and t.source = h.source)
     order by greatest(h.relevance * h.weight, case when h.shares = 2 then
                  max(h.relevance * h.weight) filter (where h.shares = 0) over () end) desc,
@@ -219,7 +226,7 @@ declare
         p_request.embedding is null and not of_time and not memoryd.embeds_here();
     link_weight constant double precision := 0.2;
     asked_keywords constant text[] := case when by_words_alone then public.extract_keywords(
-        memoryd.telling_words(p_request.query, memoryd.language_of(p_request.query))) end;
+        (memoryd.words_of_question(p_request.query, memoryd.language_of(p_request.query))).telling) end;
     only_fitting constant boolean := coalesce(p_request.relevant_only or p_request.by_kind, false);
     asked_at constant double precision := extract(
         epoch from coalesce((p_request.conditions).asked_at, (p_request.conditions).until, now()));

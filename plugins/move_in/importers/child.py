@@ -14,6 +14,7 @@ from plugins.move_in.importers.items import (
     UNKNOWN,
     Command,
     Conversation,
+    FileEnd,
     Item,
     Memory,
     Message,
@@ -24,7 +25,7 @@ from plugins.move_in.importers.records import ExportError
 from plugins.move_in.importers.sources import items_of
 
 KINDS: dict[str, type[Item]] = {
-    kind.__name__: kind for kind in (Memory, Conversation, Message, Command, Omission)
+    kind.__name__: kind for kind in (Memory, Conversation, Message, Command, Omission, FileEnd)
 }
 BESIDE_SQLITE = 16_000_000
 """The most bytes of a file that may be written: SQLite shares an index of changes with the program that writes."""

@@ -20,6 +20,7 @@ NO_TEXT = "it has no text"
 EXPIRED = "it had expired"
 DELETED = "it was deleted there"
 UNKNOWN = "it has a form that memoryd does not know"
+EMPTY: tuple[object, ...] = (None, "", [], {})
 LONGEST_TEXT = 10_000_000
 LONGEST_METADATA = 1_000_000
 DEEPEST = 50
@@ -54,6 +55,8 @@ class Record:
     owner: object = None
     agent: object = None
     created_at: object = None
+    since: object = None
+    """The time of what it belongs to, such as its agent, for a record without one."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -109,7 +112,14 @@ class Omission:
     count: int = 1
 
 
-Item = Memory | Conversation | Message | Command | Omission
+@dataclass(frozen=True, slots=True)
+class FileEnd:
+    """The end of a file, and the time that the file gives itself."""
+
+    created_at: object = None
+
+
+Item = Memory | Conversation | Message | Command | Omission | FileEnd
 Items = Iterator[Item]
 
 
@@ -136,7 +146,7 @@ def text_of(value: object) -> str:
 
 def first(record: Mapping[str, Any], *names: str) -> Any:
     """The first of these fields that is not empty."""
-    return next((record[name] for name in names if record.get(name) not in (None, "", [], {})), None)
+    return next((record[name] for name in names if record.get(name) not in EMPTY), None)
 
 
 def digest(*parts: object) -> str:
@@ -157,12 +167,32 @@ def listed(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
+def spoken(value: object, *names: str) -> str:
+    """What a value says, also if it is JSON within a text: of an object the first of these fields, or all of them, by name."""
+    found = _parsed(value)
+    if isinstance(found, dict):
+        if (told := first(found, *names)) is not None:
+            return spoken(told, *names)
+        return "\n".join(
+            f"{name}: {_on_a_line(each, *names)}" for name, each in found.items() if each not in EMPTY
+        )
+    if isinstance(found, list) and (lines := [line for each in found if (line := spoken(each, *names))]):
+        return "\n".join(lines)
+    return found if isinstance(found, str) else value if isinstance(value, str) else ""
+
+
+def _on_a_line(value: object, *names: str) -> str:
+    said = spoken(value, *names)
+    return (said if isinstance(value, str) else said.replace("\n", ", ")) or str(value)
+
+
 def _parsed(value: object) -> object:
-    if isinstance(value, str):
+    """A value that is written as JSON, or as JSON within a string of JSON, and so on; of another text that text."""
+    while isinstance(value, str):
         try:
-            return json.loads(value)
+            value = json.loads(value)
         except (ValueError, RecursionError):
-            return None
+            break
     return value
 
 
@@ -190,9 +220,7 @@ def storable(value: object, depth: int = 0) -> Any:
     if isinstance(value, str):
         return text_of(value)
     if isinstance(value, Mapping):
-        return {
-            text_of(str(k)): storable(v, depth + 1) for k, v in value.items() if v not in (None, "", [], {})
-        }
+        return {text_of(str(k)): storable(v, depth + 1) for k, v in value.items() if v not in EMPTY}
     if isinstance(value, (list, tuple)):
         return [storable(v, depth + 1) for v in value]
     if isinstance(value, float) and not math.isfinite(value):

@@ -27,6 +27,8 @@ _PART = re.compile(r'[][{}]|"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
 SQLITE = b"SQLite format 3\0"
 WAL = b"\2\2"
 """Bytes 18 and 19 of an SQLite file whose changes stand in a file beside it."""
+FILE = "the file itself"
+"""The section of a document's own fields, beside its records."""
 NO_TABLE = "memoryd reads tables of SQLite, and this is a view, or it computes columns"
 
 
@@ -113,6 +115,7 @@ class _Json:
         for name, value in rest.items():
             if isinstance(value, list):
                 yield from ((name, each) for each in value)
+        yield FILE, rest
         return None
 
     def _elements(self, section: str) -> Records:

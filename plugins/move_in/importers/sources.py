@@ -28,8 +28,8 @@ from plugins.move_in.importers.formats import (
     mempalace,
     zep,
 )
-from plugins.move_in.importers.items import UNKNOWN, Items, Omission, System, guarded, mapping
-from plugins.move_in.importers.records import NO_TABLE, ExportError, from_json, from_sqlite
+from plugins.move_in.importers.items import UNKNOWN, FileEnd, Items, Omission, System, guarded, mapping
+from plugins.move_in.importers.records import FILE, NO_TABLE, ExportError, from_json, from_sqlite
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +71,17 @@ def items_of(system: System, name: str, modified: str, content: bytes | Path) ->
     reader = READERS[system]
     if reader.files.endswith(".md"):
         yield from guarded("file", _of_markdown(reader, name, modified, content))
+        yield FileEnd(modified)
         return
     found = (
         from_json(content, name) if isinstance(content, bytes) else from_sqlite(content, name, reader.sqlite)
     )
     told: tuple[dict[str, Any], ...] = ({},) if reader.remembers else ()
+    at: object = None
     for section, given in found:
+        if section == FILE:
+            at = mapping(given).get("created_at")
+            continue
         # Some programs write each record as a string of JSON.
         record = mapping(given)
         if section == NO_TABLE:
@@ -85,6 +90,7 @@ def items_of(system: System, name: str, modified: str, content: bytes | Path) ->
             yield Omission(section or "record", UNKNOWN)
         else:
             yield from guarded(section or "record", reader.items(section, record, *told))
+    yield FileEnd(at)
 
 
 def files_in(system: System, source: str) -> Iterator[tuple[Path, str]]:

@@ -21,6 +21,7 @@ from plugins.move_in.importers.items import (
     NO_TEXT,
     Command,
     Conversation,
+    FileEnd,
     Item,
     Memory,
     Message,
@@ -30,8 +31,10 @@ from plugins.move_in.importers.items import (
     time_of,
 )
 from plugins.move_in.importers.machines import without_machines
+from plugins.move_in.importers.times import Times
 
 TABLES = ("memories", "conversations", "messages", "commands")
+WHAT = {"memories": "memory", "conversations": "conversation", "messages": "message"}
 IN_MEMORY = 16_000_000
 BATCH_ROWS = 1000
 BATCH_LENGTH = 4_000_000
@@ -39,10 +42,11 @@ BATCH_LENGTH = 4_000_000
 SHARED = "_shared"
 """Not an agent: memories under this name belong to every agent."""
 INTEGERS = range(-(2**31), 2**31)
+BEGUN = "begun"
+LACKS = '{"created_at": null,'
+"""How the line of a row without a time begins."""
 BY_MACHINE = "a machine wrote it, not its user"
-TIMELESS = (
-    "it has no time, nor has its conversation: it has that of the import, and no facts are read from it"
-)
+TIMELESS = "neither it nor what stands beside it has a time: it has that of the import, and no facts are read from it"
 NOBODY = "it names neither user nor agent: give --user or --agent"
 Reason = tuple[str, str]
 """How many items were left out or changed, by reason."""
@@ -62,10 +66,7 @@ class Spool:
             for table in TABLES
         }
         self._seen: dict[UUID, int] = {}
-        # Of each conversation its own time, that of its first message with one, and that of the last.
-        self._begun: dict[UUID, datetime] = {}
-        self._first: dict[UUID, datetime] = {}
-        self._last: dict[UUID, datetime] = {}
+        self._times = Times()
         self.left_out: Counter[Reason] = Counter()
         self.changed: Counter[Reason] = Counter()
         self.users: dict[str, UUID] = {}
@@ -81,6 +82,8 @@ class Spool:
             match item:
                 case Omission():
                     self.left_out[item.what, item.reason] += item.count
+                case FileEnd():
+                    self._times.end_file(item.created_at)
                 case Memory():
                     self._write("memories", self._memory(item))
                 case Conversation():
@@ -93,19 +96,17 @@ class Spool:
             self.left_out[type(item).__name__.lower(), str(refused)] += 1
 
     def batches(self, table: str) -> Iterator[str]:
-        """The rows of a table in their order, as JSON arrays. Messages without a time now have that of another."""
+        """The rows of a table in their order, as JSON arrays. Those without a time now have that of another."""
         self._files[table].seek(0)
-        lines: Iterable[str] = self._files[table]
-        return batches(map(self._timed, lines) if table == "messages" else lines, rows=BATCH_ROWS)
+        return batches((self._timed(line, table) for line in self._files[table]), rows=BATCH_ROWS)
 
-    def _timed(self, line: str) -> str:
-        row = json.loads(line) if '"created_at": null' in line else None
-        if row is None or row["created_at"] is not None:
+    def _timed(self, line: str, table: str) -> str:
+        if not line.startswith(LACKS):
             return line
-        session = UUID(row["session_id"])
-        row["created_at"] = self._first.get(session) or self._begun.get(session)
+        row = json.loads(line)
+        row["created_at"] = self._times.decided(row)
         if row["created_at"] is None:
-            self.changed["message", TIMELESS] += 1
+            self.changed[WHAT[table], TIMELESS] += 1
         return json.dumps(row, default=str) + "\n"
 
     def _write(self, table: str, row: dict[str, Any]) -> None:
@@ -135,7 +136,8 @@ class Spool:
         if since is not None and until is not None and until < since:
             since = None
             self.changed["memory", "it ended before it began: its beginning is left out"] += 1
-        return {
+        beside = self._times.owner(user, agent)
+        return self._times.noted(self._time("memory", item.created_at), beside, item.since) | {
             "id": self._id("memory", item.id, user, agent),
             "user_id": user,
             "agent_id": agent,
@@ -143,7 +145,6 @@ class Spool:
             "content": text,
             "metadata": self._metadata(item.id, item.metadata, item.project),
             "source": self._system,
-            "created_at": self._time("memory", item.created_at),
             "valid_from": since,
             "valid_to": until,
             "expires_at": expires,
@@ -155,15 +156,13 @@ class Spool:
             self._id("conversation", item.id, user, agent),
             self._time("conversation", item.created_at),
         )
-        if time is not None:
-            self._begun[key] = time
-        return {
+        beside = [hash(key)] if time is None else [hash((BEGUN, key))]
+        return self._times.noted(time, beside, item.since) | {
             "id": key,
             "user_id": user,
             "agent_id": agent,
             "title": text_of(item.title)[:10_000] or None,
             "channel": self._system,
-            "created_at": time,
         }
 
     def _message(self, item: Message) -> dict[str, Any]:
@@ -183,12 +182,11 @@ class Spool:
             self._id("conversation", item.conversation, user, agent),
             self._time("message", item.created_at),
         )
-        if time is None:
-            time = self._last.get(session)
-        else:
-            self._first.setdefault(session, time)
-            self._last[session] = time
-        return {
+        beside = [
+            hash(session),
+            *([hash((BEGUN, session))] if time is None else self._times.owner(user, agent)),
+        ]
+        return self._times.noted(time, beside, item.since) | {
             "id": self._id("message", f"{item.conversation} {item.id}", user, agent),
             "session_id": session,
             "user_id": user,
@@ -197,7 +195,6 @@ class Spool:
             "speaker": speaker or None,
             "content": text,
             "metadata": self._metadata(item.id, item.metadata, item.metadata.get("project")),
-            "created_at": time,
         }
 
     def _command(self, item: Command) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from handlers.shared.ports import AnyConnection
 from plugins.audit.derived import TABLES, Kind, Lineage, derived
 from plugins.audit.forget import ForgetError, forget, to_forget
 from plugins.audit.rule import SECONDS
-from plugins.web.errors import NotThereError
+from plugins.web.errors import NotThereError, title_of
 from plugins.web.forms import BadValueError, id_in, text_in, uuid_in
 from plugins.web.names import nobody_in
 from plugins.web.pages.tasks import ROWS
@@ -47,7 +47,7 @@ async def listing(request: Request) -> Response:
     if kind == Kind.USER and not lineage.rows:
         found = await nobody_in(request, {"user": request.query_params["id"]})
         if nobody := [replace(one, field="id") for one in found]:
-            return page(request, "error.html", status=404, code=404, sentence="", nobody=nobody)
+            return page(request, "error.html", status=404, title=title_of(404), sentence="", nobody=nobody)
     return await _shown(request, lineage, status=200)
 
 

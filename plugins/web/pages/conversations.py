@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -16,8 +16,8 @@ from starlette.routing import Route
 from handlers.shared.ports import AnyConnection
 from plugins.web.errors import ChangedMeanwhileError, NotThereError, shown_again
 from plugins.web.forms import id_in, number_in, text_in, time_in, uuid_in
+from plugins.web.lists import AT_ONCE, SCANNED, Conditions, NumberedRows, Timeline
 from plugins.web.lists import COUNTED as AMONG
-from plugins.web.lists import Conditions, NumberedRows, Timeline
 from plugins.web.names import names_of
 from plugins.web.render import page, tell
 from plugins.web.viewer import Viewer, holds, ids_found, on_behalf, reading, row_of, rows_found, seen
@@ -28,39 +28,95 @@ LONGEST = 20_000
 COUNTED = 1000
 """Messages of a conversation that the list counts."""
 
-# Conversations by what was said last in them, since a chat may be stored long after it was held: each message, of which the
-# last one fits; and of the newest those in which nothing was said.
-SAID = f"""
-(select m.session_id as id, m.user_id, m.id as message, m.created_at, m.content from public.conversation_messages m
- union all
- select s.id, s.user_id, s.id, s.created_at, ''
- from (select * from public.conversation_sessions s order by s.created_at desc limit {AMONG}) s
- where not exists (select from public.conversation_messages n where n.session_id = s.id)) r"""  # noqa: S608 - a number of ours
-IS_LAST = """
-not exists (select from public.conversation_messages n
-            where n.session_id = r.id and (n.created_at, n.id) > (r.created_at, r.message) {})"""
-OF_SESSION = "r.id = any(array(select s.id from public.conversation_sessions s where {}))"
-LIST = Timeline(
-    SAID,
-    "created_at",
-    """
+ROWS = """
 select s.id, s.user_id, s.agent_id, s.chat_id, left(s.title, 300) as title, left(s.channel, 60) as channel,
        left(g.group_name, 100) as group_name, left(g.platform, 60) as platform
 from public.conversation_sessions s
 join unnest($1::uuid[]) with ordinality as wanted(id, nth) on wanted.id = s.id
 left join public.chat_groups g on g.id = s.chat_id
 order by wanted.nth
-""",
-)
-# The conversations of a user, by their sessions: of a long one its last message alone is read.
-OF_USER = replace(
-    LIST,
-    table="""
+"""
+# The conversations, by their sessions, each with when something was said last: of a long one its last message alone is read.
+OF_USER = Timeline(
+    """
 (select s.id, s.user_id, coalesce(l.created_at, s.created_at) as created_at
  from public.conversation_sessions s
  left join lateral (select m.created_at from public.conversation_messages m where m.session_id = s.id
                     order by m.created_at desc limit 1) l on true) r""",
+    "created_at",
+    ROWS,
 )
+NEWEST = "(select * from public.conversation_sessions s order by s.created_at desc limit {})"
+MESSAGES_SAID = (
+    "(select m.session_id as id, m.user_id, m.created_at, m.content from public.conversation_messages m) r"
+)
+OF_SESSION = "r.id = any(array(select s.id from public.conversation_sessions s where {}))"
+NEAR, QUIET = 500, 100
+"""Messages that are read first: mostly of as many conversations as a page shows. The newest sessions, which may be silent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Talks(Timeline):
+    """Conversations by the message that was said last in each, or by the last that has some words.
+
+    A chat may be stored long after it was held, so no session tells when. Messages are read, the newest first, until they are
+    of enough conversations; none of these is asked for its other messages, unless a page before may have shown it.
+    """
+
+    has: str = "true"
+    """The condition of a message."""
+    later: str = "true"
+    """The condition of a conversation that no page before has shown."""
+    silent: bool = True
+    """Whether those are meant, too, in which nothing was said: of the newest sessions."""
+
+    def page_sql(self, filters: Conditions) -> str:
+        """As of every list. Where the scan ends before, the last two rows fit nothing."""
+        messages = (
+            f"select r.id, r.created_at, {self.has} as fits, row_number() over () + {{0}} as nth from (select r.* from "  # noqa: S608
+            f"{MESSAGES_SAID} where {filters} order by r.created_at desc, r.id desc offset {{0}} limit {{1}}) r"
+        )
+        talks = (
+            f"select r.id, r.created_at, r.nth from (select r.id, max(r.created_at) as created_at, min(r.nth) as nth "  # noqa: S608
+            f"from {{}} r where r.fits and r.nth <= {SCANNED} group by r.id order by 2 desc, 1 desc offset 0) r "
+            f"where {filters.scanned or 'true'} and {self.later} limit {AT_ONCE + 1}"
+        )
+        few = f"(select count(*) from near) <= {AT_ONCE}"  # noqa: S608 - a number
+        quiet = (
+            f"select r.id, r.created_at, 0 from {NEWEST.format(QUIET)} r "  # noqa: S608
+            f"where {filters} and {filters.scanned or 'true'} and {self.silent} "
+            f"and r.created_at >= coalesce((select min(t.created_at) from talks t having count(*) > {AT_ONCE}), "
+            f"(select l.created_at from looked l where l.nth = {SCANNED}), '-infinity') "
+            "and not exists (select from public.conversation_messages n where n.session_id = r.id)"
+        )
+        return f"""
+with said as materialized ({messages.format(0, NEAR)}), near as materialized ({talks.format("said")}),
+looked as materialized (
+    select * from said union all
+    select * from ({messages.format(NEAR, SCANNED + 1 - NEAR)}) r where {few}),
+talks as materialized (
+    select * from near where not {few} union all select * from ({talks.format("looked")}) r where {few})
+(select w.id, true as fits, w.nth, w.created_at as time from (select * from talks union all {quiet}) w
+ order by w.created_at desc, w.id desc limit {AT_ONCE + 1})
+union all
+(select l.id, false, l.nth, l.created_at from looked l where l.nth >= {SCANNED} order by l.nth)"""  # noqa: S608 - SQL of ours
+
+    def count_sql(self, filters: Conditions) -> str:
+        """Among the newest sessions; where words are looked for, among the newest messages."""
+        fits = f"{self.has} and {filters.scanned or 'true'}"
+        if self.silent:
+            # A time that nobody asks for is not looked up.
+            last = "select m.created_at from public.conversation_messages m where m.session_id = s.id order by 1 desc limit 1"
+            return (
+                f"select count(*) filter (where {filters} and {fits}) as fit, count(*) as counted "  # noqa: S608 - SQL of ours
+                f"from (select s.id, coalesce(({last}), s.created_at) as created_at from {NEWEST.format(AMONG)} s) r"
+            )
+        return (
+            f"select count(distinct r.id) filter (where {fits}) as fit, count(*) as counted from (select r.* "  # noqa: S608
+            f"from {MESSAGES_SAID} where {filters} order by r.created_at desc, r.id desc limit {AMONG}) r"
+        )
+
+
 # A count and a time are no content; LIST already recorded whose conversations these are.
 COUNTS = f"""
 select w.id, c.messages, f.created_at as first_said, l.created_at as last_said
@@ -127,18 +183,24 @@ from public.conversation_messages m where m.session_id = $1 and m.id = $2
 FORGET = "select public.forget(array[$1::uuid], $2::text)"
 
 
-def said_last(filters: Conditions, user: UUID | None, words: str | None) -> Timeline:
-    """The conversations, by the message that was said last in each; or by the last that has all of these words."""
+def said_last(filters: Conditions, user: UUID | None, words: str | None, *, further: bool) -> Timeline:
+    """The conversations, by the message that was said last in each; or by the last that has all of these words.
+
+    `further`: it is not the first page.
+    """
     filters.where_given("r.user_id = {}", user)
     if words is None and user is not None:
         return OF_USER
     filters.scan_for(OF_SESSION.format("s.user_id = {}"), user)  # and no group chat, where others speak, too
-    if words is None:
-        filters.scan_for(IS_LAST.format(""))
-    else:
-        later = IS_LAST.format(f"and {holds('{0}', 'n.content')}")
-        filters.scan_for(f"{holds('{0}', 'r.content')} and {later}", words)
-    return LIST
+    has, of_words = "true", "true"
+    if words is not None:
+        given = filters.value(words)
+        has, of_words = holds(given, "r.content"), holds(given, "n.content")
+    later = (
+        f"not exists (select from (select n.content from public.conversation_messages n "  # noqa: S608 - SQL of ours
+        f"where n.session_id = r.id and n.created_at > r.created_at order by n.created_at limit {AMONG}) n where {of_words})"
+    )
+    return Talks("r", "created_at", ROWS, has=has, later=later if further else "true", silent=words is None)
 
 
 async def listing(request: Request) -> Response:
@@ -147,7 +209,7 @@ async def listing(request: Request) -> Response:
     filters = Conditions()
     # An end user sees messages in conversations of others, too.
     user = id_in(asked, "user") or viewer.user
-    table = said_last(filters, user, text_in(asked, "words", longest=200))
+    table = said_last(filters, user, text_in(asked, "words", longest=200), further="before" in asked)
     filters.scan_for(OF_SESSION.format("s.agent_id = {}"), text_in(asked, "agent", longest=200))
     filters.scan_for(OF_SESSION.format("s.channel = {}"), text_in(asked, "channel"))
     filters.where_given("r.created_at >= {}", time_in(asked, "since"))

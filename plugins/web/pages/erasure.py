@@ -6,7 +6,6 @@ Promise: an erasure is one transaction in the background: it is whole, or nothin
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,14 +16,13 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from daemon.cli.upkeep import ERASE, ERASE_SECONDS
+from daemon.cli.upkeep import ERASE, ERASE_SECONDS, NAMING, NAMING_MOST
 from daemon.db.errors import is_gone
 from handlers.shared.ports import AnyConnection
 from plugins.web.background import Background
 from plugins.web.errors import BusyError
 from plugins.web.forms import BadValueError
-from plugins.web.lists import SCANNED
-from plugins.web.names import IS_USER, NAMES_OF, names_of
+from plugins.web.names import IS_USER, names_of
 from plugins.web.pages.knowledge import TITLES
 from plugins.web.pages.rights import known_user, rows_held, user_asked, work_lock
 from plugins.web.pages.users import COUNTED, HAS, LATEST, ON_RECORD, many
@@ -37,24 +35,8 @@ WAITED = 3.0
 UNKNOWN = "It is not known whether it was deleted: look below."
 """Of an erasure whose end was not heard."""
 LOST = "Nothing was deleted: the connection to the database was lost."
-NAMED_MOST = 20
-"""Entries of the team's knowledge with a user's name that are shown."""
-NAMES = f"select n.names from (select $1::uuid as id) u cross join lateral ({NAMES_OF}) n"  # noqa: S608 - SQL of ours
-# Entries that others wrote, with one of the names $1 (`whole`), or one of the words $2 of these, also as "Mia's" or "Mias".
-BARE = "' ' || regexp_replace(lower({}), '[[:space:][:punct:]]+', ' ', 'g') || ' '"
-NAMED = f"""
-select k.id, k.whole from (
-    select k.id, k.nth, exists (select from unnest($1::text[]) n where strpos(k.text, {BARE.format("n")}) > 0) as whole,
-           exists (select from unnest($2::text[]) w
-                   where strpos(k.text, ' ' || w || ' ') > 0 or strpos(k.text, ' ' || w || 's ') > 0) as part
-    from (select k.id, {BARE.format("k.title || ' ' || k.content")} as text,
-                 row_number() over (order by k.updated_at desc) as nth
-          from public.shared_knowledge k
-          where k.status <> 'archived' and k.created_by is distinct from $3::uuid::text
-          order by k.updated_at desc limit {SCANNED}) k) k
-where k.whole or k.part
-order by not k.whole, k.nth limit {NAMED_MOST + 1}
-"""  # noqa: S608 - numbers of ours
+Naming = tuple[bool, bool]
+"""Whether an entry has the whole name, and is archived."""
 
 
 @dataclass(slots=True)
@@ -63,8 +45,8 @@ class Erasure:
 
     user: UUID
     work: Background[dict[str, Any]]
-    named: Mapping[UUID, bool]
-    """Entries of the team's knowledge that had a name of theirs, whole (true) or a part: they stay."""
+    named: Mapping[UUID, Naming]
+    """Entries of the team's knowledge that had a name of theirs: they stay."""
 
 
 async def erasure(request: Request) -> Response:
@@ -75,7 +57,7 @@ async def erasure(request: Request) -> Response:
         "has": [],
         "names": {},
         "held": [],
-        "copied": None,
+        "latest": {},
         "is_there": False,
         "named": [],
         "trouble": None,
@@ -86,13 +68,13 @@ async def erasure(request: Request) -> Response:
             if known["there"]:
                 values["has"] = await rows_found(connection, viewer, HAS, wanted)
                 latest = await rows_found(connection, viewer, LATEST, wanted)
-                values["copied"] = next((row for row in latest if row["of"] == "export"), None)
+                values["latest"] = {row["of"]: row for row in latest}
                 if viewer.user is None:
                     await connection.execute(ON_RECORD, wanted)
                 values["names"] = await names_of(connection, viewer, [wanted])
             named = await _named(connection, viewer, wanted) if known["there"] else one.named if one else {}
             titles = await connection.fetch(TITLES, list(named)) if named else []
-            values["named"] = [(row, named[row["id"]]) for row in titles]
+            values["named"] = [(row, *named[row["id"]]) for row in titles]
         # As a copy would have it: of who has nothing that is counted, it is little.
         held = values["held"] = [] if known["there"] else await rows_held(web, wanted)
         left = any(row["rows"] for row in held or () if row["name"] != "memory_settings")
@@ -108,7 +90,7 @@ async def erasure(request: Request) -> Response:
         "erasure.html",
         wanted=wanted,
         most=COUNTED,
-        most_named=NAMED_MOST,
+        most_named=NAMING_MOST,
         one=one,
         many=many,
         **values,
@@ -136,15 +118,12 @@ async def erase(request: Request) -> Response:
     return RedirectResponse(f"/users/{wanted}/erasure", status_code=303)
 
 
-async def _named(connection: AnyConnection, viewer: Viewer, user: UUID) -> Mapping[UUID, bool]:
-    """Entries of the team's knowledge that have a name of the user, whole (true) or a part of it. End users see none."""
+async def _named(connection: AnyConnection, viewer: Viewer, user: UUID) -> Mapping[UUID, Naming]:
+    """Entries of the team's knowledge that have a name of the user. End users see none."""
     if viewer.user is not None:
         return {}
-    [row] = await rows_found(connection, viewer, NAMES, user)
-    names = list(row["names"] or ())
-    words = {word for name in names for word in re.findall(r"\w{3,}", name.lower())}
-    found = await rows_found(connection, viewer, NAMED, names, list(words), user) if names else []
-    return {row["id"]: row["whole"] for row in found}
+    found = await rows_found(connection, viewer, NAMING, user)
+    return {row["id"]: (row["whole"], row["archived"]) for row in found}
 
 
 async def _erase(web: Web, request: Request, user: UUID) -> dict[str, Any]:

@@ -19,7 +19,7 @@ OTHER = "other_"
 """The prefix of the fields of the second setting."""
 COUNT, MOST = 10, 100
 LONGEST = 8000
-"""Characters of a question: it stands in the address of the page."""
+"""Characters of a question."""
 OPTIONS = tuple(options_of("recall"))
 
 

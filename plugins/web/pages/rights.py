@@ -7,7 +7,8 @@ cost memory or hold a transaction.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
+from contextlib import suppress
 from tempfile import TemporaryFile
 from typing import BinaryIO
 from uuid import UUID
@@ -17,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from daemon.db.errors import DATABASE_FAULTS
 from plugins.audit.rule import SECONDS as COPY_SECONDS
 from plugins.move_in.cli.export import write_export
 from plugins.web.errors import BusyError, NotThereError, sentence_of
@@ -87,18 +89,18 @@ async def copy(request: Request) -> Response:
     try:
         async with copying:
             rows = await _write(web, viewer, wanted, file)
-    except asyncpg.ProgramLimitExceededError as error:
+    except BaseException as error:
         file.close()
-        raise BadValueError(sentence_of(error)) from None
-    except BaseException:
-        file.close()
+        await _failed(request, wanted)
+        if isinstance(error, asyncpg.ProgramLimitExceededError):
+            raise BadValueError(sentence_of(error)) from None
         raise
     web.log.info("web_user_exported", user_id=str(wanted), rows=rows)
     length = file.tell()
     file.seek(0)
     name = f'attachment; filename="{wanted}.json"'
     return StreamingResponse(
-        _parts(file),
+        _parts(request, wanted, file),
         media_type="application/json",
         headers={"Content-Disposition": name, "Content-Length": str(length)},
     )
@@ -119,10 +121,25 @@ async def _write(web: Web, viewer: Viewer, user: UUID, file: BinaryIO) -> int:
         return await write_export(connection, user, file)
 
 
-def _parts(file: BinaryIO) -> Iterator[bytes]:
-    with file:
-        while part := file.read(AT_ONCE):
+async def _parts(request: Request, user: UUID, file: BinaryIO) -> AsyncIterator[bytes]:
+    is_whole = False
+    try:
+        while part := await asyncio.to_thread(file.read, AT_ONCE):
             yield part
+        is_whole = True
+    finally:
+        file.close()
+        if not is_whole:  # whoever asked has gone, which cancels this task
+            web_of(request).kept["failed copy"] = asyncio.create_task(_failed(request, user))
+
+
+async def _failed(request: Request, user: UUID) -> None:
+    """Puts on record that a copy did not come about, where the database answers."""
+    web = web_of(request)
+    web.log.warning("web_user_export_failed", user_id=str(user))
+    with suppress(*DATABASE_FAULTS):
+        async with on_behalf(web.database, viewer_of(request), "export_failed", "select", user=user):
+            pass
 
 
 def work_lock(web: Web, work: str) -> asyncio.Lock:

@@ -40,6 +40,7 @@ WORDS = {
     "memory_requests": "requests", "shared_knowledge": "the team's knowledge", "memory_anchors": "anchors",
     "memory_settings": "settings of memory", "agent_execution_logs": "rows of the audit trail",
     "context": "what an agent would be given", "export": "a copy of everything",
+    "export_failed": "a copy of everything, which failed",
     "explain_recall": "what would be found", "recall": "what was found",
 }  # fmt: skip
 """What people call the rows of a table, and what was read."""
@@ -63,7 +64,8 @@ LATEST = f"""
 select distinct on (l.input_data ->> 'table') l.input_data ->> 'table' as of, l.created_at,
        coalesce(l.input_data ->> 'name', l.input_data ->> 'caller') as who
 from (select * from public.agent_execution_logs l where l.user_id = $1 order by l.created_at desc limit {COUNTED}) l
-where l.action_type || ' ' || (l.input_data ->> 'table') in ('memory_write memory_settings', 'admin_read export')
+where l.action_type || ' ' || (l.input_data ->> 'table')
+    in ('memory_write memory_settings', 'admin_read export', 'admin_read export_failed')
 order by l.input_data ->> 'table', l.created_at desc
 """  # noqa: S608 - a number of ours
 """When memory was last switched on the pages, and a copy asked for there, and by whom. Read with the trail of the user."""

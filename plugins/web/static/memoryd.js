@@ -10,12 +10,6 @@ document.addEventListener("submit", (event) => {
 // A form whose answer is a file leaves the page as it is: the page says that it was sent.
 document.addEventListener("submit", ({ target }) => target.querySelector("[data-sent]")?.removeAttribute("hidden"));
 
-// A name stays out of addresses, which logs and histories keep: of "Ann (1a2b3c4d)" the beginning of the id is sent.
-document.addEventListener("formdata", ({ formData }) => {
-  const begin = /\(([0-9a-f]{8})\)$/.exec(formData.get("user") ?? "");
-  if (begin) formData.set("user", begin[1]);
-});
-
 // The menu begins where one is: on a telephone it is wider than the screen.
 const menu = document.querySelector(".top nav");
 const here = menu?.querySelector("[aria-current]");

@@ -87,6 +87,68 @@ async def test_a_hook_that_is_killed_loses_nothing_of_those_before(
     assert not [p for p in running if p["ppid"] == 1 and "daemon hook" in " ".join(p["cmdline"] or ())]
 
 
+SECRETS = "Always use pnpm. Remember: the password is sunflower. Fix the build."
+
+
+async def kept_of(claude: CodingAgent, db: asyncpg.Connection, agent: str) -> str:
+    """All that is kept, in files and in the database."""
+    files = [path.read_text() for path in claude.state.rglob("*") if path.is_file()]
+    rows = await db.fetch("select m::text from agent_memory m where agent_id = $1", agent)
+    asked = await db.fetch("select q::text from memory_queries q where agent_id = $1", agent)
+    waiting = await db.fetch("select r::text from memory_requests r where agent_id = $1", agent)
+    return "\n".join([*files, *(row[0] for row in (*rows, *asked, *waiting))])
+
+
+async def test_a_hook_that_is_killed_with_a_refused_rule_keeps_nothing_of_it(
+    claude: CodingAgent, url: str, db: asyncpg.Connection, agent: str
+) -> None:
+    connected = asyncio.Event()
+
+    async def answer_nothing(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connected.set()
+        await _reader.read()
+        writer.close()
+
+    said = json.dumps({"session_id": "s1", "cwd": str(claude.project), "prompt": SECRETS}).encode()
+    async with await asyncio.start_server(answer_nothing, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        claude.configure(f"postgresql://nobody@127.0.0.1:{port}/none", agent)
+        process = await claude.start("UserPromptSubmit", said)
+        await asyncio.wait_for(connected.wait(), 15)
+        process.kill()
+        await process.wait()
+    claude.configure(url, agent)
+    for _ in range(2):
+        await claude.tell("Stop", last_assistant_message=CONCLUDED)
+    assert "sunflower" not in await kept_of(claude, db, agent)
+    turn, rule = sorted((row["content"] for row in await db.fetch(OF, agent)), reverse=True)
+    assert rule == "Always use pnpm"
+    assert turn.startswith("Asked: Always use pnpm. Remember: [secret]. Fix the build.")
+
+
+async def test_a_hook_that_is_killed_at_any_time_keeps_nothing_of_a_refused_rule(
+    claude: CodingAgent, db: asyncpg.Connection, agent: str
+) -> None:
+    for number in range(10):
+        session = f"s{number}"
+        said = json.dumps({"session_id": session, "cwd": str(claude.project), "prompt": SECRETS})
+        process = await claude.start("UserPromptSubmit", said.encode())
+        await asyncio.sleep(random.uniform(0, 0.2))
+        with suppress(ProcessLookupError):  # it was quicker
+            process.kill()
+        await process.wait()
+        for _ in range(2):
+            await claude.tell("Stop", session_id=session, last_assistant_message=CONCLUDED)
+        turns = await db.fetch(
+            "select content from agent_memory where agent_id = $1 and metadata ->> 'session' = $2"
+            " and kind = 'outcome'",
+            agent,
+            session,
+        )
+        assert len(turns) <= 1  # none of a hook that was killed before it had read its prompt
+    assert "sunflower" not in await kept_of(claude, db, agent)
+
+
 async def test_a_database_that_takes_no_rows_now_refuses_none(
     claude: CodingAgent, url: str, db: asyncpg.Connection, agent: str
 ) -> None:

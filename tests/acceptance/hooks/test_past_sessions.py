@@ -11,6 +11,7 @@ from typing import Any
 import asyncpg
 import pytest
 
+from benchmarks.harness import megabytes
 from tests.support.processes.coding_agent import CONCLUDED, CodingAgent
 from tests.support.waiting import until
 
@@ -274,6 +275,33 @@ async def test_damaged_files_are_read_as_far_as_they_can_be(
     [turn] = await db.fetch(OF, agent)
     assert turn["content"].startswith("Asked: deploy \ufffd \ufffd")
     assert len(turn["content"]) < 5000
+
+
+async def peak_of(claude: CodingAgent, url: str) -> tuple[Any, float]:
+    """The report of an import, and the most memory that it had, in MB, as often as we look."""
+    process = await claude.command("import", "--from", "claude-code", "--json", DATABASE_URL=url)
+    peak, ending = 0.0, asyncio.create_task(process.communicate())
+    while not ending.done():
+        peak = megabytes(process.pid) or peak
+        await asyncio.wait([ending], timeout=0.01)
+    return json.loads(ending.result()[0]), peak
+
+
+async def test_a_line_that_is_too_long_is_left_out_and_never_in_memory_whole(
+    claude: CodingAgent, db: asyncpg.Connection, url: str, agent: str
+) -> None:
+    past = Transcript(claude, "l1")
+    past.turn("limit the rate")
+    report, before = await peak_of(claude, url)
+    assert counts(report)["turns"] == (1, 0)
+    for size in (16_000_001, 62_000_000, 80_000_000):
+        past.use("Bash", {"command": "cat log"}, "x" * size)
+    past.turn("wait longer")
+    past.raw(b'{"type": "user", "half": "' + b"y" * 20_000_000)
+    report, peak = await peak_of(claude, url)
+    assert counts(report)["turns"] == (1, 1)
+    assert reasons(report) == {"it has more than 16 MB": 4}
+    assert peak - before < 50, (before, peak)
 
 
 @pytest.mark.parametrize("linked", ["file", "folder", "source", "home"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from pathlib import Path
 
 import asyncpg
@@ -59,6 +60,7 @@ async def test_rules_are_told_from_ordinary_prompts(whose: str, least: float) ->
         ("we're on kotest here. redo the test", ["we're on kotest here"]),
         ("dont commit yet", []),
         ("the staging db is down", []),
+        ("Here is CLAUDE.md, shorten it:\nAlways run tests with tox.", []),
         # What stands between the first and the last sentences of a very long prompt is not read.
         ("fix it. " * 2_000 + "we use pnpm here. " + "fix it. " * 2_000, []),
         ("a/" * 10_000, []),
@@ -144,6 +146,11 @@ async def test_of_two_sessions_that_state_opposite_rules_at_once_one_wins(
         ("记住,密码是向日葵", "向日葵"),
         ("from now on log in as admin with password letmein", "letmein"),
         ("always connect as deploy with the password sunflower", "sunflower"),
+        ("retiens : identifiant ann, mdp Tiger77x", "Tiger77x"),
+        ("merk dir: Zugang ann, Kennwort Tiger77x", "Tiger77x"),
+        ("记住:账号 ann 口令 Tiger77x", "Tiger77x"),
+        ("remember: the PIN for the door is 4711", "4711"),
+        ("remember that the wifi code is Tiger77x", "Tiger77x"),
         ("remember: the staging login is admin / hunter22", "hunter22"),
         ("remember: our credentials are root / sunflower", "sunflower"),
         ("remember the api key sk-ant-api03-abcdefghijklmnop1234567890", "abcdefghijklmnop"),
@@ -190,13 +197,127 @@ async def test_a_rule_may_say_where_a_secret_is_kept(
         + "More text\n" * 9
         + "is it good?",
         "> always use tabs\nwho wrote that",
+        "翻译成英文:永远不要直接推送到 main",
+        "Please improve my prompt.\n\nYou are a pirate. Always answer in pirate language.",
         "here is our CONTRIBUTING.md:\n\nAlways run make lint.\nNever push to main.\n\nis it fine?",
         "# Contributing\n\nAlways run make lint.\nNever push to main.",
         "<file name=CONTRIBUTING.md>\nAlways run make lint.\n</file>\nshorten it",
+        "here's the file: Always run make lint.\nNever push to main.",
+        "here's the file\n\nAlways run make lint.\nNever push to main.\n\nis it fine?",
+        "CONTRIBUTING.md\nAlways run make lint.\nNever push to main.",
+        "can you shorten this?\n\n`docs/CONTRIBUTING.md`\nAlways run make lint.\nNever push to main.\n\nthanks",
+        ".cursorrules\n\nAlways use TypeScript.\nNever use any.",
+        "---\nglobs: *.ts\nalwaysApply: true\n---\nAlways use TypeScript.",
+        "You are a code reviewer.\nAlways answer in German.\n\nimprove this system prompt",
+        "Always run make lint.\nNever push to main.\n^ what is this about",
+        "see CONTRIBUTING.md below\n\nAlways run make lint.\nNever push to main.",
+        "From: Bob <bob@acme.example>\nSubject: rules\n\nAlways run make lint.\nNever push to main.",
+        "Hi all,\nplease always run make lint before you push.\nCheers,\nBob\n\nwrite a polite answer",
+        "Bob: always run make lint before you push\nAlice: we're on kotest here",
+        "[10:32] bob: always run make lint\n[10:33] alice: never push to main",
+        "bob  10:32 AM\nalways run make lint before you push",
+        "diff --git a/a.md b/a.md\nAlways run make lint.",
+        "hier ist die Datei\n\nimmer make lint laufen lassen\nnie auf main pushen\n\nkürze sie",
+        "Von: Bob\nBetreff: Regeln\n\nIhr müsst immer make lint laufen lassen.",
+        "aquí está el archivo\n\nnunca hagas push a main\n\nresúmelo",
+        "voici le fichier\n\nne jamais pousser sur main\n\nraccourcis-le",
+        "文件如下\n永远不要推送到 main",
+        "$ cat CONTRIBUTING.md\nAlways use pnpm.\nNever push to main.",
+        "AGENTS.md currently says\n\nAlways use pnpm.\nNever push to main.\n\nupdate it",
+        "Rewrite the following so that it sounds nicer\n\nAlways use pnpm. Never push to main.",
+        "帮我翻译这段话\n\n永远不要推送到 main",
     ],
 )
 async def test_what_is_pasted_or_quoted_is_no_rule(pasted: str) -> None:
     assert rules_in(pasted) == []
+
+
+@pytest.mark.parametrize(
+    ("prompt", "found"),
+    [
+        (
+            "our rules:\nalways run make lint\nnever push to main",
+            ["always run make lint", "never push to main"],
+        ),
+        (
+            "rules for this repo:\n\nAlways use pnpm.\nNever push to main.",
+            ["Always use pnpm", "Never push to main"],
+        ),
+        ("Regeln:\nimmer pnpm nutzen\nnie auf main pushen", ["immer pnpm nutzen", "nie auf main pushen"]),
+        (
+            "Here are our rules:\n- always run tests with tox\n2. never push to main",
+            ["always run tests with tox", "never push to main"],
+        ),
+        (
+            "always run make lint\nour tests live in tests/api",
+            ["always run make lint", "our tests live in tests/api"],
+        ),
+        ("update CONTRIBUTING.md\n\nalways squash before merging", ["always squash before merging"]),
+        ("hey,\nalways use pnpm in this repo\nthanks", ["always use pnpm in this repo"]),
+        ("always use pnpm\n\nCONTRIBUTING.md\nNever push to main.", ["always use pnpm"]),
+        ("always use pnpm\n\nreview this PR", ["always use pnpm"]),
+        ("always use pnpm.\n\nis that ok for you?", ["always use pnpm"]),
+        ("remember:\nthe staging database is called zebra9", ["the staging database is called zebra9"]),
+    ],
+)
+async def test_rules_of_ones_own_may_be_a_list(prompt: str, found: list[str]) -> None:
+    assert rules_in(prompt) == found
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "In this repo migrations live in db/migrate",
+        "In our repo the tests are in tests/api",
+        "In diesem Repo liegen die Migrationen in db/migrate",
+        "Bei uns liegen die Migrationen in db/migrate",
+        "En este repo los tests están en tests/api",
+        "Dans ce dépôt, les migrations se trouvent dans db/migrate",
+        "Chez nous les migrations sont dans db/migrate",
+        "在这个仓库里,测试放在 tests/api",
+        "我们的 API 测试放在 tests/api",
+        "这个仓库的迁移在 db/migrate 里",
+        "在这个仓库里不要用 eval",
+    ],
+)
+async def test_where_things_are_is_a_rule_in_each_language(rule: str) -> None:
+    assert rules_in(rule) == [rule]
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "in this repo the tests are in a bad state",
+        "in diesem Repo sind die Tests rot",
+        "en este repo los tests están en rojo",
+        "dans ce dépôt les tests sont dans un sale état",
+        "在这个仓库里找一下测试",
+        "我们的测试在 CI 里失败了",
+    ],
+)
+async def test_how_things_are_now_is_none(prompt: str) -> None:
+    assert rules_in(prompt) == []
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        "\n" * 20_000,
+        "a\n" * 10_000,
+        "hi\n" * 6_000,
+        "Bob: x\n" * 2_500,
+        "a" * 5_000,
+        " " * 20_000,
+        ("here is " + "a/" * 95 + "\n") * 100,
+        ("rules for " + "a-" * 90 + ":\n") * 100,
+        ("x " * 90 + "below\n") * 100,
+    ],
+)
+async def test_an_odd_prompt_takes_no_time(odd: str) -> None:
+    rules_in("once, to compile")
+    began = time.process_time()
+    rules_in(odd)
+    assert time.process_time() - began < 1.0
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
 from uuid import UUID, uuid4
 
 import asyncpg
@@ -32,6 +31,7 @@ from plugins.web.pages import conversations, documents, dreams, graph, knowledge
 from tests.support.access.acting import acting_as
 from tests.support.content.sources import TABLES
 from tests.support.database.big_tables import BIG, SEED
+from tests.support.database.plans import read_of, scans
 from tests.support.database.schemas import NO_TRIGGERS
 from tests.support.database.servers import Server
 from tests.support.database.templates import copied, make_once
@@ -56,26 +56,6 @@ async def busy(seeded: str) -> AsyncIterator[asyncpg.Connection]:
     yield opened
     await transaction.rollback()
     await opened.close()
-
-
-def scans(plan: Any) -> set[str]:
-    """The tables that a plan reads from end to end."""
-    if isinstance(plan, list):
-        return {name for part in plan for name in scans(part)}
-    if not isinstance(plan, dict):
-        return set()
-    own = {plan["Relation Name"]} if plan.get("Node Type") == "Seq Scan" else set()
-    return own | {name for part in plan.values() for name in scans(part)}
-
-
-def read_of(table: str, plan: Any) -> float:
-    """Of a plan that was run: how many rows of a table its node that read most of them has read."""
-    if isinstance(plan, list):
-        return max((read_of(table, part) for part in plan), default=0)
-    if not isinstance(plan, dict):
-        return 0
-    own = plan["Actual Rows"] * plan["Actual Loops"] if plan.get("Relation Name") == table else 0
-    return max([own, *(read_of(table, part) for part in plan.values())])
 
 
 IDS, TIME = [UUID(int=n) for n in range(16)], datetime.now(UTC)
@@ -227,7 +207,6 @@ async def test_the_newest_rows_of_a_page_are_found_by_their_time(
     # The seed has them all at one moment.
     await busy.execute(NO_TRIGGERS)
     for table, column, listed, always in (
-        ("conversation_sessions", "created_at", conversations.LIST, "true"),
         ("documents", "updated_at", documents.LIST, "true"),
         ("shared_knowledge", "updated_at", knowledge.LIST, "k.status <> 'archived'"),
         ("dream_insights", "generated_at", dreams.INSIGHTS, "true"),
@@ -248,10 +227,15 @@ async def test_the_newest_rows_of_a_page_are_found_by_their_time(
 async def test_what_was_said_is_found_by_its_time(
     busy: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch, words: str | None
 ) -> None:
-    monkeypatch.setattr(lists, "SCANNED", 200)
-    for user in (None, IDS[0]):
+    # The seed has them all at one moment.
+    await busy.execute(NO_TRIGGERS)
+    await busy.execute("update conversation_messages set created_at = now() - random() * interval '1 year'")
+    await busy.execute("analyze conversation_messages")
+    monkeypatch.setattr(conversations, "SCANNED", 200)
+    monkeypatch.setattr(conversations, "NEAR", 50)
+    for user, further in ((None, False), (None, True), (IDS[0], False)):
         filters = lists.Conditions()
-        listed = conversations.said_last(filters, user, words)
+        listed = conversations.said_last(filters, user, words, further=further)
         for sql in (listed.page_sql(filters), listed.count_sql(filters)):
             plan = json.loads(await busy.fetchval(f"explain (format json) {sql}", *filters.values))
             assert scans(plan) == set()
@@ -272,7 +256,7 @@ async def test_of_a_long_conversation_of_a_user_a_list_reads_the_last_message_al
     # With words as many messages as any list looks through.
     for words, most in ((None, 1), ("heron", lists.SCANNED + 200)):
         filters = lists.Conditions()
-        listed = conversations.said_last(filters, user, words)
+        listed = conversations.said_last(filters, user, words, further=False)
         for sql in (listed.page_sql(filters), listed.count_sql(filters)):
             plan = json.loads(await busy.fetchval(f"explain (analyze, format json) {sql}", *filters.values))
             assert read_of("conversation_messages", plan) <= most

@@ -12,8 +12,9 @@ import pytest
 from plugins.web import names
 from plugins.web.lists import Conditions
 from plugins.web.pages import dreams, now, trail
-from tests.integration.db.test_query_plans import IDS, TOPICS, busy, scans, seeded
+from tests.integration.db.test_query_plans import IDS, TOPICS, busy, seeded
 from tests.support.database.big_tables import BIG
+from tests.support.database.plans import scans
 
 __all__ = ["busy", "seeded"]
 

@@ -280,12 +280,22 @@ def test_an_option_postgres_does_not_know_is_named(server: EmbeddedPostgres) -> 
         EmbeddedPostgres(server.log_path.parent, options={"no_such_option": "1"}).start()
 
 
+def is_there(folder: str) -> bool:
+    """Whether it exists."""
+    return Path(folder).exists()
+
+
 async def test_a_folder_with_a_long_and_awkward_name_works(folder: Path) -> None:
     server = EmbeddedPostgres(folder / ('it\'s a "$HOME", ' + "long " * 20) / "dätä", options=LIGHT)
     assert server.start() is True
     assert await ask(server.socket_url, "select 1") == 1
+    server.restart()
+    assert await ask(server.socket_url, "select 1") == 1
+    # It is among temporary files, where nothing stays.
+    sockets = server.socket_url.partition("host=")[2].partition("&")[0]
+    assert is_there(sockets)
     server.stop()
-    shutil.rmtree(server.socket_url.partition("host=")[2].partition("&")[0])
+    assert not is_there(sockets)
 
 
 def test_data_of_another_version_are_refused_and_left_unchanged(folder: Path) -> None:

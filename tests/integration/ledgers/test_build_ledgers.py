@@ -77,7 +77,7 @@ def test_what_lacks_its_packages_is_left_out(
         monkeypatch.delitem(sys.modules, name)
     ledgers, left_out = build_ledgers(settings(complete))
     assert [one.name for one in ledgers] == ["ipfs"]
-    assert ["'.[ledgers]'" in one.reason for one in left_out] == [True, True]
+    assert ["the extra ledgers of memoryd" in one.reason for one in left_out] == [True, True]
 
 
 @pytest.mark.parametrize(

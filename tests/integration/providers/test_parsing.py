@@ -368,6 +368,6 @@ async def test_without_the_extra_documents_the_message_names_it() -> None:
     command = command_of("plugins.documents.parsing.reading")
     command[command.index(BOOT)] = f"import sys; sys.modules['pypdfium2'] = None; {BOOT}"
     parser = ChildParser(command=command)
-    with pytest.raises(UnreadableFileError, match=r"\[documents\]"):
+    with pytest.raises(UnreadableFileError, match=r"extra documents of memoryd.* -m pip install 'chardet"):
         await parser.parse(pdf([["words"]]), "a.pdf")
     await parser.close()

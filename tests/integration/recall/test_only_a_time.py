@@ -123,6 +123,21 @@ ASKED = {
     "去年春天我们做了什么？": ["2025-03-14", "2025-05-03", "2025-05-06"],
     "前年发生了什么？": ["2024-05-05"],
     "总结一下上周": LAST_WEEK,
+    "What happened in the third week of March 2025?": [],
+    "What did we talk about in the second week of March 2025?": ["2025-03-14"],
+    "Was war in der ersten Woche im Mai 2025?": ["2025-05-03", "2025-05-06"],
+    "¿Qué pasó la segunda semana de marzo de 2025?": ["2025-03-14"],
+    "Qu'est-ce qui s'est passé la deuxième semaine de mars 2025 ?": ["2025-03-14"],
+    "What happened on the third of May 2025?": ["2025-05-03"],
+    "What did we do at Easter?": [],
+    "Was war in der Woche vor Ostern 2025 los?": [],
+    "2024年复活节发生了什么？": [],
+    "What happened at Easter in 2024?": [],
+    "What happened between Easter 2024 and Easter 2025?": ["2024-05-05", "2025-01-15", "2025-03-14"],
+    "What did we do 3 weeks in March 2025?": None,
+    "What happened the second spring?": None,
+    "What happened in the third summer?": None,
+    "What happened the third, May?": None,
 }
 """None: something else is asked, too."""
 OTHER = (

@@ -112,6 +112,15 @@ NO_TIMES = [
         "one second",
     ),
     *(
+        "the second may help",
+        "wait a second, may I ask",
+        "he came third. March on",
+        "a second march",
+        "the second fall of Rome",
+        "a third spring",
+        "every second Sunday",
+    ),
+    *(
         "Sun and moon",
         "who sat there",
         "a sat nav",

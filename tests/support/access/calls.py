@@ -36,7 +36,7 @@ PURE = frozenset(
         "options", "fault_of_options",
         "quote_hash", "refuse_ownerless",
         "claimed_trust", "is_small_talk", "least_trusted", "origin_mark", "excerpt", "lexemes_in",
-        "telling_words", "frequent_words", "language_of",
+        "words_of_question", "frequent_words", "function_words", "language_of",
         "passage_line", "phrases_of",
         "plain", "quoted", "says_same", "pattern_scopes", "trust_of_knowledge",
         "trust_of_memory", "words_of",

@@ -27,8 +27,8 @@ ASKED = {
 }
 
 
-NO_PAGES = ("/graph/data", "/names", "/now/live", "/audit/rules/{rule}")
-"""What scripts read: data, names that a field offers, parts of a page. And what is there only after an audit of the session."""
+NO_PAGES = ("/graph/data", "/now/live", "/audit/rules/{rule}")
+"""What scripts read: data, parts of a page. And what is there only after an audit of the session."""
 ONLY_ASKED = ("/audit/derived",)
 """Pages that are none until they are asked something."""
 

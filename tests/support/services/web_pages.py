@@ -53,11 +53,19 @@ class Reader:
             self.log += await logged(self._errors, "web_work_done", work=work)
         return said
 
+    async def wait_for(self, event: str, **fields: object) -> None:
+        """Waits for a line of the server's log."""
+        self.log += await logged(self._errors, event, **fields)
+
     async def send(self, path: str, form: dict[str, str], *, on: str | None = None) -> httpx2.Response:
         """Sends a form that stands on page `on` (unless given: `path`), with the hidden token of that page."""
         found = CSRF.search(await self.get(on or path))
         assert found is not None, "this page has no form"
         return await self.http.post(path, data={"csrf": found[1], **form})
+
+    async def ask(self, path: str, **form: str) -> httpx2.Response:
+        """What is answered to the form of a page that looks for something; 303 with the address of what it asks for."""
+        return await self.send(f"/ask{path}", form, on="/words")
 
 
 def text_of(page: str) -> str:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-from plugins.move_in.importers.items import Items, Memory, UnknownFormError, first, mapping
+from plugins.move_in.importers.items import Items, Memory, UnknownFormError, mapping, spoken
 
 TEXTS = ("content", "text", "memory", "data", "fact")
 
@@ -19,18 +18,10 @@ def items(_section: str, record: Any) -> Items:
     parts = namespace.split(".") if isinstance(namespace, str) else [str(p) for p in namespace or []]
     yield Memory(
         id=".".join([*parts, str(record["key"])]),
-        text=_text(value),
+        text=spoken(record["value"], *TEXTS),
         kind="fact",
         owner=parts[-1] if len(parts) > 1 else None,
         created_at=record.get("created_at"),
         expires_at=record.get("expires_at"),
         metadata={"namespace": parts, "key": record["key"], "value": value},
     )
-
-
-def _text(value: dict[str, Any]) -> str:
-    """The text; for a schema of the application all fields, as JSON."""
-    said = value.get("content")
-    inner = said if isinstance(said, dict) else value
-    text = first(inner, *TEXTS)
-    return text if isinstance(text, str) else json.dumps(inner, ensure_ascii=False) if inner else ""

@@ -29,29 +29,30 @@ def items(section: str, record: Any, told: dict[str, Any]) -> Items:
     elif section == "agents":
         # Ids in a file are numbers: block-0 is another block in the next file. So the id is made from the content.
         name = str(record.get("name") or "agent")
-        told.update({str(block): name for block in listed(record.get("block_ids"))})
+        since = record.get("created_at")
+        told.update({str(block): (name, since) for block in listed(record.get("block_ids"))})
         for each in listed(record.get("messages")):
-            yield from guarded("message", _message(each, name, file=True))
+            yield from guarded("message", _message(each, name, since, file=True))
         for each in listed(record.get("passages")):
-            yield from guarded("passages", _passage(mapping(each), name))
+            yield from guarded("passages", _passage(mapping(each), name, since))
     elif section in {"blocks", "core_memory"}:  # the latter in files before version 0.8 of Letta
-        yield from _block(record, told.get(str(record.get("id"))))
+        yield from _block(record, *told.get(str(record.get("id")), ()))
     elif section in {"passages", "archival_passages"}:
-        yield from _passage(record, None)
+        yield from _passage(record)
     elif section == "messages":
-        yield from _message(record, str(record.get("agent_id") or "agent"), file=False)
+        yield from _message(record, str(record.get("agent_id") or "agent"), None, file=False)
     else:
         raise UnknownFormError
 
 
-def _passage(record: dict[str, Any], agent: str | None) -> Items:
+def _passage(record: dict[str, Any], agent: str | None = None, since: object = None) -> Items:
     yield Memory(
         id=_id(record, record.get("text")), text=record.get("text"), agent=agent, created_at=record.get("created_at"),
-        metadata={"tags": record.get("tags"), **mapping(first(record, "metadata", "metadata_"))},
+        since=since, metadata={"tags": record.get("tags"), **mapping(first(record, "metadata", "metadata_"))},
     )  # fmt: skip
 
 
-def _block(record: dict[str, Any], agent: str | None) -> Items:
+def _block(record: dict[str, Any], agent: str | None = None, since: object = None) -> Items:
     """The persona is the agent's; of the human each line is a fact; another block is a note."""
     label, value = record.get("label"), record.get("value")
     text = value.strip() if isinstance(value, str) else ""
@@ -65,6 +66,7 @@ def _block(record: dict[str, Any], agent: str | None) -> Items:
             agent=agent,
             of_agent=label == "persona",
             created_at=record.get("created_at"),
+            since=since,
             metadata={"label": label, "description": record.get("description")},
         )
 
@@ -75,7 +77,7 @@ def _id(record: dict[str, Any], *said: object) -> str:
     return given if len(given) > 36 else digest(*said)
 
 
-def _message(record: Any, agent: str, *, file: bool) -> Items:
+def _message(record: Any, agent: str, since: object, *, file: bool) -> Items:
     if not isinstance(record, dict) or record.get("role") not in ROLES:
         yield Omission("message", "its role is not one of a conversation")
         return
@@ -106,6 +108,7 @@ def _message(record: Any, agent: str, *, file: bool) -> Items:
         text="\n".join(spoken) or text,
         speaker=record.get("name") if role == "user" else None,
         created_at=at,
+        since=since,
         metadata={
             "tool_calls": calls,
             "tool_call_id": record.get("tool_call_id"),

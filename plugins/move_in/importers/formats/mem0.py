@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from plugins.move_in.importers.items import DELETED, Items, Memory, Omission, UnknownFormError, first, mapping
+from plugins.move_in.importers.items import (
+    DELETED,
+    Items,
+    Memory,
+    Omission,
+    UnknownFormError,
+    first,
+    mapping,
+    spoken,
+)
 
 # The newest line of each memory; older lines are reported beside it.
 SQLITE = {
@@ -18,6 +27,7 @@ from history h
 order by h.rowid
 """
 }
+TEXTS = ("memory", "data", "text", "content", "fact")
 FIELDS = {"id", "memory", "data", "user_id", "agent_id", "created_at", "updated_at", "expiration_date", "score", "hash",
           "text_lemmatized", "metadata", "vector"}  # fmt: skip
 
@@ -34,7 +44,7 @@ def items(section: str, record: Any) -> Items:
     said.pop("payload", None)
     yield Memory(
         id=str(said.get("id", "")),
-        text=first(said, "memory", "data", "text"),
+        text=spoken(first(said, *TEXTS), *TEXTS),
         kind="fact",
         owner=said.get("user_id"),
         agent=said.get("agent_id"),
@@ -51,6 +61,6 @@ def _history(record: dict[str, Any]) -> Iterator[Memory | Omission]:
         yield Omission("memory", DELETED)
     else:
         yield Memory(
-            id=str(record["id"]), text=record["memory"], kind="fact", created_at=record["created_at"],
+            id=str(record["id"]), text=spoken(record["memory"], *TEXTS), kind="fact", created_at=record["created_at"],
             metadata={"actor_id": record["actor_id"], "role": record["role"]},
         )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from plugins.move_in.importers.formats.graphiti import edge
@@ -41,7 +42,8 @@ def items(section: str, record: Any) -> Items:
             yield from guarded("message", _message(each, session, record))
         for each in listed(record.get("facts")):
             fact = {"user_id": first(record, "user_id", "user_uuid"), **mapping(each)}
-            yield from guarded("facts", items("facts", fact))
+            for one in guarded("facts", items("facts", fact)):
+                yield replace(one, since=record.get("created_at")) if isinstance(one, Memory) else one
     else:
         raise UnknownFormError
 
