@@ -162,7 +162,7 @@ PARTS = (
     Part("times that rows name", [Edit("fit_passages", " or times_asked && r.times or", " or")]),
     Part(
         "candidates of these times",
-        [Edit("candidates", "memoryd.timed_passages(p_request, p_question)", "null::tid[]")],
+        [Edit("candidates", "memoryd.nearest_passages(p_request, (p_question).times)", "null::tid[]")],
     ),
     Part("passages (one a text)", indexed=True, whole=True),
 )

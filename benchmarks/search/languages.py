@@ -56,7 +56,7 @@ with spoken as (
     select array(select memoryd.language_of(r) from unnest($2::text[]) r
                  group by 1 order by count(*) desc, 1 limit 4) as languages
 )
-select memoryd.question_lexemes(t.text, s.languages || memoryd.language_of(t.text))
+select memoryd.words_in(t.text, s.languages || memoryd.language_of(t.text))
 from unnest($1::text[]) with ordinality as t(text, n) cross join spoken s
 order by t.n
 """

@@ -167,7 +167,7 @@ def _tell_naming(naming: list[Any]) -> None:
     """Which entries of the team's knowledge, that stay, name the user."""
     if naming:
         remark(
-            "What others wrote into the team's knowledge stays. These entries have a name of theirs, or a part of one:"
+            "What others wrote into the team's knowledge stays. These entries have the user's name, or a part of it:"
         )
     for entry in naming[:NAMING_MOST]:
         parts = ("" if entry["whole"] else " (a part)") + (" (archived)" if entry["archived"] else "")

@@ -12,14 +12,21 @@ Chinese.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from plugins.hooks.lexicon import kind_of, parts_of
 
 INTRODUCED = ("use", "run", "write", "is", "lives", "goes", "called", "with", "in")
 """Slots of values."""
 STANDS = ("is", "lives", "goes", "called")
 """Slots behind which a preposition is a part of the verb: "lives in", "is at"."""
+OF_A_THING = {kind_of("english"), kind_of("tabs")}
+"""Kinds of values of which each thing may have its own: Makefiles keep their tabs where the rest no longer has any."""
+FIXED = {"subject", "scope"}
+"""Slots of what a rule is about: a word there is no value."""
 MOST_DIFFERING = 4
 """Words of a value, such as a command."""
+Mark = str | tuple[str, str | frozenset[str]]
 
 
 class Rule:
@@ -122,17 +129,58 @@ class Rule:
 def replaced(rules: list[tuple[str, str]], stated: set[str]) -> list[tuple[str, str]]:
     """Which rules give way, and to which: the id of each with that of the newest that replaces it.
 
-    `rules`: ids and texts of those that hold, the oldest first. Only pairs with a rule of `stated` are compared.
+    `rules`: ids and texts of those that hold, the oldest first. Only pairs with a rule of `stated` are compared, and of these
+    only those that `_sought` does not rule out.
     """
-    read = [(one, Rule(text)) for one, text in rules]
-    new = [nth for nth, (one, _) in enumerate(read) if one in stated]
-    ended = []
-    for nth, (one, older) in enumerate(read):
-        later = range(nth + 1, len(read)) if one in stated else [other for other in new if other > nth]
-        by = next((read[other][0] for other in reversed(later) if replaces(read[other][1], older)), None)
-        if by is not None:
-            ended.append((one, by))
-    return ended
+    read = [Rule(text) for _, text in rules]
+    marked: dict[Mark, set[int]] = {}
+    for nth, rule in enumerate(read):
+        for mark in _marks(rule):
+            marked.setdefault(mark, set()).add(nth)
+    ended: dict[int, int] = {}
+    for nth in reversed(range(len(read))):
+        found: set[int] = set()
+        for marks in _sought(read[nth]):
+            found |= set.intersection(*sorted((marked.get(mark, set()) for mark in marks), key=len))
+        found = {
+            other
+            for other in found
+            if other < nth and not stated.isdisjoint((rules[nth][0], rules[other][0]))
+        }
+        gone = [other for other in found if replaces(read[nth], read[other])]
+        ended |= dict.fromkeys(gone, nth)
+        for other in (nth, *gone):
+            for mark in _marks(read[other]):
+                marked[mark].discard(other)
+    return [(rules[old][0], rules[new][0]) for old, new in sorted(ended.items())]
+
+
+def _marks(rule: Rule) -> set[Mark]:
+    """By what an older rule is found: its words, their slots, what stays if values of a kind change, and what it denies."""
+    slots = {("slot", slot) for slot in rule.does.values()}
+    denied = {("denies", _without_numbers(words)) for words, _ in rule.denies}
+    return {*rule.does, _frame(rule), *slots, *denied}
+
+
+def _sought(rule: Rule) -> Iterator[set[Mark]]:
+    """The marks of the rules that a rule may replace, in several ways: each of those has all the marks of one of them."""
+    for words, _ in rule.denies:
+        yield set(words)
+        yield {("denies", _without_numbers(words))}
+    if rule.does:
+        yield {_frame(rule), *(word for word, slot in rule.does.items() if slot in FIXED)}
+        yield {("denies", _without_numbers(rule.does))}
+    for slot in {"with", "use", *STANDS}.intersection(rule.does.values()):
+        if same := {word for word, other in rule.does.items() if other != slot}:
+            yield {*same, ("slot", slot)}
+
+
+def _frame(rule: Rule) -> Mark:
+    return "frame", frozenset(word for word in rule.does if kind_of(word) in ("", "path", "name"))
+
+
+def _without_numbers(words: Iterable[str]) -> frozenset[str]:
+    return frozenset(word for word in words if kind_of(word) != "number")
 
 
 def replaces(newer: Rule, older: Rule) -> bool:
@@ -165,7 +213,7 @@ def _denies(newer: Rule, older: Rule) -> bool:
             slots = {older.does[word] for word in words}
             # "Windows no longer" leaves "Windows and Linux" as it is.
             beside = {*INTRODUCED} & slots & {older.does[word] for word in left}
-            tools = slots <= {*INTRODUCED} and kind_of("english") not in map(kind_of, words)
+            tools = slots <= {*INTRODUCED} and OF_A_THING.isdisjoint(map(kind_of, words))
             if not beside and (len(words) > len(left) or tools):
                 return True
     return False
@@ -208,7 +256,7 @@ def _are_of_a_kind(newer: Rule, new: dict[str, str], old: dict[str, str]) -> boo
     [kind] = kinds[0]
     slots = {*new.values(), *old.values()}
     if kind == "number":
-        return slots.isdisjoint({"subject", "scope"}) and len(newer.does) > len(new)
+        return slots.isdisjoint(FIXED) and len(newer.does) > len(new)
     ends = {"last"} if kind.startswith("quality") else set()
     return kind not in ("", "path", "name") and slots <= {*INTRODUCED, "first", *ends}
 

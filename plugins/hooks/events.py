@@ -32,24 +32,20 @@ GEMINI = {
 """Those of Gemini CLI that are not Claude Code's."""
 EVENTS = frozenset(CURSOR.values())
 
-EDITS = re.compile(r"edit|write|patch|create|replace", re.IGNORECASE)
-PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
-EXIT_CODE = re.compile(
-    r"\A(?:(?:Chunk ID|Wall time):[^\n]*\n)*\W*(?:Error:\s*)?"
-    r"(?:(?:Process exited with |Command failed with )?exit(?:ed)?(?: with)? code:?|Process exited with code) ([1-9]\d*)",
-    re.IGNORECASE,
+# Patterns are texts here and in what a hook loads: to compile one takes longer than to use it, and few are used in one call.
+EDITS = ("edit", "write", "patch", "create", "replace")
+PATCHED = r"(?m)^\*\*\* (?:Update|Add|Delete) File: (.+)$"
+EXIT_CODE = (
+    r"(?i)\A(?:(?:Chunk ID|Wall time):[^\n]*\n)*\W*(?:Error:\s*)?"
+    r"(?:(?:Process exited with |Command failed with )?exit(?:ed)?(?: with)? code:?|Process exited with code) ([1-9]\d*)"
 )
-EXITED = re.compile(
-    r"^(?:Exit Code: |<exited with exit code |<shellId: \w+ completed with exit code )([1-9]\d*)>?\s*$",
-    re.MULTILINE,
+EXITED = (
+    r"(?m)^(?:Exit Code: |<exited with exit code |<shellId: \w+ completed with exit code )([1-9]\d*)>?\s*$"
 )
 """How Gemini CLI and Copilot CLI end what a command printed."""
-FRAME = re.compile(
-    r"^(?:</?untrusted_context>\n?|Output: |Exit Code: \d+\n?|Process Group PGID: \d+\n?|<\w+: \w+ completed with .*>)",
-    re.MULTILINE,
-)
+FRAME = r"(?m)^(?:</?untrusted_context>\n?|Output: |Exit Code: \d+\n?|Process Group PGID: \d+\n?|<\w+: \w+ completed with .*>)"
 """What both write around it."""
-TOLD_BEFORE = re.compile(r"\A\s*(?:<hook_context>.*?</hook_context>\s*)+", re.DOTALL)
+TOLD_BEFORE = r"(?s)\A\s*(?:<hook_context>.*?</hook_context>\s*)+"
 """What hooks said when the session began: Gemini CLI puts it before the first prompt."""
 LATE_RECORD = "/events.jsonl"
 """The record of a session that Copilot CLI writes: what was said last comes a moment after the event."""
@@ -57,8 +53,12 @@ MOMENTS, MOMENT_SECONDS = 6, 0.1
 LAST_BYTES = 300_000
 LONGEST_SESSION = 200
 SHELLS = ("sh", "bash", "zsh", "/bin/sh", "/bin/bash", "/bin/zsh")
-STOPPED = re.compile(
-    r"user doesn't want|user rejected|interrupted by user|request interrupted|aborted by user", re.IGNORECASE
+STOPPED = (
+    "user doesn't want",
+    "user rejected",
+    "interrupted by user",
+    "request interrupted",
+    "aborted by user",
 )
 """A person stopped the tool: this is no failure."""
 
@@ -97,7 +97,8 @@ def read_event(name: str, given: dict[str, Any]) -> Event | None:
         as_text(given.get("source")),
     )
     if event_name == "UserPromptSubmit":
-        event.text = TOLD_BEFORE.sub("", as_text(given.get("prompt")))
+        prompt = as_text(given.get("prompt"))
+        event.text = re.sub(TOLD_BEFORE, "", prompt) if "<hook_context>" in prompt else prompt
     elif event_name in ("PostToolUse", "PostToolUseFailure"):
         _read_tool(event, given)
     elif event_name == "AgentResponse":
@@ -118,8 +119,8 @@ def _read_tool(event: Event, given: dict[str, Any]) -> None:
         words = [part for part in command if isinstance(part, str)]
         command = words[-1] if len(words) == 3 and words[0] in SHELLS else " ".join(words)
     event.command = as_text(command)
-    if EDITS.search(tool):
-        patch = PATCHED.findall(event.command or as_text(asked.get("patch") or asked.get("input")))
+    if any(word in tool.lower() for word in EDITS):
+        patch = re.findall(PATCHED, event.command or as_text(asked.get("patch") or asked.get("input")))
         path = next(
             (as_text(asked[k]) for k in ("file_path", "path", "notebook_path") if as_text(asked.get(k))), ""
         )
@@ -131,20 +132,24 @@ def _read_tool(event: Event, given: dict[str, Any]) -> None:
         event.failure = answer or "it failed"
     if event.name == "PostToolUseFailure":
         event.failure = event.failure or "it failed"
-    if not event.failure or given.get("is_interrupt") is True or STOPPED.search(event.failure[:500]):
+    if not event.failure or given.get("is_interrupt") is True or _is_stopped(event.failure):
         event.failure = None
+
+
+def _is_stopped(failure: str) -> bool:
+    return any(words in failure[:500].lower() for words in STOPPED)
 
 
 def _failure(answer: object) -> str:
     if isinstance(answer, str):
-        if EXIT_CODE.match(answer):
+        if re.match(EXIT_CODE, answer):
             return answer
         answer = as_object(answer)
     if not isinstance(answer, dict):
         return ""
     printed = as_text(answer.get("llmContent")) or as_text(answer.get("text_result_for_llm"))
-    if exited := EXITED.search(printed[-500:]):
-        return FRAME.sub("", printed).strip() or f"exit code {exited[1]}"
+    if exited := re.search(EXITED, printed[-500:]):
+        return re.sub(FRAME, "", printed).strip() or f"exit code {exited[1]}"
     inner = as_object(answer.get("metadata"))
     code = next(
         (

@@ -10,13 +10,12 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator
-from contextlib import suppress
 
 from plugins.hooks.regular import read_text
 
 TYPE_CHECKING = False  # importing typing takes too long
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
 MOST_SPOOLED = 2000
@@ -86,9 +85,11 @@ class State:
         found = []
         for name in os.listdir(self._folder):
             path = os.path.join(self._folder, name)
-            with suppress(FileNotFoundError):
+            try:
                 if name.endswith(".jsonl") and os.path.getmtime(path) < before:
                     found.append(name.removesuffix(".jsonl"))
+            except FileNotFoundError:
+                pass
         return found[:MOST_ABANDONED]
 
     def forget(self, session: str) -> None:
@@ -137,8 +138,10 @@ class State:
         """Moves a spooled file that cannot be stored to the refused ones."""
         folder = os.path.join(self._folder, "refused")
         os.makedirs(folder, exist_ok=True)
-        with suppress(FileNotFoundError):
+        try:
             os.replace(path, os.path.join(folder, os.path.basename(path)))
+        except FileNotFoundError:
+            pass
 
     def waiting(self) -> int:
         """How many memories wait in the spool."""
@@ -193,12 +196,16 @@ class State:
 def _entries(text: str) -> list[dict[str, Any]]:
     entries = []
     for line in text.splitlines():
-        with suppress(ValueError):  # the disk was full, or the line is cut at the beginning
+        try:
             if isinstance(entry := json.loads(line), dict):
                 entries.append(entry)
+        except ValueError:
+            pass  # the disk was full, or the line is cut at the beginning
     return entries
 
 
 def _unlink(path: str) -> None:
-    with suppress(FileNotFoundError):
+    try:
         os.unlink(path)
+    except FileNotFoundError:
+        pass

@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-import threading
 import time
-import zlib
+from _thread import start_new_thread
 
 from plugins.hooks import turns
 from plugins.hooks.connecting import connect
@@ -38,7 +37,7 @@ def main(arguments: list[str]) -> None:
     try:
         os.umask(0o077)
         # Ends the process in any wait, also for a host that never closes stdin.
-        threading.Thread(target=_end_in_time, daemon=True).start()
+        start_new_thread(_end_in_time, ())
         answer = _answer(arguments)
         if answer:
             sys.stdout.write(json.dumps(answer))
@@ -191,11 +190,13 @@ class _Work:
             ]
 
     def _spool(self, session: str, head: dict[str, Any], *, over: bool) -> None:
+        from zlib import crc32
+
         state = self._state
         journal = state.journal(session)
         spooled = {e["spooled"]: e.get("sum") for e in journal if "spooled" in e}
         for memory in turns.memories_of(journal, self._agent, head, over=over):
-            checksum = zlib.crc32(memory["content"].encode())
+            checksum = crc32(memory["content"].encode())
             if spooled.get(memory["id"]) != checksum and state.put(memory):
                 state.add(session, {"spooled": memory["id"], "sum": checksum})
         if over:

@@ -30,6 +30,7 @@ ROLES = {
     "": """
         the a an there any some that which by own as be code_base directly simply really feel_free_to and_then let's do does
         can may fine ok okay allowed permitted everything no_problem file files get gets repo repository project codebase of
+        indent indents indented indentation einrücken eingerückt sangrar indenter 缩进
         bitte der die das den dem des ein eine einen einem einer man direkt einfach doch mal sich zum zur im am von kann
         können darf dürfen ordnung erlaubt kein_problem tun alles datei dateien projekt wird werden el la los las un una
         unos unas lo se al de del que le les puede puedes bien vale permitido sin_problema sin_problemas haz haga hagas
@@ -137,10 +138,6 @@ VALUES = """
     tabs=tab=tabulatoren=tabulador=tabuladores=tabulaciones=tabulations=tabulation=制表符
     spaces=space=leerzeichen=espacios=espaces=espace=空格;
     utc=gmt cet cest pst local=local_time=lokale_zeit=lokaler_zeit=hora_local=heure_locale=本地时间;
-    monday=mondays=montag=montags=lunes=lundi=周一 tuesday=tuesdays=dienstag=dienstags=martes=mardi=周二
-    wednesday=wednesdays=mittwoch=mittwochs=miércoles=mercredi=周三
-    thursday=thursdays=donnerstag=donnerstags=jueves=jeudi=周四 friday=fridays=freitag=freitags=viernes=vendredi=周五
-    saturday=saturdays=samstag=sábado=samedi=周六 sunday=sundays=sonntag=domingo=dimanche=周日;
     main master develop trunk;
     lf crlf;
     utf-8=utf8 latin-1=latin1=iso-8859-1 utf-16=utf16;
@@ -161,6 +158,10 @@ VALUES = """
 """
 """Values of a kind, of which one excludes the others, with their words in other languages; no kind of which both may hold."""
 QUALITIES = """
+    monday=mondays=montag=montags=lunes=lundi=周一 tuesday=tuesdays=dienstag=dienstags=martes=mardi=周二
+    wednesday=wednesdays=mittwoch=mittwochs=miércoles=mercredi=周三
+    thursday=thursdays=donnerstag=donnerstags=jueves=jeudi=周四 friday=fridays=freitag=freitags=viernes=vendredi=周五
+    saturday=saturdays=samstag=sábado=samedi=周六 sunday=sundays=sonntag=domingo=dimanche=周日;
     single=einfache=einfachen=simples=simple=单引号 double=doppelte=doppelten=dobles=doble=doubles=双引号;
     camelcase=驼峰 snake_case=snakecase=下划线 kebab-case=kebabcase pascalcase;
     required=mandatory=pflicht=obligatorio=obligatoria=obligatoire=必填 optional=opcional=facultatif=optionnel=可选;

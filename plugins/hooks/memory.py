@@ -8,7 +8,7 @@ from zlib import crc32
 
 from plugins.hooks.files import State
 from plugins.hooks.libpq import Refusal
-from plugins.hooks.standing import rule_key, words_shared
+from plugins.hooks.standing import words_shared
 
 TYPE_CHECKING = False  # importing typing takes too long
 if TYPE_CHECKING:
@@ -46,10 +46,6 @@ set content = excluded.content, metadata = agent_memory.metadata || excluded.met
     ttl_hours = excluded.ttl_hours, created_at = excluded.created_at, superseded_by = null
 where agent_memory.agent_id = excluded.agent_id and agent_memory.created_at < excluded.created_at
 """
-ASK = "insert into memory_requests (kind, agent_id, query, options) values ('context', $1, $2, $3::jsonb) returning id"
-# The question and its answer are not kept.
-ANSWER = "delete from memory_requests where id = $1::uuid and status <> 'pending' returning status, result #>> '{}'"
-GIVEN_UP = "delete from memory_requests where id = $1::uuid"
 CONTEXT = "select build_context($1, $2, options => $3::jsonb)"
 # What the newest context for these words has brought.
 BROUGHT = """
@@ -69,18 +65,32 @@ from (select m.created_at, m.id, m.kind, m.content, m.metadata from agent_memory
 where n.metadata ->> 'project' = $2 and n.kind in ('outcome', 'error')
 order by n.created_at desc, n.id desc limit 3
 """
-# The rules of a project that hold, the newest first. The key is the first part of an index's range.
-RULES = """
-select m.id, m.content, m.created_at
-from agent_memory m
-where m.scope = memoryd.scope_of(null, $1) and m.agent_id = $1
-  and m.key collate "C" >= $2 || '/' and m.key collate "C" < $2 || '0' and m.superseded_by is null
-"""
+# The rules of a project that hold, the newest first. The key (rule_key) is the first part of an index's range.
 LIST = """
-select r.id, to_char(r.created_at at time zone 'utc', 'YYYY-MM-DD'), memoryd.one_line(r.content)
-from ({rules}) r
-order by r.created_at desc, r.id desc
-""".replace("{rules}", RULES)
+select m.id, to_char(m.created_at at time zone 'utc', 'YYYY-MM-DD'), memoryd.one_line(m.content)
+from (select 'rule/' || left(encode(sha256(convert_to($2, 'utf8')), 'hex'), 32) as key) p
+join agent_memory m on m.key collate "C" >= p.key || '/' and m.key collate "C" < p.key || '0'
+where m.scope = memoryd.scope_of(null, $1) and m.agent_id = $1 and m.superseded_by is null
+order by m.created_at desc, m.id desc
+"""
+# Rules stand apart from a context, so it leaves them out; of what a session knows (in the options) more is left out instead of
+# more of them: at most MOST_EXCLUDED. The first row is the request itself.
+ASK = """
+with rules as materialized ({rules}),
+asked as (
+    insert into memory_requests (kind, agent_id, query, options)
+    select 'context', $1, $3, jsonb_set($4::jsonb, '{exclude}', ($4::jsonb -> 'exclude') || coalesce(jsonb_agg(r.id), '[]'))
+    from (select r.id from rules r limit 100 - jsonb_array_length($4::jsonb -> 'exclude')) r
+    returning id)
+select a.id, null, null from asked a
+union all
+select * from rules
+""".replace("{rules}", LIST)
+# The question and its answer are not kept.
+ANSWER = """
+delete from memory_requests where id = $3::uuid and status <> 'pending' returning status, result #>> '{}', ({brought})
+""".replace("{brought}", BROUGHT)
+GIVEN_UP = "delete from memory_requests where id = $1::uuid returning options"
 # Of two rules about the same thing the older one gives way, however many sessions say so at once: whichever looks last sees
 # both, and none ends a rule that was stated again meanwhile.
 END = """
@@ -133,7 +143,7 @@ FORGET = "select forget(array[$1::uuid])"
 
 def rules(connection: Connection, agent: str, project: str) -> list[tuple[str, str, str]]:
     """The rules of a project that hold, the newest first: id, day and text."""
-    rows = connection.rows(LIST, agent, rule_key(project))
+    rows = connection.rows(LIST, agent, project)
     return [(one or "", day or "", content or "") for one, day, content in rows]
 
 
@@ -156,18 +166,21 @@ def store(
     each, and of the one that holds in its place.
     """
     spooled = list(state.spooled(MOST_STORED))
-    rules = [*stated, *(memory for _, memory in spooled if memory.get("key"))]
-    if spooled:
-        _store_spooled(connection, state, agent, spooled)
+    refused = _store_spooled(connection, agent, spooled) if spooled else set()
     projects: dict[str, set[str]] = {}
-    for rule in rules:
-        projects.setdefault(str(rule["key"]).rpartition("/")[0], set()).add(rule["id"])
-    return [ended for key in sorted(projects) for ended in _settle(connection, agent, key, projects[key])]
+    for rule in (*stated, *(memory for _, memory in spooled if memory.get("key"))):
+        projects.setdefault(rule["metadata"]["project"], set()).add(rule["id"])
+    ended = [
+        one for project in sorted(projects) for one in _settle(connection, agent, project, projects[project])
+    ]
+    # Until then they stay: whoever ends before has not said what gives way to them.
+    for path, _ in spooled:
+        (state.refuse if path in refused else state.stored)(path)
+    return ended
 
 
-def _store_spooled(
-    connection: Connection, state: State, agent: str, spooled: list[tuple[str, dict[str, Any]]]
-) -> None:
+def _store_spooled(connection: Connection, agent: str, spooled: list[tuple[str, dict[str, Any]]]) -> set[str]:
+    """Stores them, and closes failures whose commands passed. Returns those that the database refuses."""
     refused: set[str] = set()
     try:
         # A turn may be spooled twice: the newer text contains the older one.
@@ -176,8 +189,6 @@ def _store_spooled(
         if not error.is_of_the_row:
             raise
         refused = {path for path, memory in spooled if not _stored(connection, memory, agent)}
-    for path, _ in spooled:
-        (state.refuse if path in refused else state.stored)(path)
     turns = [
         {name: memory[name] for name in ("id", "created_at", "passed")}
         | {"project": memory["metadata"]["project"]}
@@ -186,14 +197,15 @@ def _store_spooled(
     ]
     if turns:
         connection.rows(CLOSE, agent, json.dumps(turns))
+    return refused
 
 
 def _settle(
-    connection: Connection, agent: str, key: str, stated: set[str]
+    connection: Connection, agent: str, project: str, stated: set[str]
 ) -> list[tuple[str, str, str, str]]:
     from plugins.hooks.differing import replaced
 
-    known = [(one or "", text or "") for one, _, text in reversed(connection.rows(LIST, agent, key))]
+    known = [(one or "", text or "") for one, _, text in reversed(connection.rows(LIST, agent, project))]
     texts = dict(known)
     ended = {}
     for old, new in replaced(known, stated):
@@ -212,26 +224,25 @@ def context(
 
     `told`: what the session knows, the newest last: ids, and `line_of` of lines. Also returns what it is told now.
     """
-    known = rules(connection, agent, project)
+    told_ids = json.dumps([one for one in told if len(one) == 36][-MOST_EXCLUDED:])
+    options = f'{{"project": {json.dumps(project)}, "project_only": true, "words": {MOST_WORDS}, "exclude": {told_ids}}}'
+    (request, _, _), *known = connection.rows(ASK, agent, project, prompt, options)
     fitting: list[tuple[str, str]] = []
     words = 0
-    shared = [(words_shared(rule, prompt), one, rule) for one, _, rule in known if one not in told]
+    shared = [
+        (words_shared(rule or "", prompt), one or "", rule or "") for one, _, rule in known if one not in told
+    ]
     for fits, one, rule in sorted(shared, key=lambda each: -each[0]):  # of those that fit alike the newest
         words += len(rule.split())
         if not fits or (fitting and (words > FITTING_WORDS or len(fitting) == MOST_FITTING)):
             break
         fitting.append((one, f"- {rule}"))
     said = [RULES_HEAD, *(rule for _, rule in fitting)] if fitting else []
-    # The rules stand apart, so the context leaves them out.
-    hidden = [*(one for one, _, _ in known), *(one for one in told if len(one) == 36)][-MOST_EXCLUDED:]
-    options = json.dumps({"project": project, "project_only": True, "words": MOST_WORDS, "exclude": hidden})
-    block = _context(connection, agent, prompt, options)
-    brought: list[str] = []
+    block, brought = _answer(connection, agent, prompt, request)
     if block:
         left = MOST_WORDS - sum(len(line.split()) for line in said)
         block, lines = without_told(block, told, most=left)
-        found = connection.rows(BROUGHT, agent, prompt[:LONGEST_QUERY])
-        brought = [*lines, *(json.loads(found[0][0] or "[]") if found else [])]
+        brought = [*lines, *brought]
     return "\n".join([*([block] if block else []), *said]), [*brought, *(one for one, _ in fitting)]
 
 
@@ -276,16 +287,18 @@ def line_of(line: str) -> str:
     return f"{crc32(line[2:].encode()):08x}"
 
 
-def _context(connection: Connection, agent: str, prompt: str, options: str) -> str:
-    [(request,)] = connection.rows(ASK, agent, prompt[:LONGEST_QUERY], options)
+def _answer(connection: Connection, agent: str, prompt: str, request: str | None) -> tuple[str, list[str]]:
+    """The context, and what it has brought."""
     until = time.monotonic() + ANSWER_SECONDS
     while time.monotonic() < until:
         time.sleep(PAUSE_SECONDS)
-        if answer := connection.rows(ANSWER, request):
-            return (answer[0][1] or "") if answer[0][0] == "done" else ""
-    connection.rows(GIVEN_UP, request)
-    [(made,)] = connection.rows(CONTEXT, agent, prompt[:LONGEST_QUERY], options)
-    return made or ""
+        if answer := connection.rows(ANSWER, agent, prompt, request):
+            [(status, made, brought)] = answer
+            return (made or "", json.loads(brought or "[]")) if status == "done" and made else ("", [])
+    [(options,)] = connection.rows(GIVEN_UP, request)
+    [(made,)] = connection.rows(CONTEXT, agent, prompt, options)
+    found = connection.rows(BROUGHT, agent, prompt) if made else []
+    return made or "", json.loads(found[0][0] or "[]") if found else []
 
 
 def newest(connection: Connection, agent: str, project: str) -> tuple[str, list[str]]:

@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Any, BinaryIO
 
 from plugins.hooks import turns
@@ -22,6 +23,9 @@ from plugins.hooks.projects import project_of, repository_of, root_of
 
 LONGEST_LINE = 16_000_000
 """Bytes. Longer lines are left out."""
+MOST_PARTS = 200_000
+"""Texts, brackets and commas of a line: as values of Python each may take 100 bytes. Lines with more are left out."""
+PART = re.compile(rb'"[^"]*"?|[\[{,]')
 MOST_ENTRIES = 5_000
 MOST_CALLS = 200
 """Calls of tools that have no result yet."""
@@ -45,16 +49,25 @@ Told = Iterator[tuple[str, dict[str, Any]]]
 def lines_of(
     file: BinaryIO, told: Callable[[int], None], left_out: Counter[tuple[str, str]]
 ) -> Iterator[bytes]:
-    """The lines of a file, without those that are too long, which are counted. `told`: bytes that were read."""
+    """The lines of a file, without those that are or hold too much, which are counted. `told`: bytes that were read."""
     while line := file.readline(LONGEST_LINE + 1):
         told(len(line))
-        if len(line) <= LONGEST_LINE:
+        if len(line) > LONGEST_LINE:
+            why = f"it has more than {LONGEST_LINE // 1_000_000} MB"
+        elif len(line) > MOST_PARTS and _holds_many(line):
+            why = f"it holds more than {MOST_PARTS:,} values"
+        else:
             yield line
             continue
-        left_out["line", f"it has more than {LONGEST_LINE // 1_000_000} MB"] += 1
+        left_out["line", why] += 1
         while line and not line.endswith(b"\n"):
             line = file.readline(1_000_000)
             told(len(line))
+
+
+def _holds_many(line: bytes) -> bool:
+    plain = line.replace(b"\\\\", b"").replace(b'\\"', b"")
+    return next(islice(PART.finditer(plain), MOST_PARTS, None), None) is not None
 
 
 class Past:

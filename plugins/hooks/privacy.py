@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from fnmatch import translate
+from functools import lru_cache
 
 from plugins.hooks.regular import read_text
 
@@ -40,23 +40,33 @@ ODD = {
 }
 """Letters that a pattern takes for others, and lower() does not."""
 KEY_BLOCK = r"(?s)-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY.*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----|\Z)"
-TOKENS = (
-    r"\b(?:(?:AKIA|ASIA)[A-Z0-9]{16}"
-    r"|(?:gh[pousr]_[A-Za-z0-9]{36}|github_pat_[A-Za-z0-9_]{40}|glpat-[A-Za-z0-9_-]{20})[A-Za-z0-9_-]{0,200}"
-    r"|sk-(?:ant-|proj-|or-)?(?=[A-Za-z_-]{0,40}[0-9])[A-Za-z0-9_]{20,200}[A-Za-z0-9_-]{0,200}"
-    r"|sk-(?:ant|proj|or)-[A-Za-z0-9_-]{20,300}"
-    r"|[sr]k_(?:live|test)_[A-Za-z0-9]{16,200}|whsec_[A-Za-z0-9+/=]{16,100}"
-    r"|xox[abeoprs]-[A-Za-z0-9-]{10,300}|xapp-[A-Za-z0-9-]{10,300}"
-    r"|AIza[A-Za-z0-9_-]{35,60}|ya29\.[A-Za-z0-9_-]{20,300}|GOCSPX-[A-Za-z0-9_-]{20,60}"
-    r"|SG\.[A-Za-z0-9_-]{16,100}\.[A-Za-z0-9_-]{16,100}|gsk_[A-Za-z0-9]{30,100}|shpat_[A-Za-z0-9]{20,60}"
-    r"|(?:npm_[A-Za-z0-9]{36}|pypi-[A-Za-z0-9_-]{50}|hf_[A-Za-z0-9]{30})[A-Za-z0-9_-]{0,300}"
-    r"|dop_v1_[a-f0-9]{40,80}|hvs\.[A-Za-z0-9_-]{20,200}|dckr_pat_[A-Za-z0-9_-]{20,60}|lin_api_[A-Za-z0-9]{20,60}"
-    r"|AGE-SECRET-KEY-[A-Z0-9]{40,80}|(?:bot)?\d{8,10}:[A-Za-z0-9_-]{35}|glptt-[a-f0-9]{40}|sq0[a-z]{3}-[A-Za-z0-9_-]{20,60}"
-    r"|(?:NRAK|PMAK|CFPAT|tskey-[a-z]{2,10}|pplx|xai|tvly|figd|nfp|sbp|ntn|rubygems|r8)[-_][A-Za-z0-9_-]{22,200}"
-    r"|key-[a-f0-9]{32}|dapi[a-f0-9]{32}|AT[AC]TT3[A-Za-z0-9_=-]{20,300}|EAACEdEose0cBA[A-Za-z0-9]{10,300}|LTAI[A-Za-z0-9]{16,30}"
-    r"|secret_[A-Za-z0-9]{40,60}"
-    r"|eyJ[A-Za-z0-9_-]{8,2000}\.eyJ[A-Za-z0-9_-]{8,4000}\.[A-Za-z0-9_-]{8,1000})"
-)
+# Of each form of credential, here and in FORMS: words without which it is nowhere, since a hook lives for a moment, and to
+# compile all patterns takes most of it; and its pattern.
+TOKENS = {
+    "akia|asia|ltai": r"(?:AKIA|ASIA)[A-Z0-9]{16}|LTAI[A-Za-z0-9]{16,30}",
+    "gh|github_pat_|glp":
+        r"(?:gh[pousr]_[A-Za-z0-9]{36}|github_pat_[A-Za-z0-9_]{40}|glpat-[A-Za-z0-9_-]{20})[A-Za-z0-9_-]{0,200}"
+        r"|glptt-[a-f0-9]{40}",
+    "sk-":
+        r"sk-(?:(?:ant-|proj-|or-)?(?=[A-Za-z_-]{0,40}[0-9])[A-Za-z0-9_]{20,200}[A-Za-z0-9_-]{0,200}|(?:ant|proj|or)-[A-Za-z0-9_-]{20,300})",
+    "k_live|k_test|whsec_|xox|xapp-":
+        r"[sr]k_(?:live|test)_[A-Za-z0-9]{16,200}|whsec_[A-Za-z0-9+/=]{16,100}|xox[abeoprs]-[A-Za-z0-9-]{10,300}"
+        r"|xapp-[A-Za-z0-9-]{10,300}",
+    "aiza|ya29.|gocspx-|sg.|gsk_|shpat_":
+        r"AIza[A-Za-z0-9_-]{35,60}|ya29\.[A-Za-z0-9_-]{20,300}|GOCSPX-[A-Za-z0-9_-]{20,60}"
+        r"|SG\.[A-Za-z0-9_-]{16,100}\.[A-Za-z0-9_-]{16,100}|gsk_[A-Za-z0-9]{30,100}|shpat_[A-Za-z0-9]{20,60}",
+    "npm_|pypi-|hf_|dop_v1_|hvs.|dckr_pat_|lin_api_|age-secret-key-|sq0":
+        r"(?:npm_[A-Za-z0-9]{36}|pypi-[A-Za-z0-9_-]{50}|hf_[A-Za-z0-9]{30})[A-Za-z0-9_-]{0,300}|dop_v1_[a-f0-9]{40,80}"
+        r"|hvs\.[A-Za-z0-9_-]{20,200}|dckr_pat_[A-Za-z0-9_-]{20,60}|lin_api_[A-Za-z0-9]{20,60}|AGE-SECRET-KEY-[A-Z0-9]{40,80}"
+        r"|sq0[a-z]{3}-[A-Za-z0-9_-]{20,60}",
+    ":": r"(?:bot)?\d{8,10}:[A-Za-z0-9_-]{35}",
+    "nrak|pmak|cfpat|tskey|pplx|xai|tvly|figd|nfp|sbp|ntn|rubygems|r8":
+        r"(?:NRAK|PMAK|CFPAT|tskey-[a-z]{2,10}|pplx|xai|tvly|figd|nfp|sbp|ntn|rubygems|r8)[-_][A-Za-z0-9_-]{22,200}",
+    "key-|dapi|tt3|eaacedeose0cba|secret_":
+        r"key-[a-f0-9]{32}|dapi[a-f0-9]{32}|AT[AC]TT3[A-Za-z0-9_=-]{20,300}|EAACEdEose0cBA[A-Za-z0-9]{10,300}"
+        r"|secret_[A-Za-z0-9]{40,60}",
+    "eyj": r"eyJ[A-Za-z0-9_-]{8,2000}\.eyJ[A-Za-z0-9_-]{8,4000}\.[A-Za-z0-9_-]{8,1000}",
+}  # fmt: skip
 # Placeholders for a credential: a variable, a call, a word of a manual.
 PLAIN = (
     r"(?i)[/~$<{*%:-]|(?:id|type|env)=|\.\.\.|\[|x{3}|[a-z_]\w{0,40}(?:\.\w|[(\[])|(?:process|os|settings|config|self|this)\b"
@@ -66,30 +76,36 @@ PLAIN = (
     r"|needed|nil|none|null|option|optional|passw(?:or)?d|placeholder|protected|redacted|required|reset|rotated|secret|str|strict"
     r"|string|text|token|true|undefined|unknown|unset|value|wrong)(?![^\s\"'`,.;:!?)\]}&])"
 )
-_LOGIN = (
-    r"(?:pass(?:word|wd|phrase|code|wort|ord)s?|kennwort|contraseña|clave|mot de passe|senha|wachtwoord|parol[aă]"
-    r"|hasło|heslo|şifre|lösenord|adgangskode|salasana|jelszó|mật khẩu|κωδικός"
-    r"|пароль|密码|密碼|口令|パスワード|비밀번호"
-    r"|كلمة المرور|كلمة السر"
-    r"|סיסמה|סיסמת|पासवर्ड"
-    r"|(?<![a-z])(?:pw|pwd|psk|pass)|_pass|_secret)"
-)
+LOGINS = {
+    "passw|passp|passc|passo": r"pass(?:word|wd|phrase|code|wort|ord)s?",
+    "parol": "parol[aă]",
+    "khẩu": "mật khẩu",
+    "κωδικ": "κωδικός",
+    "كلمة": "كلمة المرور|كلمة السر",
+    "סיסמ": "סיסמה|סיסמת",
+    **{
+        word: word
+        for word in (
+            "kennwort", "contraseña", "clave", "mot de passe", "senha", "wachtwoord", "hasło", "heslo", "şifre", "lösenord",
+            "adgangskode", "salasana", "jelszó", "пароль", "密码", "密碼", "口令", "パスワード", "비밀번호", "पासवर्ड",
+        )
+    },
+    "pw|psk|pass": r"(?<![a-z])(?:pw|pwd|psk|pass)",
+    "_pass|_secret": "_pass|_secret",
+}  # fmt: skip
+"""What a login is called; a pattern is tried with those of them whose words are there."""
 _KEYS = r"(?:api|secret|access|private|account|auth|master|encryption|license|service|shared|signing|storage)[ _-]?key"
-_NAME = rf"(?:{_LOGIN}|secret|token|{_KEYS})(?:[_-][\w.-]{{0,40}}|\d{{1,4}})?(?:\\?[\"'])?\]?"
+NAMES = LOGINS | {"secret": "secret", "token": "token", "key": _KEYS}
+_LOGIN, _SECRET = (f"(?:{'|'.join(each.values())})" for each in (LOGINS, NAMES))
+_NAME = rf"{_SECRET}(?:[_-][\w.-]{{0,40}}|\d{{1,4}})?(?:\\?[\"'])?\]?"
 _IS = r"(?:(?:is|ist|est|es|è|é|to|lautet|was|war|er|är|on|je)\b:?|是|为|為|は|[은는])"
 _SAYS = rf"\*{{0,2}}\s{{0,3}}(?:[:=\uff1a\uff1d|]|:=|=>|\s-|\s?{_IS})\*{{0,2}}\s{{0,3}}"
-LOGINS = (
-    "pass|kennwort|contraseña|clave|senha|wachtwoord|parol|hasło|heslo|şifre|lösenord|adgangskode|salasana|jelszó|khẩu|κωδικ"
-    "|пароль|密码|密碼|口令|パスワード|비밀번호|كلمة|סיסמ|पासवर्ड|pw|psk|secret"
-)
-NAMES = f"{LOGINS}|token|key"
-"""Words of which each login, and each name of a secret, has one."""
+OF_LOGIN, OF_SECRET = "|".join(LOGINS), "|".join(NAMES)
 _ONE = r"[^\s\"'`,;<>(){}&|\u3002]"
 _MIXED = rf"(?={_ONE}{{0,64}}[0-9])(?={_ONE}{{0,64}}[a-z]){_ONE}"
 _REST = r"[^\n|;&]{0,200}?\s"
 LOGIN_IN_URL = r"(?i)(://)[^\s/\"'`<>]{0,200}:(?!(?:passw(?:or)?d|pass|pw|secret|x{3,}|\.{3})@|[$*%{])[^\s/\"'`<>]{1,200}@"
-# Of each form: words without which it is nowhere, since a hook lives for a moment, and to compile all patterns takes a third of
-# it; and its pattern: what stands before a credential, and the credential. In a second group it may be PLAIN.
+# Before a credential stands the first group; in the second one it may be PLAIN.
 FORMS = (
     # HTTP
     (
@@ -167,8 +183,8 @@ FORMS = (
         rf"(\b(?:ENV|setx|setenv|config(?:ure)?\s(?:set|create\s[^\n]{{1,200}}?))\s{{1,3}}[\w./:-]{{0,60}}?(?:{_NAME}|key\w{{0,40}})\s{{1,3}})([^\s\"'`,;<>(){{}}&|]{{4,500}})",
     ),
     # Names and values
-    (NAMES, rf"(<{_NAME}>)[^<\n]{{3,300}}(?=</)"),
-    (NAMES, rf"({_NAME}{_SAYS}\\?[\"'`])(?![$<{{*]|[\"'`]{{2}})[^\"'`\n]{{4,300}}(?=[\"'`])"),
+    (OF_SECRET, rf"(<{_NAME}>)[^<\n]{{3,300}}(?=</)"),
+    (OF_SECRET, rf"({_NAME}{_SAYS}\\?[\"'`])(?![$<{{*]|[\"'`]{{2}})[^\"'`\n]{{4,300}}(?=[\"'`])"),
     (
         "identified|password",
         r"(\b(?:identified by|password(?:\sfor\s[^\n=]{1,80}=)?)\s{1,3}([\"']))[^\"'\n]{3,300}(?=\2)",
@@ -176,9 +192,9 @@ FORMS = (
     ("identified|secret", rf"(\b(?:identified by|secret(?:_access)?_key)\s{{1,3}}){_MIXED}{_ONE}{{5,99}}"),
     ("env(", rf"(\b(?:set|put)env\([\"']\w{{0,60}}{_NAME},\s?[\"'])[^\"'\n]{{4,300}}"),
     ("value=", rf"(\b(?:key|name)=[\"'][\w.:-]{{0,60}}{_NAME}\s{{1,3}}value=[\"'])[^\"'\n]{{4,300}}"),
-    (NAMES, rf"({_NAME}=)((?=\S{{0,64}}[a-z])[^\s\"'`,;<>(){{}}&|]{{4,300}}(?![(\[]))"),
+    (OF_SECRET, rf"({_NAME}=)((?=\S{{0,64}}[a-z])[^\s\"'`,;<>(){{}}&|]{{4,300}}(?![(\[]))"),
     (
-        LOGINS,
+        OF_LOGIN,
         (
             rf"({_LOGIN}(?:[_-][\w.-]{{0,40}}|\d{{1,4}})?[\"']?(?:\s(?:is|ist))?\s{{0,3}}(?:[:=]|\s-)\s{{1,3}})"
             r"((?=\S{0,64}[a-z])[^\s\"'`,;<>(){}&|]{8,300}(?![(\[]))"
@@ -186,7 +202,7 @@ FORMS = (
     ),
     # After such a word, a text with a letter and a digit: passwords have both, words do not.
     (
-        f"{NAMES}|credential|log|sign|auth",
+        f"{OF_SECRET}|credential|log|sign|auth",
         (
             rf"({_NAME}(?:\s[\w\u00c0-\u024f]{{1,20}}){{0,4}}{_SAYS}"
             rf"|\b(?:pw|password|token|secret|\u043f\u0430\u0440\u043e\u043b\u044c(?:\s\w{{1,3}}\s\w{{1,20}})?)\s"
@@ -217,9 +233,15 @@ TELLS_LOGIN = (
     rf"|\b(?:(?-i:PIN)|(?:pin|wi-?fi|door|gate|alarm|entry|safe)\scode)(?:\s\w{{1,20}}){{0,4}}{_SAYS}((?={_ONE}{{0,64}}\d){_ONE}{{4,99}})\W*\Z"
 )
 """A rule that says a login: "log in as admin with password letmein", "the login is admin / hunter22", "user ann, pin 4711"."""
-UNSTORABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
-UNSEEN = re.compile(r"[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e0fff]")
-SPLIT = re.compile(r"[\s\"'`=;|&<>(){}@:,]+")
+BLANKS = {9: 32, 10: 32, 13: 32}
+TELLS_PHRASE = (
+    rf"\b(?:pass|seed|recovery|secret)[ -]?phrase(?:\s\w{{1,20}}){{0,4}}{_SAYS}"
+    rf"[\"'`]?((?:{_ONE}{{2,20}} ){{1,11}}{_ONE}{{2,20}})[\"'`]?\W*\Z"
+)
+"""A rule that says a passphrase, in words of which none is PLAIN: "the passphrase is correct horse battery staple"."""
+UNSTORABLE = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]"
+UNSEEN = r"[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e0fff]"
+SPLIT = r"[\s\"'`=;|&<>(){}@:,]+"
 
 
 def cleaned(text: object, most: int) -> str:
@@ -227,25 +249,59 @@ def cleaned(text: object, most: int) -> str:
     if not isinstance(text, str):
         return ""
     # A credential across the end of the kept text is examined whole; one that is cut even there is left out.
-    text = _without_private(UNSTORABLE.sub("\ufffd", UNSEEN.sub("", text[: 2 * most + 10_000])))
+    text = _without_private(_storable(text[: 2 * most + 10_000]))
     if "-----BEGIN" in text:
         text = re.sub(KEY_BLOCK, HIDDEN, text)
-    text = re.sub(TOKENS, HIDDEN, text)
+    folded = _folded(text)
+    for words, form in TOKENS.items():
+        if _has(folded, words):
+            text = re.sub(rf"\b(?:{form})", HIDDEN, text)
     if "@" in text:
         text = re.sub(LOGIN_IN_URL, rf"\1{HIDDEN}@", text)
     folded = _folded(text)
+    named = _named(folded)
     for words, form in FORMS:
-        if any(word in folded for word in words.split("|")):
-            text, times = re.subn(form, _hidden, text, flags=re.IGNORECASE)
-            folded = _folded(text) if times else folded
+        if _has(folded, words):
+            text, times = _fitting(form, named).subn(_hidden, text)
+            if times:
+                folded = _folded(text)
+                named = _named(folded)
     return text[:most].strip()
+
+
+def _storable(text: str) -> str:
+    if not text.isascii():
+        text = re.sub(UNSEEN, "", text)
+    return text if text.translate(BLANKS).isprintable() else re.sub(UNSTORABLE, "\ufffd", text)
+
+
+def _has(folded: str, words: str) -> bool:
+    return any(word in folded for word in words.split("|"))
+
+
+def _named(folded: str) -> tuple[str, ...]:
+    return tuple(words for words in NAMES if _has(folded, words))
+
+
+@lru_cache(1024)
+def _fitting(form: str, named: tuple[str, ...]) -> re.Pattern[str]:
+    """A form with those names alone that a text has."""
+    for whole, names in ((_SECRET, NAMES), (_LOGIN, LOGINS)):
+        if whole in form:
+            there = [name for words, name in names.items() if words in named]
+            form = form.replace(whole, f"(?:{'|'.join(there) or '(?!)'})")
+    return re.compile(form, re.IGNORECASE)
 
 
 def tells_secret(rule: str) -> bool:
     """Whether a rule has a credential: one that `cleaned` has hidden, or a word that the rule says is one."""
-    told = [found for form in (TELLS, TELLS_LOGIN) for found in re.finditer(form, rule, re.IGNORECASE)]
+    named = _named(_folded(rule))
+    told = [
+        found for form in (TELLS, TELLS_LOGIN, TELLS_PHRASE) for found in _fitting(form, named).finditer(rule)
+    ]
     return HIDDEN in rule or any(
-        not re.match(PLAIN, next(filter(None, found.groups()), "")) for found in told
+        not any(re.match(PLAIN, word) for word in next(filter(None, found.groups()), "").split())
+        for found in told
     )
 
 
@@ -286,8 +342,8 @@ class Rules:
         lines = read_text(os.path.join(root, RULES), 20_000).lstrip("\ufeff").splitlines()[:MOST_RULES]
         given = [p for line in lines if (p := line.strip()) and p[0] != "#"]
         self.everything = not EVERYTHING.isdisjoint(given)
-        patterns = [p.strip("/").lower()[:200] for p in (*ALWAYS, *given)]
-        self._hidden = re.compile("|".join(translate(p) for p in patterns if p))
+        self._hidden: re.Pattern[str] | None = None
+        self._patterns = [p.strip("/").lower()[:200] for p in (*ALWAYS, *given)]
 
     def shown(self, path: str) -> str | None:
         """The path of a file within the project; None if it is private."""
@@ -298,8 +354,12 @@ class Rules:
         """Whether a pattern matches this path, a part of it, or one of its folders."""
         parts = [part for part in name[-LONGEST_PATH:].lower().split("/") if part not in ("", ".")][-20:]
         ways = ["/".join(parts[: n + 1]) for n in range(1, len(parts))]
+        if self._hidden is None:
+            from fnmatch import translate
+
+            self._hidden = re.compile("|".join(translate(p) for p in self._patterns if p))
         return any(self._hidden.match(one) for one in (*parts, *ways))
 
     def hides_in(self, text: str) -> bool:
         """Whether a text, such as a command, names a private file."""
-        return any(self.hides(word) for word in SPLIT.split(text[:LONGEST_COMMAND]) if word)
+        return any(self.hides(word) for word in re.split(SPLIT, text[:LONGEST_COMMAND]) if word)

@@ -7,8 +7,8 @@ import re
 
 from plugins.hooks.regular import read_text
 
-SECTION = re.compile(r"\s*\[([^\]]*)\]")
-URL = re.compile(r"\s*url\s*=\s*\"?([^\s\"]+)")
+SECTION = r"\s*\[([^\]]*)\]"
+URL = r"\s*url\s*=\s*\"?([^\s\"]+)"
 LONGEST = 200
 
 
@@ -28,9 +28,9 @@ def project_of(root: str) -> str:
     """The repository of a checkout as host/path, the same on every machine; without one, the path of the folder."""
     section = url = ""
     for line in _git_config(root).splitlines():
-        if found := SECTION.match(line):
+        if found := re.match(SECTION, line):
             section = found[1]
-        elif section == 'remote "origin"' and not url and (found := URL.match(line)):
+        elif section == 'remote "origin"' and not url and (found := re.match(URL, line)):
             url = found[1][:1000]
     return repository_of(url) if url else root[-LONGEST:]
 

@@ -126,13 +126,19 @@ def own_words(prompt: str, announces: Callable[[str], object]) -> str:
     if len(lines) > MOST_LINES:
         lines = lines[:EDGE_LINES] + lines[-EDGE_LINES:]
     text = "\n".join("" if re.match(MARKED, line) else line for line in _without_bullets(lines))
-    if re.search('["“„«「]', text):
+    if any(mark in text for mark in '"“„«「'):
         text = re.sub(QUOTED, _name_or_nothing, text)
     return text
 
 
 def _is(form: str, line: str) -> re.Match[str] | None:
     return re.match(form, line, re.IGNORECASE) if len(line) <= LONGEST_LINE else None
+
+
+def _announces_rules(line: str) -> bool:
+    low = line.lower()
+    listed = any(word in low for word in ("rule", "convention", "rege", "regla", "règle", "规则", "约定"))
+    return listed and re.search(OWN_LIST, line, re.IGNORECASE) is not None
 
 
 def _before_document(lines: list[str], announces: Callable[[str], object]) -> list[str]:
@@ -147,14 +153,12 @@ def _before_document(lines: list[str], announces: Callable[[str], object]) -> li
             if (
                 any(word in low for word in words.split("|"))
                 and (found := _is(form, line))
-                and (last or not re.search(OWN_LIST, line, re.IGNORECASE))
+                and (last or not _announces_rules(line))
             ):
                 return [*lines[:nth], line[: found.end()]]
         if not last and _is(WORKS_ON.replace("__this__", THIS), line):
             return lines[: nth + 1]
-        if re.search(r"[:：]\s*\Z", line) and not (
-            re.search(OWN_LIST, line, re.IGNORECASE) or announces(line)
-        ):
+        if line.rstrip().endswith((":", "：")) and not (_announces_rules(line) or announces(line)):
             return lines[: nth + 1]
     return lines
 
@@ -176,22 +180,26 @@ def _without_mail(lines: list[str]) -> list[str]:
     ]
     if not ends:
         return lines
-    begin = next((nth for nth, line in enumerate(lines[: ends[-1]]) if _is(GREETS, line)), 0)
-    return [*lines[:begin], *lines[ends[-1] + 1 :]]
+    begin = next((nth for nth, line in enumerate(lines[: ends[-1]]) if _is(GREETS, line)), None)
+    if begin is None and _announces_rules(lines[0]):
+        return lines  # one's own, signed
+    return [*lines[: begin or 0], *lines[ends[-1] + 1 :]]
 
 
 def _without_chat(lines: list[str]) -> list[str]:
     """Without what several people say in a chat."""
-    said = {nth for nth, line in enumerate(lines) if re.match(SAID, line) and not _is(OF_ONES_OWN, line)}
+    said = {
+        nth
+        for nth, line in enumerate(lines)
+        if (":" in line or "：" in line) and re.match(SAID, line) and not _is(OF_ONES_OWN, line)
+    }
     speakers = {re.split("[:：]", lines[nth], maxsplit=1)[0] for nth in said}
     return [line for nth, line in enumerate(lines) if nth not in said] if len(speakers) > 1 else lines
 
 
 def _without_bullets(lines: list[str]) -> list[str]:
     """A list of one's own rules as sentences."""
-    own = next(
-        (nth for nth, line in enumerate(lines) if re.search(OWN_LIST, line, re.IGNORECASE)), len(lines)
-    )
+    own = next((nth for nth, line in enumerate(lines) if _announces_rules(line)), len(lines))
     return [re.sub(BULLET, "", line) if nth > own else line for nth, line in enumerate(lines)]
 
 

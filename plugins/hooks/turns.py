@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     Entry = dict[str, Any]
 
-NAMESPACE = "5a0f6d0e-6f0b-4a57-9d7b-0c7d4f3f6f2a"
+NAMESPACE = bytes.fromhex("5a0f6d0e6f0b4a579d7b0c7d4f3f6f2a")
 LONGEST_PROMPT, LONGEST_END, LONGEST_SHOWN, LONGEST_ERROR = 300, 2500, 200, 300
 LONGEST_RULES = 20_000
 """Characters of a prompt in which rules are looked for."""
@@ -24,20 +24,20 @@ TURN_HOURS = 2160
 LEAST_SAID = 100
 """Characters of an answer that is remembered although the turn changed nothing."""
 
-TELLING = re.compile(r"error|fail|exception|denied|not found|cannot|unable|fatal|panic", re.IGNORECASE)
-LEADING = re.compile(r"\A(?:cd\s+\S+\s*(?:&&|;|\n)\s*)+")
-REDIRECTED = re.compile(r"\s*\d?>>?\s*(?:&\d|\S+)")
-WRAPPED = re.compile(
+TELLING = ("error", "fail", "exception", "denied", "not found", "cannot", "unable", "fatal", "panic")
+LEADING = r"\A(?:cd\s+\S+\s*(?:&&|;|\n)\s*)+"
+REDIRECTED = r"\s*\d?>>?\s*(?:&\d|\S+)"
+WRAPPED = (
     r"\A(?:\w+=\S*\s+|(?:sudo|time|env|command|exec|npx|bunx|uvx)\s+|(?:uv|poetry|pipenv|hatch|pdm|rye|conda|pixi)\s+run\s+"
     r"|(?:bundle|pnpm|npm|yarn)\s+exec\s+(?:--\s+)?|(?:\S*/)?python[\d.]*\s+-m\s+|(?:[\w.~-]*/)+(?=[\w.-]+(?:\s|\Z)))"
 )
 """The beginning of a command that says how to call it, not what it does."""
-LOOKS = re.compile(
+LOOKS = (
     r"\A(?:ls|ll|cat|head|tail|less|grep|rg|find|fd|which|pwd|echo|wc|file|stat|tree|cd|sed -n"
     r"|git (?:status|log|diff|show|branch|blame))\b"
 )
 """Commands that only read: neither work nor a failure."""
-OF_HOST = re.compile(r"\A/[\w:-]+\s*\Z|\A<[a-z-]+>")
+OF_HOST = r"\A/[\w:-]+\s*\Z|\A<[a-z-]+>"
 """A command to the host, or a message that the host makes itself."""
 
 TO_KEEP = (
@@ -57,8 +57,8 @@ def entry_of(event: Event, rules: Rules, at: str) -> Entry | None:
     entry: Entry = {"at": at}
     if files := [shown for path in event.files if (shown := rules.shown(path)) is not None]:
         entry["files"] = [cleaned(one, LONGEST_SHOWN) for one in files[:MOST_NAMED]]
-    command = LEADING.sub("", event.command[:LONGEST_COMMAND]).strip()
-    if command and not LOOKS.match(command) and not rules.hides_in(event.command):
+    command = re.sub(LEADING, "", event.command[:LONGEST_COMMAND]).strip()
+    if command and not re.match(LOOKS, command) and not rules.hides_in(event.command):
         entry["ran"] = cleaned(command.split("\n", 1)[0], LONGEST_SHOWN)
     if event.failure is not None:
         entry["failed"] = _key_lines(event.failure, rules)
@@ -88,8 +88,8 @@ def memories_of(journal: list[Entry], agent: str, head: Entry, *, over: bool) ->
 
 def command_of(ran: str) -> str:
     """What a command does, however it is called: "uv run pytest -q tests" and "pytest tests" are the same."""
-    command = REDIRECTED.sub("", ran).strip()
-    while wrapper := WRAPPED.match(command):
+    command = re.sub(REDIRECTED, "", ran).strip()
+    while wrapper := re.match(WRAPPED, command):
         command = command[wrapper.end() :]
     return " ".join(word for word in command.split() if not word.startswith("-"))
 
@@ -112,11 +112,8 @@ def _is_alone(command: str) -> bool:
 
 
 def _memory(agent: str, head: Entry, what: str, began: str, kind: str, text: str, at: str) -> Entry:
-    from uuid import UUID, uuid5
-
-    name = f"{agent}:{head['host']}:{head['session']}:{what}:{began}"
     return {
-        "id": str(uuid5(UUID(NAMESPACE), name)),
+        "id": _id_of(f"{agent}:{head['host']}:{head['session']}:{what}:{began}"),
         "kind": kind,
         "content": text,
         "metadata": {"project": head["project"], "session": head["session"]},
@@ -126,14 +123,18 @@ def _memory(agent: str, head: Entry, what: str, began: str, kind: str, text: str
     }
 
 
+def _is_of_host(text: str) -> bool:
+    return text.startswith(("/", "<")) and re.match(OF_HOST, text) is not None
+
+
 def rules_of(prompt: str, agent: str, head: Entry, at: str) -> tuple[list[Entry], int, str]:
     """The memories of the rules that a prompt states; how many others contain a secret; and the prompt without these."""
     from plugins.hooks.standing import rules_in
 
     read = cleaned(prompt, LONGEST_RULES)
-    stated = [] if OF_HOST.match(read) else rules_in(read)
+    stated = [] if _is_of_host(read) else rules_in(read)
     refused = [rule for rule in stated if tells_secret(rule)]
-    if not stated and re.search(TO_KEEP, read):
+    if not stated and HIDDEN in read and re.search(TO_KEEP, read):
         return [], 1, HIDDEN
     for rule in refused:
         # A rule is read from cleaned text: the prompt may not have it letter for letter.
@@ -154,14 +155,24 @@ def _lasting(stated: list[str]) -> list[str]:
 
 def rule_of(text: str, agent: str, head: Entry, at: str) -> Entry:
     """The memory of a rule that a prompt stated: the same rule of the same project is the same memory."""
-    from uuid import UUID, uuid5
-
     from plugins.hooks.standing import rule_key
 
-    one = str(uuid5(UUID(NAMESPACE), f"{agent}:{head['project']}:rule:{text.casefold()}"))
+    one = _id_of(f"{agent}:{head['project']}:rule:{text.casefold()}")
     made = _memory(agent, head, "rule", at, "fact", text, at)
     made["metadata"]["rule"] = True
     return made | {"id": one, "key": f"{rule_key(head['project'])}/{one}"}
+
+
+def _id_of(name: str) -> str:
+    """uuid5 of a name: to load the module uuid, and OpenSSL with hashlib, takes longer than the rest."""
+    try:
+        from _sha1 import sha1  # type: ignore[import-not-found,unused-ignore]
+    except ImportError:
+        from hashlib import sha1
+    made = sha1(NAMESPACE + name.encode(), usedforsecurity=False).hexdigest()
+    return (
+        f"{made[:8]}-{made[8:12]}-5{made[13:16]}-{'89ab'[int(made[16], 16) % 4]}{made[17:20]}-{made[20:32]}"
+    )
 
 
 def _turns(journal: list[Entry]) -> list[list[Entry]]:
@@ -181,7 +192,7 @@ def _text_of_turn(turn: list[Entry]) -> str:
     said = next((e["said"] for e in reversed(turn) if e.get("said")), "")
     files = list(dict.fromkeys(name for e in turn for name in e.get("files", ()) if "failed" not in e))
     ran: dict[str, bool] = {e["ran"]: "failed" not in e for e in turn if e.get("ran")}
-    if not (files or ran) and (len(said) < LEAST_SAID or OF_HOST.match(asked)):
+    if not (files or ran) and (len(said) < LEAST_SAID or _is_of_host(asked)):
         return ""
     done = [f"changed {', '.join(files[:MOST_NAMED])}"] if files else []
     done += [
@@ -228,7 +239,7 @@ def _means(between: list[Entry], failed: str, command: str) -> str:
             if e.get("ran") and "failed" not in e and e["ran"] not in (failed, command)
         )
     )
-    if REDIRECTED.sub("", failed).strip() != REDIRECTED.sub("", command).strip():
+    if re.sub(REDIRECTED, "", failed).strip() != re.sub(REDIRECTED, "", command).strip():
         ran.append(command)
     means = [f"changing {', '.join(files[:MOST_NAMED])}"] if files else []
     return "; ".join(means + [f"running {one}" for one in ran[-3:]])
@@ -238,5 +249,5 @@ def _key_lines(failure: str, rules: Rules) -> str:
     """The most telling lines of a failure: those that name an error, else the last; never one that names a private file."""
     lines = [line.strip() for line in cleaned(failure[-20_000:], 20_000).splitlines() if line.strip()]
     lines = [line for line in lines if not rules.hides_in(line)]
-    telling = [line for line in lines if TELLING.search(line)]
+    telling = [line for line in lines if any(word in line.lower() for word in TELLING)]
     return " / ".join((telling or lines)[-3:])[:LONGEST_ERROR]

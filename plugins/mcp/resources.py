@@ -25,9 +25,9 @@ INSIGHTS = """
 select id, category, insight as content, confidence, generated_at as created_at
 from dream_insights
 where user_id is not distinct from $2 and (user_id is not null or agent_id = $1) and resolved_at is null
-  and memoryd.drawn_in_project(source_memories, $3)
-order by generated_at desc, id
-limit 100
+  and ($3::text is null or not exists (select from unnest(source_memories) s(id) left join agent_memory m on m.id = s.id
+                                       where m.id is null or not memoryd.in_project(m.metadata, $3)))
+order by generated_at desc, id limit 100
 """
 ONE = """
 select id, kind, content, created_at, expires_at

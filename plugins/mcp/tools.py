@@ -50,7 +50,7 @@ from agent_memory m
 where m.id = $3 and m.user_id is not distinct from $2 and (m.user_id is not null or m.agent_id = $1)
 """
 GET = """
-select t.source, t.id, t.content, t.metadata, t.created_at
+select t.source, t.id, t.content, t.metadata, t.created_at, t.is_current
 from (select g.source, array_agg(g.id) as ids from unnest($2::text[], $3::uuid[]) as g(source, id) group by 1) c
 cross join lateral (
     select t.* from memoryd.{view} t where t.source = c.source and t.id = any(c.ids)
@@ -96,6 +96,7 @@ async def remember(connection: AnyConnection, who: Identity, given: args.Remembe
         stored = await connection.fetchrow(REMEMBER_FOR, *values, given.ttl_hours)
     if stored is None:
         raise CallRefusedError("Nothing was stored: this user has switched memory off.")
+    who.add_found({stored["id"]: "memory"})
     return dict(stored)
 
 
@@ -128,7 +129,13 @@ async def get(connection: AnyConnection, who: Identity, given: args.Get) -> Row:
     sql = GET.format(view="searchable" if who.user is None else "searchable_by_users")
     agent = who.agent if who.user is None else None
     rows = await connection.fetch(sql, agent, [who.found[one] for one in known], known)
-    results = [_result({**row, "metadata": json.loads(row["metadata"])}, args.LONGEST_TEXT) for row in rows]
+    results = [
+        {
+            **_result({**row, "metadata": json.loads(row["metadata"])}, args.LONGEST_TEXT),
+            **({} if row["is_current"] else {"outdated": True}),
+        }
+        for row in rows
+    ]
     return {"results": results, "not_there": len(ids) - len(results)}
 
 
@@ -141,6 +148,7 @@ async def supersede(connection: AnyConnection, who: Identity, given: args.Supers
         )
     if rows[0][0] is None:
         raise CallRefusedError("Nothing was stored: this user has switched memory off.")
+    who.add_found({rows[0][0]: "memory"})
     return {"id": rows[0][0], "supersedes": given.id}
 
 

@@ -235,10 +235,11 @@ async def test_a_text_that_is_json_within_json_is_read_as_the_text(
 ) -> None:
     told = {
         "nested": {"memory": MIA}, "plain": 'Mia said "row"', "list": [{"text": "Mia said"}, '"row"'],
-        "named": {"name": "Mia", "boat": {"oars": 2, "is_red": True}, "tags": ["a", "b"]},
+        "named": {"name": "Mia", "boat": {"oars": 2, "is_red": True, "sails": None},
+                  "crew": {"of": {}, "list": [[], {"a": None}]}, "tags": ["a", "b"]},
     }  # fmt: skip
     says = [
-        'Mia said "row"', 'Mia said "row"', "Mia said\nrow", "name: Mia\nboat: oars: 2, is_red: True\ntags: a, b"
+        'Mia said "row"', 'Mia said "row"', "Mia said\nrow", "name: Mia\nboat: oars: 2, is_red: true\ntags: a, b"
     ]  # fmt: skip
     given = [{"id": name, "user_id": "mia", "memory": in_json(value, depth)} for name, value in told.items()]
     report = await run(memoryd, "mem0", written(tmp_path / "m.json", in_json(given, depth)))
@@ -264,6 +265,68 @@ async def test_a_text_that_is_json_within_json_is_read_as_the_text(
         made.execute(insert, (in_json(told["nested"], depth + 1),))
     await run(memoryd, "mem0", tmp_path / "h.db", "--user", "mia")
     assert [r["content"] for r in await connection.fetch(MEMORIES)] == ['Mia said "row"']
+
+
+def noted(name: str) -> str:
+    """A memory of mem0."""
+    return json.dumps({"id": name, "user_id": "mia", "memory": f"Mia said {name}"})
+
+
+@pytest.mark.parametrize(
+    ("lines", "taken", "bad"),
+    [
+        ([noted("a"), noted("b")[:20], "", noted("c"), '{"id": "d", "memory": "x"y"}', noted("e")[:-1]], "ac", "2, 5, 6"),
+        (["Loading ...", "[INFO] ok", noted("a"), noted("b"), noted("c")], "abc", "1, 2"),
+        ([json.dumps(noted("a")), json.dumps(noted("b"))[:9], json.dumps(noted("c"))], "ac", "2"),
+        ([json.dumps({"results": [json.loads(noted("a"))]}), "Done.", f'{{"results": [{noted("b")}, {{]}}'], "a", "2, 3"),
+        ([noted("a"), "[" * 100_000, '{"a": ' * 100_000, noted("b")], "ab", "2, 3"),
+        ([noted("a"), *("{" for _ in range(30))], "a", ", ".join(map(str, range(2, 22))) + ", ..."),
+    ],
+)  # fmt: skip
+async def test_lines_that_cannot_be_read_are_named_and_the_others_taken(
+    memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path, lines: list[str], taken: str, bad: str
+) -> None:
+    (tmp_path / "m.jsonl").write_text("\ufeff" + "\r\n".join(lines), encoding="utf-8", newline="")
+    report = await run(memoryd, "mem0", tmp_path / "m.jsonl")
+    assert [r["content"] for r in await connection.fetch(MEMORIES)] == [f"Mia said {name}" for name in taken]
+    assert [e["reason"] for e in report["left_out"]] == [f"it is not JSON: {bad}"]
+
+
+async def test_sessions_of_zep_keep_their_messages_a_line_each_alone_or_within_an_answer(
+    memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path
+) -> None:
+    said = [{"role": "user", "content": text} for text in ("Bye", "Bye now")]
+    threads = [{"thread_id": name, "user_id": "mia", "messages": said} for name in ("a", "b")]
+    (tmp_path / "z.jsonl").write_text("\n".join(map(json.dumps, threads)), encoding="utf-8")
+    assert rows(await run(memoryd, "zep", tmp_path / "z.jsonl"))["messages"] == (4, 0)
+    assert rows(await run(memoryd, "zep", written(tmp_path / "z.json", threads[0])))["messages"] == (0, 2)
+    answered = {"threads": [threads[1] | {"messages": {"messages": said, "row_count": 2}}]}
+    assert rows(await run(memoryd, "zep", written(tmp_path / "z.json", answered)))["messages"] == (0, 2)
+
+
+async def test_an_episode_that_python_wrote_as_text_is_a_message(
+    memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path
+) -> None:
+    """As json.dumps(default=str) writes it."""
+    episode = {
+        "uuid": "e", "group_id": "mia", "source": "EpisodeType.message", "source_description": "chat",
+        "content": "Mia (user): Hello", "valid_at": "2025-03-01 10:00:00+00:00",
+    }  # fmt: skip
+    assert rows(await run(memoryd, "graphiti", written(tmp_path / "g.json", [episode]))) == {
+        "messages": (1, 0)
+    }
+
+
+async def test_a_namespace_with_a_hole_names_nobody(
+    memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path
+) -> None:
+    items = [
+        {"namespace": parts, "key": f"{n}", "value": {"content": "Likes herons."}}
+        for n, parts in enumerate((["memories", None], [None, "mia"]))
+    ]
+    report = await run(memoryd, "langmem", written(tmp_path / "l.json", items))
+    assert list(report["users"]) == ["mia"]
+    assert left_out(report) == {"it names neither user nor agent: give --user or --agent": 1}
 
 
 # As export_palace() of mempalace 3.11.0 writes it.

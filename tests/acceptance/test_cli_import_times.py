@@ -141,3 +141,19 @@ async def test_a_note_whose_date_cannot_be_read_has_the_time_of_its_own_file(
     await run(memoryd, "markdown", notes, "--agent", "guide")
     at = {r["content"]: r["created_at"].month for r in await connection.fetch(MEMORIES)}
     assert at == {"said in a": 1, "said in b": 2, "said in c": 3}
+
+
+async def test_times_as_other_programs_write_them(
+    memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path
+) -> None:
+    times = (
+        1740823200, 1740823200000, 1740823200000000, "1740823200", "1740823200.0", "1740823200000", "1740823200000000000",
+        "2025-03-01 10:00:00 UTC", "2025-03-01 10:00:00.0 +0000 UTC", "2025-03-01 15:30:00+05:30", "20250301T100000Z",
+    )  # fmt: skip
+    given = [
+        {"id": f"{t}", "user_id": "mia", "memory": f"{t}", "created_at": t} for t in (*times, "2025", "1e999")
+    ]
+    report = await run(memoryd, "mem0", written(tmp_path / "m.json", given))
+    assert changed(report) == {("memory", "a time that cannot be read is left out"): 2}
+    found = await connection.fetch("select distinct created_at at time zone 'utc' as at from agent_memory")
+    assert [row["at"].isoformat() for row in found] == ["2025-03-01T10:00:00"]

@@ -126,6 +126,9 @@ async def test_what_is_wrong_is_corrected_and_stays_as_history(alice: Client, db
     old = await done(alice, "remember", text="The okapi house opens at nine")
     new = await done(alice, "supersede", id=old["id"], text="The okapi house opens at ten")
     assert new["supersedes"] == old["id"]
+    # Who was given these ids reads them, and is told which is no longer true.
+    [was, now] = (await done(alice, "get", ids=[old["id"], new["id"]]))["results"]
+    assert (was["outdated"], "outdated" in now) == (True, False)
     found = (await done(alice, "recall", query="okapi house"))["results"]
     assert [each["content"] for each in found] == ["The okapi house opens at ten"]
     assert (

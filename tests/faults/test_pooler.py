@@ -13,6 +13,7 @@ import pytest
 from daemon.db.server import hears_notifications
 from tests.support.content.index import INDEXED, INDEXED_MEMORIES
 from tests.support.database.transaction_pooler import TransactionPooler
+from tests.support.processes.coding_agent import CONCLUDED, CodingAgent
 from tests.support.processes.commands import memoryd
 from tests.support.processes.daemons import DaemonProcess, Daemons
 from tests.support.rows import remember
@@ -95,6 +96,33 @@ async def test_everything_works_through_a_transaction_pooler(
     finally:
         await connection.close()
         await daemons.kill_all()
+
+
+async def state_of(url: str) -> set[tuple[str, str, str]]:
+    """What a hook sets, on each of the pooler's server connections."""
+    found = set()
+    for _ in range(4):
+        connection = await asyncpg.connect(url, statement_cache_size=0)
+        async with connection.transaction():
+            row = await connection.fetchrow(
+                "select current_setting('role'), current_setting('statement_timeout'),"
+                " current_setting('client_min_messages')"
+            )
+        assert row is not None
+        found.add(tuple(row))
+        await connection.close()
+    return found
+
+
+async def test_hooks_leave_a_poolers_connections_as_they_were(database_url: str, tmp_path: Path) -> None:
+    async with TransactionPooler(database_url) as pooler:
+        before = await state_of(pooler.url)
+        claude = CodingAgent.at(tmp_path, pooler.url)
+        assert "Remembered as a rule" in await claude.say("always run tests with make test's \\ '$1' -- x")
+        await claude.tell("Stop", last_assistant_message=CONCLUDED)
+        assert "make test's \\ '$1' -- x" in await claude.say("run the tests", "s2")
+        assert not claude.spooled
+        assert await state_of(pooler.url) == before
 
 
 async def test_a_pooler_of_sessions_that_takes_no_settings_is_worked_with(

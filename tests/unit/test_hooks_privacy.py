@@ -77,14 +77,17 @@ def test_a_credential_is_known_by_the_form_of_what_stands_around_it(form: str) -
     assert "[secret]" in shown or "[private]" in shown
 
 
-@pytest.mark.parametrize(("words", "form"), privacy.FORMS)
+PARTS = [*privacy.TOKENS.items(), *privacy.FORMS, *privacy.NAMES.items()]
+
+
+@pytest.mark.parametrize(("words", "form"), PARTS)
 def test_a_form_is_left_out_only_where_it_cannot_match(words: str, form: str) -> None:
     """Whatever a form matches has one of its words, however its pattern branches: without one the form need not be tried."""
     assert has_word(re._parser.parse(form, re.IGNORECASE), words.split("|"))  # type: ignore[attr-defined]
 
 
 def test_letters_that_a_pattern_takes_for_others_are_folded_as_it_does() -> None:
-    letters = {letter for words, _ in privacy.FORMS for letter in words if letter != "|"}
+    letters = {letter for words, _ in PARTS for letter in words if letter != "|"}
     alike = re.compile(f"[{re.escape(''.join(sorted(letters)))}]", re.IGNORECASE)
     taken = alike.findall("".join(map(chr, (*range(0xD800), *range(0xE000, 0x110000)))))
     assert [one for one in taken if not set(one.translate(privacy.ODD).lower()) & letters] == []

@@ -137,7 +137,8 @@ export function chatMemory(client: Client, { user, agent }: ChatMemoryOptions = 
         // A model accepts turns of tools only with the ids of their calls, which are in the metadata.
         .filter((one) => one.content.trim() !== "" && one.role !== "tool")
         .map(({ role, content }) => ({ role, content }) as PromptMessage);
-      if (added === null) said.push({ role: "user", content: text }); // the user has switched memory off
+      // Memory is switched off, or no message is wanted.
+      if (added === null || maxMessages === 0) said.push({ role: "user", content: text });
       if (found.length > 0) {
         said.unshift({ role: "system", content: remembered(found) });
       }

@@ -9,6 +9,7 @@ import { chatMemory } from "./chat.js";
 import { agentMemory, type AgentMemoryOptions } from "./memory.js";
 import type { ContextOptions } from "./options.js";
 import type { Client } from "./postgres.js";
+import { PROMPT } from "./recallOptions.js";
 import { Answer, storable, textOf, within, withContext, type Params, type Piece } from "./turns.js";
 
 export interface MemoryMiddlewareOptions extends AgentMemoryOptions, Pick<ContextOptions, "project" | "words" | "profile"> {
@@ -38,7 +39,9 @@ const OPEN_TURNS = 16;
  */
 export function memoryMiddleware(
   client: Client,
-  { session, project, words, profile, timeoutSeconds = 1, onError = (error) => console.warn(error.message), ...who }: MemoryMiddlewareOptions = {},
+  {
+    session, project, words, profile = PROMPT.profile, timeoutSeconds = 1, onError = (error) => console.warn(error.message), ...who
+  }: MemoryMiddlewareOptions = {},
 ): LanguageModelMiddleware {
   const memory = agentMemory(client, who);
   const chat = chatMemory(client, who);

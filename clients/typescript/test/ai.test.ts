@@ -71,6 +71,15 @@ test("the model is told what belongs to the message, behind the caller's own pro
   assert.deepEqual(await kept("ai:ada", "ai:ada:1"), [["user", "Which instrument does Dora play?"], ["assistant", "The tuba."]]);
 });
 
+test("the model is told what is known of the user whatever the message says, unless profile is 0", async () => {
+  await agentMemory(service(), { user: "ai:ora" }).remember("Ora is allergic to walnuts");
+  for (const [options, told] of [[{}, true], [{ profile: 0 }, false]] as const) {
+    const model = new Mock({ doGenerate: says(text("Soup.")) });
+    await generateText({ model: remembering(model, { user: "ai:ora", ...options }), prompt: "any dinner ideas?" });
+    assert.equal(JSON.stringify(model.doGenerateCalls[0]!.prompt).includes("allergic to walnuts"), told);
+  }
+});
+
 test("a user who is signed in has a memory, too, and nobody else's conversation is written to", async () => {
   const session = await chatMemory(signedIn("eli")).beginSession();
   await generateText({ model: remembering(new Mock({ doGenerate: says(text("Noted.")) }), { session }, signedIn("eli")), prompt: "I keep bees" });

@@ -31,12 +31,13 @@ test("a conversation keeps its order, and is its user's alone", async () => {
   assert.deepEqual(await chat.prompt("noa:1", "hahaha", { maxMessages: 3 }), [
     { role: "assistant", content: "two" }, { role: "user", content: "hahaha" },
   ]);
+  assert.deepEqual(await chat.prompt("noa:1", "haha", { maxMessages: 0 }), [{ role: "user", content: "haha" }]);
   const other = chatMemory(service(), { user: "eve" });
   assert.deepEqual(await other.getMessages("noa:1"), []);
   assert.equal(await other.reset("noa:1"), 0);
   assert.equal(await chat.deleteExpired(60), 0);
   assert.equal(await chat.deleteExpired(0, { session: "noa:2" }), 0);
-  assert.equal(await chat.reset("noa:1"), 5);
+  assert.equal(await chat.reset("noa:1"), 6);
   assert.deepEqual(await chat.loadContext("noa:1"), []);
 });
 

@@ -44,8 +44,8 @@ $words$, E'\n') l where l <> '');
 begin
     execute format($s$
 create or replace function memoryd.time_words() returns jsonb
-language sql immutable parallel safe
-return %L::jsonb;
+language sql immutable parallel safe set search_path = pg_catalog, pg_temp
+as $f$ select %L::jsonb $f$;
 $s$, jsonb_build_object(
     'signs', signs, 'talk', talk, 'texts', texts,
     'core', (select jsonb_object_agg(w.key, null) from jsonb_each_text(signs) w
@@ -87,7 +87,9 @@ $$;
 
 -- The sign of each word of a text, with a space before and after each; null where no word of it may name a
 -- time: such a text is not read further. In a question (not p_written) any other word follows its sign, _.
--- Numbers and dates are: 14th, 2025, 2025-03-14, 14.3., 14.03.2025, 3/14/2025, 三月, 2025年.
+-- Numbers and dates are: 14th, 2025, 2025-03-14, 14.3., 14.03.2025, 3/14/2025, 三月, 2025年. Before, what is
+-- no time is taken out (the second may; Easter eggs; what has passed, which has happened), and decades are
+-- written as years (the 1990s, die 1990er Jahre, los años 90, 90年代).
 create or replace function memoryd.signs_in(p_text text, p_written boolean) returns text
 language plpgsql stable parallel safe
 set search_path = pg_catalog, pg_temp
@@ -98,27 +100,41 @@ declare
     text text := translate(lower(left(p_text, 2000)), '’', '''');
     word text := '\d+(?:[./-]\d+){0,2}\.?(?:st|nd|rd|th|er)?|[a-zà-öø-ÿœß]+|[^\s,.''’-]';
     digit text := '^\d';
+    year text;
     each jsonb;
 begin
     if not coalesce(
         words -> 'core' ?| regexp_split_to_array(lower(p_text), '[^a-zà-öø-ÿœß]+')
         or (not ascii or translate(p_text, '0123456789', '') <> p_text)
-           and p_text ~ '\d{4}|\d[./-]\d|[月日号天周年]|昨|星期|礼拜|圣诞|复活|[春夏秋冬]季', false) then
+           and p_text ~ '\d{4}|\d[./-]\d|\m[qQ][1-4]\M|[月日号天周年时昨]|星期|礼拜|圣[诞灵]|复活|[春夏秋冬]季',
+        false) then
         return null;
     end if;
     for each in select jsonb_array_elements(words -> 'texts') loop
         text := replace(text, each ->> 0, each ->> 1);
     end loop;
-    -- The second of May is a day, the second may be none.
-    if text like any ('{%second%,%third%,%fourth%}') then
-        text := regexp_replace(text, '\m(second|third|fourth)([ ,.;:]+(?:may|march))\M', '\1 _\2', 'g');
+    if text like any ('{%second%,%third%,%fourth%,%fifth%}') then
+        text := regexp_replace(text, '\m(second|third|fourth|fifth)([ ,.;:]+(?:may|march))\M', '\1 _\2', 'g');
     end if;
-    -- What has happened is not what is past.
+    if text ~ 'easter[ -]|pascua|pâques|复活节' then
+        text := regexp_replace(text, '\measter[ -](eggs?|islands?|bunn|basket|hunt)|'
+            '\m(isla|huevos?|conejos?|île|œufs?|oeufs?|lapins?) de (?:pascua|pâques)\M|复活节(岛|彩?蛋|兔)',
+            '\1\2\3', 'g');
+    end if;
     text := regexp_replace(regexp_replace(regexp_replace(
         text, '\m((?:est|était)(?:-il|-elle)?|-t-il|été) passée?\M', '\1 arrivé', 'g'),
         '\m(ha|han|había|haya) pasado\M', '\1 pasó', 'g'), '\mq([1-4])\M', '\1. quarter', 'g');
+    if text like any ('{%0s%,%0er%,%0年代%,%s años %,%s années %}') then
+        text := regexp_replace(regexp_replace(text,
+            '\m(\d{3})0(?:s\M|er(?:n| jahren?)?\M|年代)|(?:años|années) (\d{3})0\M', '\1\20-\1\29', 'g'),
+            '\m([2-9])0年代|\m[ldc]es années ([2-9])0\M|\mlos años ([2-9])0\M', '19\1\2\30-19\1\2\39', 'g');
+    end if;
     if not ascii and text ~ '[一-鿿]' then
         text := regexp_replace(text, '(\d) +(?=[年月日号])', '\1', 'g');
+        text := regexp_replace(
+            text, '((?:[上下本这]个?|[\d一二三四五六七八九十]+)月)份?的?第([二三四五])个?(周|星期)', '\2\3的\1', 'g');
+        year := substring(text from '([〇零一二三四五六七八九]{4})年');
+        text := coalesce(replace(text, year, translate(year, '〇零一二三四五六七八九', '00123456789')), text);
         digit := '^[\d一二三四五六七八九十两]';
         word := '[\d一二三四五六七八九十两]+(?:月份?|[日号年]|)|' || (words ->> 'characters') || '|' || word;
     end if;
@@ -150,10 +166,8 @@ begin
                     select replace(regexp_replace(regexp_replace(regexp_replace(translate(
                         substring(t.m[1], '^[\d一二三四五六七八九十两]*'), '一二三四五六七八九两', '1234567892'),
                         '^十$', '10'), '^十', '1'), '十$', '0'), '十', '') as number) c) end,
-            case when p_written or memoryd.asks_nothing(t.m[1]) then '_' else '_' || t.m[1] end),
-            ' ' order by t.nth) || ' '
-        from regexp_matches(
-            text, word, 'g') with ordinality as t(m, nth));
+            concat('_', case when not (p_written or memoryd.asks_nothing(t.m[1])) then t.m[1] end)),
+            ' ' order by t.nth) || ' ' from regexp_matches(text, word, 'g') with ordinality as t(m, nth));
 end
 $$;
 
@@ -167,7 +181,6 @@ declare
     year constant integer := extract(year from p_today);
     line text := p_line;
     m text[];
-    named integer;
     month date;
 begin
     if line like '% before last %' then
@@ -188,33 +201,13 @@ begin
     if line like any ('{% early Y%,% mid Y%,% late Y%}') then
         line := replace(replace(replace(line, ' early Y', ' s1 Y'), ' mid Y', ' s5 Y'), ' late Y', ' s10 Y');
     end if;
-    if line like '% easter %' then
-        -- From Good Friday to Easter Monday, of this year if that has begun (Gauss; 1900 to 2099).
-        for n in 1 .. 2 loop
-            m := regexp_match(
-                line, '\m((?:(last|next) |[yY](\d+) )?easter(?: (?:in )?(?:uy )?[yY](\d+))?)\M');
-            named := coalesce(m[3], m[4])::integer;
-            line := coalesce(regexp_replace(line, m[1], (
-                select format('t%s to t%s', to_char(e.at - 2, 'YYYYMMDD'), to_char(e.at + 1, 'YYYYMMDD'))
-                from generate_series(coalesce(named, year - 1), coalesce(named, year + 1)) as y(y)
-                cross join lateral (select (19 * (y.y % 19) + 24) % 30 as d) d
-                cross join lateral (select (2 * (y.y % 4) + 4 * (y.y % 7) + 6 * d.d + 5) % 7 as e) w
-                cross join lateral (
-                    select make_date(y.y, 3, 22) + d.d + w.e
-                        - case when w.e = 6 and d.d + (y.y % 19 > 10)::integer >= 29 then 7 else 0 end as at
-                ) e
-                where y.y between 1900 and 2099
-                  and (named is not null or (e.at - 2 > p_today) = (m[2] is not distinct from 'next'))
-                order by abs(e.at - p_today) limit 1)), line);
-        end loop;
-        line := regexp_replace(line, '\msince (t\d+) to t\d+', 'since \1');
-        line := regexp_replace(
-            line, '\mbetween (t\d+) to t\d+ and (?:t\d+ to )?(t\d+)', 'between \1 and \2');
-    end if;
     if line like '% d0 %' then
-        m := regexp_match(line, '\m([nk](\d+) uy ago d0|d0 [nk](\d+) uy ago|Y(\d+) d0)\M');
+        m := regexp_match(
+            line, '\m([nk](\d+) u([wmy]) ago d0|d0 [nk](\d+) u([wmy]) ago|Y(\d+) d0)\M');
         line := coalesce(replace(line, m[1], 't' || to_char(
-            p_today - make_interval(years => coalesce(m[2], m[3], (year - m[4]::integer)::text)::integer),
+            p_today - coalesce(m[2], m[4], (year - m[6]::integer)::text)::integer
+                * ('{"w": "1 week", "m": "1 month", "y": "1 year"}'::jsonb
+                   ->> coalesce(m[3], m[5], 'y'))::interval,
             'YYYYMMDD')), line);
     end if;
     if line like '% um %' then
@@ -226,12 +219,88 @@ begin
             m[3] || to_char(month, '" m"FMMM" Y"YYYY'))), line);
     end if;
     if line like '% last %' then
-        line := regexp_replace(line, '\m(w\d) last uw\M', 'prior \1', 'g');
+        line := regexp_replace(line, '\m(?:(w\d) last uw|last uw (?:in )?(w\d))\M', 'prior \1\2', 'g');
         if p_text ~ '上个?(?:周|星期|礼拜)[一二三四五六日天]' then
             line := replace(line, ' last w', ' prior w');
         end if;
     end if;
+    if line like '% n% m% n%' then
+        -- 1 May, 3 May: the second number is of the next day.
+        line := regexp_replace(line, '\m(n\d+ m\d+) (?=n\d)', '\1 _ ', 'g');
+    end if;
+    if line like '% uh %' then
+        -- Times are days: what was within hours is of today or the day before.
+        m := regexp_match(
+            line, '\m((?:last|before) (?:[nk](\d+) )?uh|(?:[nk](\d+) )?uh ago|[nk](\d+) last uh)\M');
+        line := coalesce(replace(line, m[1], format(
+            'last n%s ud', (coalesce(m[2], m[3], m[4], '1')::integer + 23) / 24)), line);
+        line := replace(line, ' uh ', ' _hour ');
+    end if;
     return line;
+end
+$$;
+
+-- A line of signs with Easter and Pentecost, and with weeks of a month, as their days: the second week, the
+-- first two, the last two. What ends after the month is cut off; the fifth week of February is the 29th.
+create or replace function memoryd.weeks_and_feasts(p_line text, p_text text, p_today date) returns text
+language plpgsql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    year constant integer := extract(year from p_today);
+    line text := p_line;
+    m text[];
+    named integer;
+    begins integer;
+begin
+    if line like '% easter%' then
+        -- From Good Friday to Easter Monday; two days of Pentecost, eight of Holy Week. Of this year if that
+        -- has begun (Gauss; 1900 to 2099).
+        for n in 1 .. 2 loop
+            m := regexp_match(
+                line, '\m((?:(last|next) |[yY](\d+) )?easter(-?\d+)?(?: (?:in |of )*(?:uy )?[yY](\d+))?)\M');
+            named := coalesce(m[3], m[5])::integer;
+            begins := coalesce(m[4]::integer, -2);
+            line := coalesce(regexp_replace(line, m[1], (
+                select format('t%s to t%s', to_char(e.at + begins, 'YYYYMMDD'), to_char(
+                    e.at + case begins when -7 then 0 when 49 then 50 else coalesce(m[4]::integer, 1) end,
+                    'YYYYMMDD'))
+                from generate_series(coalesce(named, year - 1), coalesce(named, year + 1)) as y(y)
+                cross join lateral (select (19 * (y.y % 19) + 24) % 30 as d) d
+                cross join lateral (select (2 * (y.y % 4) + 4 * (y.y % 7) + 6 * d.d + 5) % 7 as e) w
+                cross join lateral (
+                    select make_date(y.y, 3, 22) + d.d + w.e
+                        - case when w.e = 6 and d.d + (y.y % 19 > 10)::integer >= 29 then 7 else 0 end as at
+                ) e
+                where y.y between 1900 and 2099
+                  and (named is not null or (e.at + begins > p_today) = (m[2] is not distinct from 'next'))
+                order by abs(e.at + begins - p_today) limit 1)), line);
+        end loop;
+        line := regexp_replace(line, '\msince (t\d+) to t\d+', 'since \1');
+        line := regexp_replace(line, '\mbetween (t\d+) to t\d+ and (?:t\d+ to )?', 'between \1 and ');
+    end if;
+    if not line like any ('{% uw of %m%,% uw in %m%}') then
+        return line;
+    end if;
+    m := regexp_match(line, '\muw (?:of|in)(?: of)* ((this|last|next) um|um (last|next))\M');
+    line := coalesce(replace(line, m[1], to_char(
+        date_trunc('month', p_today::timestamp) + case coalesce(m[2], m[3])
+            when 'last' then interval '-1 month' when 'next' then interval '1 month' else interval '0' end,
+        '"m"FMMM "Y"YYYY')), line);
+    for n in 1 .. 2 loop
+        m := regexp_match(line, '\m((?:[yY](\d+) )?(?:(first|last) [nk]([2-4])|[nk]([2-4]) (first|last)'
+                                '|n([2-5])) uw (?:of|in)(?: of)* m(1[0-2]|[1-9]))(?!\d)');
+        exit when m is null or m[7] is not null and p_text ~* '\m(weeks|wochen|semanas|semaines)\M';
+        line := (
+            select replace(line, m[1], format('n%1$s m%3$s%4$s to n%2$s m%3$s%4$s', f.first, greatest(
+                f.first, least(f.first + w.days - 1, d.days)), m[8], ' Y' || m[2]))
+            from extract(day from make_date(2001, m[8]::integer, 1) + interval '1 month - 1 day') as d(days)
+            cross join lateral (select 7 * coalesce(m[4], m[5], '1')::integer) as w(days)
+            cross join lateral (select case
+                when m[7] is not null then 7 * m[7]::integer - 6
+                when 'last' in (m[3], m[6]) then d.days - w.days + 1 else 1 end) as f(first));
+    end loop;
+    return replace(replace(line, ' last uw of m', ' late m'), ' first uw of m', ' early m');
 end
 $$;
 
@@ -248,12 +317,8 @@ declare
     year constant integer := extract(year from p_today);
     line text := replace(p_signs, ' last last ', ' prev ');
 begin
-    if line like '% uw of m%' or line like '% uw in %m%' then
-        line := replace(replace(line, ' last uw of m', ' late m'), ' first uw of m', ' early m');
-        for n in 2 .. case when p_text ~* '\m(weeks|wochen|semanas|semaines)\M' then 0 else 4 end loop
-            line := regexp_replace(line, '\mn' || n || ' uw (?:of|in)(?: of)* (m\d+)', format(
-                'n%s \1 to n%s \1', 7 * n - 6, 7 * n), 'g');
-        end loop;
+    if line like any ('{% uw of %m%,% uw in %m%,% easter%}') then
+        line := memoryd.weeks_and_feasts(line, p_text, p_today);
     end if;
     if line like '%?%' then
         if line like '% d%?%' then
@@ -268,7 +333,7 @@ begin
             '\m((?:in|at|since|until|before|after|between|early|mid|late|last|prev|this(?! m5)|next|um'
                 '|n\d+(?=(?: of)* m)|of(?= w))'
                 '(?: of)*) ([mws]\d+)\?', '\1 \2', 'g');
-        line := regexp_replace(line, '\m((?:last|this|next|prev) uy) (s\d+)\?', '\1 \2', 'g');
+        line := regexp_replace(line, '\m((?:last|this|next|prev) uy|last uw) ([sw]\d+)\?', '\1 \2', 'g');
         line := regexp_replace(line, '\m([mws]\d+)\?(?= (last|next|[nyY]\d|of [yY]\d))', '\1', 'g');
         line := regexp_replace(
             line, '\m([mws]\d+(?: [nyY]\d+)* (?:and|to|until)(?: of)*) ([mws]\d+)\?', '\1 \2', 'g');
@@ -282,6 +347,10 @@ begin
     end if;
     if line like '% um %' then
         line := regexp_replace(line, '\mn(\d+) of(?: of)* ((?:last|this) um|um last)\M', 'nth\1 \2', 'g');
+    end if;
+    if line like '% in of n%' then
+        -- In the second week, which is not in two weeks.
+        line := regexp_replace(line, '\min of(?: of)* (n\d+ u)', '\1', 'g');
     end if;
     -- An article stands before something: what ends a question is the German "los".
     line := replace(replace(regexp_replace(line, ' of(?=[ _]*$)', ' _los'), ' of ', ' '), ' of ', ' ');
@@ -314,7 +383,7 @@ begin
         line := regexp_replace(line, '\m((?:[nk]\d+ )?u[demqwy]|[mws]\d+) (last|next|prev)\M', '\2 \1', 'g');
         line := regexp_replace(line, '\mbefore ([nk]\d+ u[demwy])\M', '\1 ago', 'g');
         line := regexp_replace(line, '\min ([nk]\d+ u[demwy])\M', '\1 ahead', 'g');
-        line := regexp_replace(line, '\m([nk]\d+) last (u[demwy])\M', 'last \1 \2', 'g');
+        line := regexp_replace(line, '\m([nk]\d+) (last|next) (u[demwy])\M', '\2 \1 \3', 'g');
     end if;
     return memoryd.relative_days(line, p_text, p_today);
 end
@@ -324,7 +393,8 @@ $$;
 -- are of any year. phrase is null where there is none. p_written: the line is of a row that was
 -- written today, not of a question. A month or a season is of the year that is named; with last and next of
 -- the nearest before and after today; else of the nearest, in a question of one in which it has begun.
--- "Two months ago" is the less sure, the longer the unit.
+-- "Two months ago" is the less sure, the longer the unit. prior: of the week before this one, which began on
+-- a Monday.
 create or replace function memoryd.next_time(
     p_line text, p_today date, p_written boolean, out phrase text, out days daterange, out yearly boolean)
 language plpgsql immutable parallel safe
@@ -369,7 +439,6 @@ begin
     if m is null and p_line like '% w%' then
         m := regexp_match(p_line, '\m((?:(last|next|prev|prior) )?w(\d))\M');
         at := p_today - (extract(isodow from p_today)::integer - m[3]::integer + 7) % 7;
-        -- prior: of the week before this one, which began on a Monday.
         at := at + 7 * case m[2] when 'next' then 1 when 'last' then -(at = p_today)::integer
                                  when 'prev' then -1 - (at = p_today)::integer when 'prior'
                                  then -(at >= date_trunc('week', p_today::timestamp))::integer else 0 end;
@@ -383,7 +452,8 @@ begin
             at := p_today - (extract(dow from p_today)::integer + 1) % 7 - coalesce(m[5]::integer * 7 - 7, 0);
             days := daterange(at, at + 2);
         elsif m[3] is not null then
-            days := daterange((p_today - m[3]::integer * (lengths ->> m[4])::interval)::date, p_today + 1);
+            at := p_today + (2 * (m[2] = 'next')::integer - 1) * m[3]::integer * (lengths ->> m[4])::interval;
+            days := daterange(least(at, p_today + 1), greatest(at, p_today) + 1);
         elsif m[2] is not null then
             -- The day, weekend, week, month that this day is in, or one before or after it.
             at := (date_trunc('{"d": "day", "m": "month", "q": "quarter", "e": "week", "w": "week"}'::jsonb
@@ -439,6 +509,30 @@ begin
 end
 $$;
 
+-- From the first days to the last ones: between March and May. Of days of any year (yearly) they are those
+-- next to the others.
+create or replace function memoryd.days_between(
+    p_first daterange, p_last daterange, p_first_yearly boolean, p_last_yearly boolean) returns daterange
+language plpgsql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    first daterange := p_first;
+    last daterange := p_last;
+    move constant interval := make_interval(years => case
+        when p_first_yearly = p_last_yearly then (lower(last) < lower(first))::integer
+        else extract(year from lower(first))::integer - extract(year from lower(last))::integer
+            + (to_char(lower(last), 'MMDD') < to_char(lower(first), 'MMDD'))::integer end);
+begin
+    if p_first_yearly > p_last_yearly then
+        first := daterange((lower(first) - move)::date, (upper(first) - move)::date);
+    else
+        last := daterange((lower(last) + move)::date, (upper(last) + move)::date);
+    end if;
+    return case when lower(last) >= lower(first) then range_merge(first, last) else 'empty' end;
+end
+$$;
+
 -- Whether a question's line of signs has, beside times, only words of talk and stop words of one language. A
 -- year that stands alone (Y) may be any number: it needs a word of talk beside it, of a language that gives a
 -- year without a word before it ("Was geschah 1789?").
@@ -480,13 +574,15 @@ declare
     named daterange[] := '{}';
     yearly boolean[] := '{}';
     m text[];
-    a daterange;
-    b daterange;
-    move interval;
     n integer;
 begin
     if line is null then
         return;
+    end if;
+    if not p_written and line like '% w_? %' and line like '% \__%'
+       and p_text !~* '\m(who|wer|wen|wem|quién|qui)\M' and memoryd.is_talk(replace(line, '? ', ' ')) then
+        -- Where nothing else is asked, a day of the week is one.
+        line := regexp_replace(line, '\m(w\d)\?', '\1', 'g');
     end if;
     line := memoryd.plain_signs(line, left(p_text, 2000), today, p_written);
     line := case when not p_written and line like '% y%' and memoryd.is_talk(replace(line, ' y', ' Y'))
@@ -499,25 +595,13 @@ begin
         line := overlay(line placing 'X' || n from position(' ' || next.phrase || ' ' in line) + 1
                         for length(next.phrase));
     end loop;
-    loop
-        -- Between March and May.
-        exit when not line like any ('{% and X%,% to X%,% until X%,% at X%,% k1 X%}');
+    while line like any ('{% and X%,% to X%,% until X%,% at X%,% k1 X%}') loop -- Between March and May.
         m := regexp_match(
             line, '\m(?:between X(\d+) (?:and|to|until)|(?:since )?X(\d+) (?:to|until|at|k1)) X(\d+)\M');
         exit when m is null;
         n := coalesce(m[1], m[2])::integer;
-        a := named[n];
-        b := named[m[3]::integer];
-        -- Of a month without a year it is the one next to the other.
-        if yearly[n] and not yearly[m[3]::integer] then
-            move := (extract(year from lower(b)) - extract(year from lower(a))) * interval '1 year';
-            move := move - make_interval(years => (lower(a) + move > lower(b))::integer);
-            a := daterange((lower(a) + move)::date, (upper(a) + move)::date);
-            yearly[n] := false;
-        elsif lower(b) < lower(a) then
-            b := daterange((lower(b) + interval '1 year')::date, (upper(b) + interval '1 year')::date);
-        end if;
-        named[n] := case when lower(b) >= lower(a) then range_merge(a, b) else 'empty' end;
+        named[n] := memoryd.days_between(named[n], named[m[3]::integer], yearly[n], yearly[m[3]::integer]);
+        yearly[n] := yearly[n] and yearly[m[3]::integer];
         named[m[3]::integer] := 'empty';
         line := regexp_replace(
             line, '\m(?:between X\d+ (?:and|to|until)|(?:since )?X\d+ (?:to|until|at|k1)) X\d+\M', 'X' || n);
@@ -544,7 +628,9 @@ begin
         from unnest(named, yearly) as t(days, yearly)
         cross join lateral unnest(case when t.yearly then array(
             select make_interval(years => g) from generate_series(-30, 1) g) else '{0}' end) as y(by)
-        where not isempty(t.days));
+        where not isempty(t.days)
+          -- 29 February is not of every year.
+          and extract(day from lower(t.days) + y.by) is not distinct from extract(day from lower(t.days)));
     alone := not p_written and days is not null and memoryd.is_talk(line);
 end
 $$;

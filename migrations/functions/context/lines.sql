@@ -233,7 +233,8 @@ begin
             and e.embedding <=> l.embedding < case when l.kind is null then 0.1 else 0.3 end
     ), ordered as materialized (
         select r.nth, r.id, r.kind, string_agg(u.lexeme, ' ' order by p) as words,
-               array_agg(distinct u.lexeme) filter (where u.lexeme ~ '[[:alpha:]]') as named
+               array_agg(distinct u.lexeme) filter (
+                   where translate(u.lexeme, '0123456789.,-+', '') <> '') as named
         from read r
         cross join lateral unnest(r.lexemes) u
         cross join lateral unnest(u.positions) p

@@ -23,21 +23,6 @@ begin
 end
 $$;
 
--- Tells the client once a session that a question was searched without its meaning.
-create or replace function memoryd.tell_by_words() returns void
-language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    if coalesce(current_setting('memoryd.told_by_words', true), '') = '' then
-        perform set_config('memoryd.told_by_words', 'on', false);
-        raise notice 'the question is compared by its words only: the database cannot embed it'
-            using hint = 'By meaning: ask_memory(), as the clients ask, memory_requests, memoryd '
-                         'recall, or its embedding. memoryd doctor says which model embeds.';
-    end if;
-end
-$$;
-
 -- The vector of a text, of unit length: of its first 8,192 characters, as the daemons' local embedder has it.
 -- Null where the database's embeddings are those of another embedder, where the tokens are not loaded, and in
 -- a database that is not in UTF-8.
@@ -131,19 +116,12 @@ comment on function memoryd.embed(text) is
     'The vector that the local embedder gives for a text; null if the database has another embedder.';
 
 -- The vector of a question; where the database cannot make it, that which a daemon has made for this call
--- (ask_memory), or null: then the client is told.
+-- (ask_memory), or null.
 create or replace function memoryd.vector_of_question(p_text text) returns vector
-language plpgsql volatile
+language sql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
-declare
-    found vector := memoryd.embed(case when memoryd.asks_nothing(p_text) then '' else p_text end);
-begin
-    found := coalesce(
-        found, memoryd.comparable(nullif(current_setting('memoryd.question_embedding', true), '')::vector));
-    if found is null and p_text is not null and not memoryd.embeds_here() then
-        perform memoryd.tell_by_words();
-    end if;
-    return found;
-end
+    select coalesce(
+        memoryd.embed(case when memoryd.asks_nothing(p_text) then '' else p_text end),
+        memoryd.comparable(nullif(current_setting('memoryd.question_embedding', true), '')::vector))
 $$;

@@ -25,7 +25,8 @@ as $$
     with alone as materialized (
         select t.*, a.allowed, memoryd.language_of(t.text, a.allowed) as language
         -- Read once, not for each text.
-        from (select memoryd.allowed_languages() as allowed offset 0) a
+        from (select (select nullif(array(select jsonb_array_elements_text(s.value)), '{}')
+                      from memoryd.settings s where s.key = 'languages') as allowed offset 0) a
         cross join unnest(p_texts, p_scopes, p_written, p_valid_from) with ordinality
              as t(text, scope, written, valid_from, nth)
     ), usual as materialized (
@@ -88,7 +89,7 @@ return case when p_metadata ? 'project' then jsonb_build_object('project', p_met
 
 -- The scopes of the groups of these rows, in their order: null where a row is in none. Knowledge has the
 -- scope of its organisation, so that a search of all scopes finds only what is the caller's
--- (memoryd.is_found_here).
+-- (memoryd.may_find).
 create or replace function memoryd.groups_of(p_source text, p_ids uuid[]) returns bigint[]
 language plpgsql stable
 set search_path = pg_catalog, pg_temp

@@ -6,8 +6,9 @@
 -- are well known, in order of how many people write them; a language that is recognised by its script alone
 -- comes later. Each has a letter, and each frequent word, and each sign with a dot before it, has the letters
 -- of its languages. A letter is there three times if only one well-known language has the word, twice if two
--- have it: such a word says more. A word of one letter, which may be anything, counts once. A word is there
--- without its accents too, since many people write so. Behind a blank, which is no word, stands each letter's
+-- have it: such a word says more. A word of one letter, which may be anything, counts once, as does one that
+-- is somebody's name elsewhere (Mia, Ben). A word is there without its accents too, since many people write
+-- so. Behind a blank, which is no word, stands each letter's
 -- language, behind two each language's first letter. Of the function words each has the letters of the
 -- languages in which it is one; behind `~` stands a pattern of those that are written without spaces, behind
 -- `~~` those of Japanese.
@@ -58,19 +59,22 @@ $words$, E'\n') with ordinality as l(line, nth)
                          group by u.key) p)
     into words
     from (
-        select s.word, string_agg(repeat(s.letter, case when length(s.word) = 1 then 1
+        select s.word, string_agg(repeat(s.letter, case
+                   when length(s.word) = 1
+                       or s.word = any('{mia,ben,kim,sam,ella,ole,hans,nina,ada,ed,dan,mina,din,lei}') then 1
                    else 4 - least(s.languages, 3)::integer end), '') as letters
         from each_word s
         group by s.word
     ) k;
-    -- Each in what reads it: a connection reads the text of each anew.
+    -- Two, since each connection parses the text once for each function that reads it: as text, since a body
+    -- that is stored parsed (`return`) takes three times as long to read.
     execute format($s$
 create or replace function memoryd.frequent_words() returns jsonb
-language sql immutable parallel safe
-return %L::jsonb;
+language sql immutable parallel safe set search_path = pg_catalog, pg_temp
+as $f$ select %L::jsonb $f$;
 create or replace function memoryd.function_words() returns jsonb
-language sql immutable parallel safe
-return %L::jsonb;
+language sql immutable parallel safe set search_path = pg_catalog, pg_temp
+as $f$ select %L::jsonb $f$;
 $s$, (select jsonb_object_agg(w.key, w.value) from jsonb_each(words) w where w.key !~ '^[=~]'),
      (select jsonb_object_agg(ltrim(w.key, '='), w.value) from jsonb_each(words) w where w.key ~ '^[=~ ]'));
 end
@@ -93,9 +97,11 @@ declare
         select coalesce(max(c.oid), 'pg_catalog.simple'::regconfig)::regconfig from pg_ts_config c
         where c.cfgname = p_language and c.cfgnamespace = 'pg_catalog'::regnamespace);
     words constant text[] := regexp_split_to_array(
-        regexp_replace(
-            normalize(left(p_text, 8192)),
-            by_word ->> case when p_text ~ '[\u3041-\u30ff]' then '~~' else '~' end, ' ', 'g'),
+        -- Postgres keeps 32 compiled patterns: what is for other scripts is applied to these alone.
+        case when octet_length(p_text) = length(p_text) or p_text !~ '[\u0e00-\U0010ffff]'
+             then normalize(left(p_text, 8192)) else regexp_replace(
+                 normalize(left(p_text, 8192)),
+                 by_word ->> case when p_text ~ '[\u3041-\u30ff]' then '~~' else '~' end, ' ', 'g') end,
         '[\x01-\x2c\x2e\x2f\x3a-\x40\x5b-\x60\x7b-\x7f\u00a0-\u00a9\u00ab-\u00b4\u00b6-\u00b9'
         '\u00bb-\u00bf\u2000-\u200b\u200d-\u206f\u3000-\u3003\u3008-\u301f\uff01-\uff0f\uff1a-\uff20'
         '\u060c\u061b\u061f\u06d4\u0964]+');
@@ -113,7 +119,8 @@ begin
                 -- Postgres has those of English.
                 cross join lateral string_to_table(concat(
                     by_word ->> w.word,
-                    case when to_tsvector('pg_catalog.english', w.word) = '' and w.word ~ '\w'
+                    case when to_tsvector('pg_catalog.english', w.word) = ''
+                              and upper(w.word) <> lower(w.word)
                          then english_letter end), null) as f(letter)) l
           group by l.letter
           order by 2 desc
@@ -315,42 +322,20 @@ begin
 end
 $$;
 
--- The lexemes of a question in each of these languages.
-create or replace function memoryd.question_lexemes(p_text text, p_languages text[]) returns text[]
+-- The words of a text in each of these languages, as lexemes. Without languages: those of a name, or those of
+-- a text that may be names. They are the same in every language, so that who speaks is found whatever the
+-- language of the question. Where there are no spaces, pairs of characters only: a single one is in the names
+-- of many.
+create or replace function memoryd.words_in(p_text text, p_languages text[] default null) returns text[]
 language plpgsql immutable parallel safe
 set search_path = pg_catalog, pg_temp
 as $$
 begin
     return (
         select coalesce(array_agg(distinct w.lexeme collate "C" order by w.lexeme collate "C"), '{}')
-        from unnest(p_languages) l
-        cross join lateral unnest(tsvector_to_array(memoryd.lexemes_in(p_text, l))) as w(lexeme));
-end
-$$;
-
--- The words of a name, or those of a text that may be names. They are the same in every language, so that
--- who speaks is found whatever the language of the question. Where there are no spaces, pairs of characters
--- only: a single one is in the names of many.
-create or replace function memoryd.name_lexemes(p_text text) returns text[]
-language plpgsql immutable parallel safe
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    return (
-        select coalesce(array_agg(w.lexeme), '{}')
-        from unnest(tsvector_to_array(memoryd.lexemes_in(p_text, 'english'))) as w(lexeme)
-        where length(w.lexeme) > 1 or ascii(w.lexeme) < 3584 or length(btrim(p_text)) = 1);
-end
-$$;
-
--- The languages of MEMORYD_LANGUAGES: rows are in one of these. Null: in any.
-create or replace function memoryd.allowed_languages() returns text[]
-language plpgsql stable
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    return (
-        select nullif(array(select jsonb_array_elements_text(s.value)), '{}')
-        from memoryd.settings s where s.key = 'languages');
+        from unnest(coalesce(p_languages, '{english}')) l
+        cross join lateral unnest(tsvector_to_array(memoryd.lexemes_in(p_text, l))) as w(lexeme)
+        where p_languages is not null
+           or length(w.lexeme) > 1 or ascii(w.lexeme) < 3584 or length(btrim(p_text)) = 1);
 end
 $$;

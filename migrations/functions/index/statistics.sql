@@ -172,7 +172,7 @@ begin
                  where c.id = any(taken) and c.speaker is not null
                  group by c.scope, c.speaker
                  having sum(c.sign) <> 0) c
-           cross join lateral unnest(memoryd.name_lexemes(c.speaker)) as l(lexeme)) t
+           cross join lateral unnest(memoryd.words_in(c.speaker)) as l(lexeme)) t
     on s.lexeme = t.lexeme and s.scope = t.scope and s.speaker = t.speaker
     when matched and s.passages + t.passages <= 0 then delete
     when matched then update set passages = s.passages + t.passages

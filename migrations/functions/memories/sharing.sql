@@ -15,21 +15,6 @@ create or replace function memoryd.in_project(p_metadata jsonb, p_project text) 
 language sql immutable parallel safe
 return p_project is null or p_metadata ->> 'project' is null or p_metadata ->> 'project' = p_project;
 
--- Whether what was drawn from these memories, and quotes them, may be found in this project: all of them are
--- there, and none names another one.
-create or replace function memoryd.drawn_in_project(p_memories uuid[], p_project text) returns boolean
-language plpgsql stable
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    return p_project is null
-        or not exists (
-            select from unnest(p_memories) as s(id)
-            left join public.agent_memory m on m.id = s.id
-            where m.id is null or not memoryd.in_project(m.metadata, p_project));
-end
-$$;
-
 -- A user's row of user_memory_access; null where there is none, or it allows nothing shared. The name of
 -- their role is a tag that they are allowed: a row with the tag client is for clients, one with employee for
 -- employees. In a project (null: in none) it allows that one alone, if it allows it at all, also to an admin
@@ -81,15 +66,22 @@ return p_level is not null and (p_access).user_id is not null and ((p_access).us
 
 -- Whether a search may find a row: a privileged caller any; an end user the rows of their own scope, and of
 -- what is shared (scope 0) their own and what they are granted; in a project (see in_project()) none of
--- another one. The one rule of all searches that run as the owner; it has a parsed body and is inlined.
+-- another one. A message in a group has two entries, and a search finds one of them: the group's, if the
+-- group's scope is among the scopes of the request; in a search of all scopes (null) the message's own.
+-- Knowledge has its own scope as its group's: a search of all scopes finds that of the caller's organisation.
+-- The one rule of all searches that run as the owner; it has a parsed body and is inlined.
 create or replace function memoryd.may_find(
-    p_request memoryd.search_request, p_scope bigint, p_owner uuid, p_level integer, p_tags text[],
-    p_metadata jsonb
+    p_request memoryd.search_request, p_scope bigint, p_group_scope bigint, p_owner uuid, p_level integer,
+    p_tags text[], p_metadata jsonb
 ) returns boolean
 language sql immutable parallel safe
-return (((p_request).reader).privileged or p_scope <> 0 or p_owner = ((p_request).reader).user_id)
-       and memoryd.in_project(p_metadata, ((p_request).conditions).project)
-    or memoryd.grants_access((p_request).access, p_level, p_tags, p_metadata);
+return (p_group_scope is null
+        or case when (p_request).scopes is null
+                then p_scope <> p_group_scope or p_scope = any((p_request).groups)
+                else p_scope = p_group_scope or p_group_scope <> all ((p_request).scopes) end)
+   and ((((p_request).reader).privileged or p_scope <> 0 or p_owner = ((p_request).reader).user_id)
+        and memoryd.in_project(p_metadata, ((p_request).conditions).project)
+        or memoryd.grants_access((p_request).access, p_level, p_tags, p_metadata));
 
 -- Who may read a row is said by its columns, and by the project that its metadata name. Fields of other
 -- designs, such as access_level or context, keep nobody out. So a row is not shared with more readers than
@@ -219,21 +211,10 @@ as $$
     where r.metadata not in ('{}', jsonb_build_object('project', r.metadata -> 'project')) and i.certain
 $$;
 
--- A message in a group has two entries, and a search finds one of them: the group's, if the group's scope is
--- among these scopes; in a search of all scopes (null) the message's own. Knowledge has its own
--- scope as its group's: a search of all scopes finds that of the caller's organisation. Inlined.
-create or replace function memoryd.is_found_here(p_scope bigint, p_group_scope bigint, p_scopes bigint[])
-returns boolean
-language sql stable parallel safe
-return p_group_scope is null
-    or case when p_scopes is null
-            then p_scope <> p_group_scope or p_scope = memoryd.org_scope(memoryd.caller_org())
-            else p_scope = p_group_scope or p_group_scope <> all (p_scopes) end;
-
--- The scopes that a question goes to (null: all), and which of them are of groups. A question about a user
--- that names the source knowledge goes to what the caller's organisation knows too, which counts as a
--- group's. A project that is a group chat itself (its id) shows that one alone: what others say in one group
--- does not come up in another.
+-- The scopes that a question goes to (null: all), and which of them are of groups. A question to all, or one
+-- about a user that names the source knowledge, goes to what the caller's organisation knows too, which
+-- counts as a group's. A project that is a group chat itself (its id) shows that one alone: what others say
+-- in one group does not come up in another.
 create or replace function memoryd.scopes_asked(
     p_caller memoryd.caller, p_agent text, p_user uuid, p_sources text[] default null,
     p_project text default null, out scopes bigint[], out groups bigint[])
@@ -241,8 +222,8 @@ language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    in_group constant text :=
-        lower(substring(p_project, '(?i)^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$'));
+    in_group constant text := case when length(p_project) = 36 then lower(
+        substring(p_project, '(?i)^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$')) end;
 begin
     groups := array(
             select memoryd.group_scope(m.chat_id, 'user') from public.chat_group_members m
@@ -250,7 +231,8 @@ begin
                                    when coalesce(p_user = (p_caller).user_id, true)
                                        then (p_caller).user_id end
               and m.chat_id::text = coalesce(in_group, m.chat_id::text))
-        || case when (p_caller).privileged and p_user is not null and 'knowledge' = any(p_sources)
+        || case when (p_caller).privileged
+                     and case when p_user is null then p_agent is null else 'knowledge' = any(p_sources) end
                 then array[memoryd.org_scope(memoryd.caller_org())] else '{}' end;
     scopes := case
         -- An end user's own, those of their groups, and what is shared with them.

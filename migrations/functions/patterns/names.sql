@@ -216,7 +216,7 @@ begin
     where capitals and lower(w) not in (
         'monday', 'tuesday', 'wednesday', 'thursday', 'friday', 'saturday', 'sunday', 'january', 'february',
         'march', 'april', 'may', 'june', 'july', 'august', 'september', 'october', 'november', 'december');
-    speakers := (memoryd.name_lexemes(left(p_plain, 1000)))[1:60];
+    speakers := (memoryd.words_in(left(p_plain, 1000)))[1:60];
     return array(
         select distinct lower(s) from unnest(memoryd.speakers_named(speakers, scopes)) s
         where lower(s) not in ('user', 'agent', 'assistant', 'system', 'tool')
@@ -233,7 +233,7 @@ begin
          limit 20)
         union
         select w.name
-        from (select lower(w) as name, memoryd.name_lexemes(w) as lexemes from unnest(written) w) w
+        from (select lower(w) as name, memoryd.words_in(w) as lexemes from unnest(written) w) w
         where cardinality(w.lexemes) = 1
           and (select sum(c.rows) from memoryd.count_lexeme_rows(caller, w.lexemes, scopes) c) > 1);
 end

@@ -171,15 +171,18 @@ values
 ('greeting', 'english',
  ' (hi|hello|hey|hiya|greetings|good (morning|afternoon|evening|night|day)'
      '|thanks?( you)?( so| very)? much|thank you|thanks|thx|ty|ta|cheers|much appreciated'
-     '|nice (one|work|job)|good (work|job|one)|well done|great (work|job)|lo+l|lmao|rofl|ttyl|tysm|gn'
+     '|nice (one|work|job)|good (work|job|one)|well done|great (work|job)|lo+l|lmf?ao|rofl|ttyl|tysm|gn'
      '|catch you later|sleep (well|tight)|sweet dreams|bye|goodbye|see you|see ya|take care|cya'
-     '|nice to meet you|have a (nice|great|good|lovely) (day|one|evening|weekend|night|week|time))(?= )'),
+     '|nice to meet you|have a (nice|great|good|lovely) (day|one|evening|weekend|night|week|time)'
+     '|tyvm|thank ?u|night night|gn8|cheerio|toodles|g''day|heya|happy birthday|merry christmas'
+     '|good luck)(?= )'),
 ('greeting', 'german',
- ' (hallo|guten (morgen|tag|abend)|gute nacht|danke( schön| sehr| dir)?|vielen dank|tschüss|servus|moin'
-     '|schlaf (gut|schön)|mach''s gut|schöne[ns]? (tag|abend|wochenende)( noch)?)(?= )'),
+ ' (hallo|guten (morgen|tag|abend)|gute nacht|danke( ?schön| sehr| dir)?|vielen (lieben )?dank'
+     '|tschüssi?|servus|moin|schlaf (gut|schön)|mach''s gut|schöne[ns]? (tag|abend|wochenende)( noch)?'
+     '|grüß gott)(?= )'),
 ('greeting', 'french',
  ' (bonjour|bonsoir|salut|merci( beaucoup| bien)?|au revoir|coucou|bonne (nuit|journée|soirée)|mdr|ptdr'
-     ')(?= )'),
+     '|bisous)(?= )'),
 ('greeting', 'spanish',
  ' (hola|buenos días|buenas( tardes| noches)?|(muchas )?gracias|adiós|hasta (luego|pronto|la vista)|chao'
      ')(?= )'),
@@ -204,18 +207,27 @@ values
      '|you''re welcome|you are welcome|welcome|no (problem|worries|rush)|np|never mind|my pleasure|sorry'
      '|later|how are you( doing)?|how''s it going|how is it going|what''s up'
      '|everyone|everybody|all|team|guys|folks|there|again|a lot|so much|very much|too|today|tomorrow|soon'
-     '|please|and|then|one|so|very|really|for that|for your help|for the help)(?= )'),
+     '|please|pls|and|then|one|so|very|really|for that|for your help|for the help'
+     '|okie|oki|okey|dokie|dokey|u+h*m+|mhm+|uh huh|alrighty|righto|aight|gotcha|got ya|roger that'
+     '|copy that|wilco|fair enough|whatever|dunno|no cap|woohoo|oops|my bad|sweet|neat|awesome sauce|love it'
+     '|you''re the best|ur welcome|anytime|appreciate it|mate|bro|how r u|hru|wyd|mornin|evening|afternoon'
+     '|a bunch|that (helps|works))(?= )'),
 ('small talk', 'german',
  ' (bitte( schön)?|ja|nein|genau|super|toll|prima|alles (klar|gut)|bis (bald|morgen|dann|später|nachher)'
-     '|gern(e)?|wie geht''s( dir| euch)?|ach so|passt|na|jo|jep|krass|mega)(?= )'),
+     '|gern(e)?|wie geht''?s( dir| euch)?|ach so|passt( schon?)?|na|jo|jep|jup|krass|mega'
+     '|läuft|jawohl|verstehe|verstanden|sehr gut|freut mich|keine ahnung|jein|nee|lass mal|lg|hdl'
+     '|(das ist )?lieb von dir)(?= )'),
 ('small talk', 'french',
  ' (de rien|oui|non|d''accord|parfait|super|à (demain|bientôt|plus( tard)?|tout à l''heure)'
-     '|(comment )?ça va( bien)?|ouais|nickel|bravo)(?= )'),
+     '|(comment )?ça va( bien)?|ouais|nickel|bravo|je vois|d''acc|très bien|trop bien|ça marche'
+     '|pas de soucis?|je t''en prie|comment vas-tu|à toi)(?= )'),
 ('small talk', 'spanish',
  ' (de nada|sí|vale|perfecto|genial|hasta mañana|qué tal( estás)?|cómo estás|nos vemos|claro|venga|guay'
-     '|que descanses|igualmente)(?= )'),
+     '|que descanses|igualmente|de acuerdo|okey|muy bien|un abrazo)(?= )'),
+('small talk', 'of other languages', ' (va bene|tudo bem|beleza|lekker|笑)(?= )'),
 ('small talk', 'chinese',
- ' (你好|您好|嗨|谢谢(你|您|啦)?|谢啦|多谢|再见|拜拜|晚安|早上好|早安|晚上好|好(的|吧|啊|呀)?|嗯+|哈+|呵+|嘿+|是的|对|没事'
+ ' (你好吗?|您好|嗨|在吗|早|行|厉害|太好了|不知道'
+     '|谢谢(你|您|啦)?|谢啦|多谢|再见|拜拜|晚安|早上好|早安|晚上好|好(的|吧|啊|呀)?|嗯+|哈+|呵+|嘿+|是的|对|没事'
      '|没关系|不客气|辛苦了|明白了?|收到|可以|没问题|哦+|哇+|啊+|呀|了|明天见|回头见)+(?= )')
       ) as v(pattern, language, phrases)) p
       group by p.pattern) k);

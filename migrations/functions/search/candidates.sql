@@ -25,10 +25,11 @@ return ((p_conditions).since is null or p_created_at >= (p_conditions).since)
                   or p_position < (p_conditions).left_out_from)));
 
 -- The nearest passages by code, as keys: codes and keys of a scope are read from an index, without the table.
--- Of what is shared (scope 0) an end user gets only what they are granted, and this is asked of the table, as
+-- p_times: only those that were written then (null: at any time), which are read by time from that index. Of
+-- what is shared (scope 0) an end user gets only what they are granted, and this is asked of the table, as
 -- are conditions.
 create or replace function memoryd.nearest_by_code(
-    p_request memoryd.search_request, p_code bit varying, p_count integer)
+    p_request memoryd.search_request, p_times datemultirange, p_code bit varying, p_count integer)
 returns table (scope bigint, id uuid, source text, passage smallint)
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
@@ -44,7 +45,19 @@ declare
     of_all_sources constant boolean := memoryd.source_names(not privileged) <@ sources;
     conditions constant memoryd.conditions := p_request.conditions;
 begin
-    if p_request.scopes is null then
+    if p_times is not null then
+        return query
+        select n.scope, n.id, n.source, n.passage
+        from unnest(p_times) as w(days)
+        cross join unnest(p_request.scopes) as s(scope)
+        cross join lateral (
+            select e.* from memoryd.entries e
+            where e.scope = s.scope and e.code is not null and e.source = any(sources)
+              and e.created_at >= coalesce(lower(w.days)::timestamp at time zone 'utc', '-infinity')
+              and e.created_at < coalesce(upper(w.days)::timestamp at time zone 'utc', 'infinity')) n
+        order by n.code <~> p_code limit p_count;
+        return;
+    elsif p_request.scopes is null then
         return query
         select e.scope, e.id, e.source, e.passage from memoryd.entries e
         where e.code is not null and (of_all_sources or e.source = any(sources))
@@ -72,23 +85,26 @@ begin
         select e.scope, e.id, e.source, e.passage from memoryd.entries e
         where e.scope = 0 and e.code is not null and e.source = any(sources)
           and memoryd.meets(conditions, e.created_at, e.session_id, e.position, e.role, e.speaker)
-          and memoryd.may_find(p_request, e.scope, e.owner_id, e.access_level, e.visibility_tags,
-                               e.grants_metadata)
+          and memoryd.may_find(p_request, e.scope, e.group_scope, e.owner_id, e.access_level,
+                               e.visibility_tags, e.grants_metadata)
         order by e.code <~> p_code limit p_count;
     end if;
 end
 $$;
 
 -- The nearest passages by embedding. In small scopes the codes of all passages are compared, then the
--- embeddings of those nearest by code. In big scopes the lists of an index are faster: that query is planned
--- for each call and without sorting, so that the plan reads this index, which returns them in order. As many
--- lists are read as contain about 25,000 passages of these scopes, beside those of other scopes. For few
--- passages it costs no more to compare all codes (a code costs two fifths of a passage in a list), and finds
--- more. The daemon builds the index when there are many passages, and notes it in memoryd.settings.
+-- embeddings of those nearest by code: with p_times of a thousand of those that were written then. In big
+-- scopes the lists of an index are faster: that query is planned for each call and without sorting, so that
+-- the plan reads this index, which returns them in order. As many lists are read as contain about 25,000
+-- passages of these scopes, beside those of other scopes. For few passages it costs no more to compare all
+-- codes (a code costs two fifths of a passage in a list), and finds more. The daemon builds the index when
+-- there are many passages, and notes it in memoryd.settings.
 --
 -- A project is read from the table: so it is asked of the passages nearest by code, and of all codes only
 -- where too few of those are in it. unmarked: sources whose rows need no mark of it.
-create or replace function memoryd.nearest_passages(p_request memoryd.search_request) returns tid[]
+create or replace function memoryd.nearest_passages(
+    p_request memoryd.search_request, p_times datemultirange default null)
+returns tid[]
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
@@ -96,7 +112,7 @@ declare
     index constant jsonb := (select s.value from memoryd.settings s where s.key = 'dense_index.entries');
     scopes constant bigint[] := p_request.scopes;
     lists constant integer := index ->> 'lists';
-    rows bigint := index ->> 'rows';
+    rows bigint := case when p_times is null then index ->> 'rows' end;
     project constant text := (p_request.conditions).project;
     unmarked constant text[] := case when (p_request.conditions).project_only then '{memory,insight}'
                                      else p_request.sources end;
@@ -105,16 +121,16 @@ declare
     code_sought constant bit varying := memoryd.signs_of(sought);
     -- This many by code, of which the nearest by embedding are kept: of the nearest ten passages almost none
     -- is missed.
-    by_code constant integer := greatest(p_request.reach, 200);
-    keep constant integer := case when p_request.reach > 200 then p_request.reach else 64 end
+    by_code constant integer := case when p_times is null then greatest(p_request.reach, 200) else 1000 end;
+    keep constant integer := case when p_times is not null then by_code
+                                  when p_request.reach > 200 then p_request.reach else 64 end
         + coalesce(cardinality((p_request.conditions).exclude), 0);
-    enough constant integer := least(keep, greatest(64, p_request.count));
     asked memoryd.search_request := p_request;
     nearest tid[];
     compared bigint;
     probes_before constant text := coalesce(current_setting('ivfflat.probes', true), '1');
 begin
-    if scopes is not null and index is not null then
+    if scopes is not null and rows is not null then
         rows := (select coalesce(sum(t.passages), 0)
                  from unnest(scopes) as c(scope)
                  cross join lateral (
@@ -128,10 +144,9 @@ begin
             'select array(
                  select e.ctid from memoryd.entries e
                  where ($1 is null or e.scope = any($1)) and e.source = any($2)
-                   and memoryd.is_found_here(e.scope, e.group_scope, $1)
                    and memoryd.meets($3, e.created_at, e.session_id, e.position, e.role, e.speaker)
-                   and memoryd.may_find($4, e.scope, e.owner_id, e.access_level, e.visibility_tags,
-                                        e.grants_metadata)
+                   and memoryd.may_find($4, e.scope, e.group_scope, e.owner_id, e.access_level,
+                                        e.visibility_tags, e.grants_metadata)
                    and (e.source = any($7) or e.grants_metadata ->> ''project'' = $8)
                  order by (e.embedding::halfvec(%1$s)) <=> $5::halfvec(%1$s) limit $6)', vector_dims(sought))
         into nearest
@@ -144,20 +159,23 @@ begin
     loop
         select (array_agg(t.tid order by t.distance) filter (where t.is_here))[:keep]
                    || (array_agg(t.tid order by t.distance)
-                           filter (where t.is_here and t.lasts and p_request.by_kind))[:keep],
+                           filter (where t.is_here and t.lasts))[:keep],
                count(*)
         into nearest, compared
-        from memoryd.nearest_by_code(asked, code_sought, by_code) n
+        from memoryd.nearest_by_code(asked, p_times, code_sought, by_code) n
         cross join lateral (
             select e.ctid as tid, e.embedding <=> sought as distance,
-                   memoryd.is_found_here(e.scope, e.group_scope, scopes)
-                   and memoryd.in_project(e.grants_metadata, project)
+                   memoryd.may_find(p_request, e.scope, e.group_scope, e.owner_id, e.access_level,
+                                    e.visibility_tags, e.grants_metadata)
+                   and (p_times is null or memoryd.meets(
+                       p_request.conditions, e.created_at, e.session_id, e.position, e.role, e.speaker))
                    and (e.source = any(unmarked) or e.grants_metadata ->> 'project' = project) as is_here,
-                   e.expires_at is null as lasts
+                   p_request.by_kind and p_times is null and e.expires_at is null as lasts
             from memoryd.entries e
             where e.scope = n.scope and e.id = n.id and e.source = n.source and e.passage = n.passage
             offset 0) t;
-        exit when project is null or compared < by_code or cardinality(nearest) >= enough
+        exit when project is null or compared < by_code
+            or cardinality(nearest) >= least(keep, greatest(64, p_request.count))
             or (asked.conditions).project is not null;
         asked.conditions.project := project;
     end loop;
@@ -205,10 +223,9 @@ begin
              from (select t.ctid as tid, t.* from memoryd.entries t
                    where memoryd.search_terms(t.scope, t.lexemes) && terms offset 0) e
              where (scopes is null or e.scope = any(scopes)) and e.source = any(sources)
-               and memoryd.is_found_here(e.scope, e.group_scope, scopes)
                and memoryd.meets(conditions, e.created_at, e.session_id, e.position, e.role, e.speaker)
-               and memoryd.may_find(p_request, e.scope, e.owner_id, e.access_level, e.visibility_tags,
-                                    e.grants_metadata)
+               and memoryd.may_find(p_request, e.scope, e.group_scope, e.owner_id, e.access_level,
+                                    e.visibility_tags, e.grants_metadata)
                and (e.source = any(unmarked) or e.grants_metadata ->> 'project' = project)
              limit 20 * reach)
             union all
@@ -220,10 +237,9 @@ begin
                        where memoryd.search_terms(t.scope, t.lexemes) @> together[first:first + 2]
                        offset 0) e
                  where (scopes is null or e.scope = any(scopes)) and e.source = any(sources)
-                   and memoryd.is_found_here(e.scope, e.group_scope, scopes)
                    and memoryd.meets(conditions, e.created_at, e.session_id, e.position, e.role, e.speaker)
-                   and memoryd.may_find(p_request, e.scope, e.owner_id, e.access_level, e.visibility_tags,
-                                        e.grants_metadata)
+                   and memoryd.may_find(p_request, e.scope, e.group_scope, e.owner_id, e.access_level,
+                                        e.visibility_tags, e.grants_metadata)
                    and (e.source = any(unmarked) or e.grants_metadata ->> 'project' = project)
                  limit 500
              ) p
@@ -237,45 +253,6 @@ begin
         union all
         (select s.tid from scored s
          where p_request.by_kind and s.expires_at is null order by s.score limit reach));
-end
-$$;
-
--- Passages that were written at the times that the question names: the thousand nearest by code, those
--- nearest by embedding first. They are read by time from the index of the codes.
-create or replace function memoryd.timed_passages(
-    p_request memoryd.search_request, p_question memoryd.question)
-returns tid[]
-language plpgsql stable
-set search_path = pg_catalog, public, :vector_schema, pg_temp
-as $$
-declare
-    scopes constant bigint[] := p_request.scopes;
-    sources constant text[] := p_request.sources;
-    conditions constant memoryd.conditions := p_request.conditions;
-    sought constant halfvec := l2_normalize(p_request.embedding)::halfvec;
-    code_sought constant bit varying := memoryd.signs_of(sought);
-begin
-    return array(
-        select t.tid
-        from (select e.scope, e.id, e.source, e.passage
-              from unnest((p_question).times) as w(days)
-              cross join unnest(scopes) as s(scope)
-              cross join lateral (
-                  select e.* from memoryd.entries e
-                  where e.scope = s.scope and e.code is not null and e.source = any(sources)
-                    and e.created_at >= coalesce(lower(w.days)::timestamp at time zone 'utc', '-infinity')
-                    and e.created_at < coalesce(upper(w.days)::timestamp at time zone 'utc', 'infinity')) e
-              order by e.code <~> code_sought limit 1000) n
-        cross join lateral (
-            select e.ctid as tid, e.embedding <=> sought as distance
-            from memoryd.entries e
-            where e.scope = n.scope and e.id = n.id and e.source = n.source and e.passage = n.passage
-              and memoryd.is_found_here(e.scope, e.group_scope, scopes)
-              and memoryd.meets(conditions, e.created_at, e.session_id, e.position, e.role, e.speaker)
-              and memoryd.may_find(p_request, e.scope, e.owner_id, e.access_level, e.visibility_tags,
-                                   e.grants_metadata)
-            offset 0) t
-        order by t.distance);
 end
 $$;
 
@@ -329,10 +306,9 @@ begin
               and t.created_at >= w.since and t.created_at < w.until
               and t.source = any(sources) and (t.is_current or conditions.as_of is not null)
               and (p_request.agent is null or t.agent_id is null or t.agent_id = p_request.agent)
-              and memoryd.is_found_here(t.scope, t.group_scope, scopes)
               and memoryd.meets(conditions, t.created_at, t.session_id, t.position, t.role, t.speaker)
-              and memoryd.may_find(p_request, t.scope, t.owner_id, t.access_level, t.visibility_tags,
-                                   t.grants_metadata)
+              and memoryd.may_find(p_request, t.scope, t.group_scope, t.owner_id, t.access_level,
+                                   t.visibility_tags, t.grants_metadata)
             order by t.created_at limit w.most) e
         union all
         (select e.ctid from unnest(scopes) as s(scope)
@@ -340,9 +316,8 @@ begin
              select t.ctid, t.* from memoryd.entries t
              where t.scope = s.scope and t.code is null limit 1000) e
          where e.source = any(sources) and (p_question).times @> memoryd.day_of(e.created_at)
-           and memoryd.is_found_here(e.scope, e.group_scope, scopes)
-           and memoryd.may_find(p_request, e.scope, e.owner_id, e.access_level, e.visibility_tags,
-                                e.grants_metadata)));
+           and memoryd.may_find(p_request, e.scope, e.group_scope, e.owner_id, e.access_level,
+                                e.visibility_tags, e.grants_metadata)));
 end
 $$;
 
@@ -383,9 +358,8 @@ begin
     return array(
         select e.ctid from memoryd.entries e
         where e.ctid = any(within) and e.source = any(p_request.sources)
-          and memoryd.is_found_here(e.scope, e.group_scope, scopes)
-          and memoryd.may_find(p_request, e.scope, e.owner_id, e.access_level, e.visibility_tags,
-                               e.grants_metadata));
+          and memoryd.may_find(p_request, e.scope, e.group_scope, e.owner_id, e.access_level,
+                               e.visibility_tags, e.grants_metadata));
 end
 $$;
 
@@ -400,8 +374,7 @@ as $$
 declare
     within constant tid[] := memoryd.passages_within(p_request, 60);
     worded tid[];
-    others memoryd.conditions := p_request.conditions;
-    asked memoryd.search_request := p_request;
+    asked memoryd.search_request;
     nearest tid[] := '{}';
     found record;
     best tid[];
@@ -420,18 +393,19 @@ begin
                 select t.ctid as tid, t.* from memoryd.entries t
                 where t.scope = s.scope and t.id = i.id
                 offset 0) e
-            where e.source = any(sources) and memoryd.is_found_here(e.scope, e.group_scope, scopes)
-              and memoryd.may_find(p_request, e.scope, e.owner_id, e.access_level, e.visibility_tags,
-                                   e.grants_metadata)
+            where e.source = any(sources)
+              and memoryd.may_find(p_request, e.scope, e.group_scope, e.owner_id, e.access_level,
+                                   e.visibility_tags, e.grants_metadata)
               and not exists (select from memoryd.unindexed u
                               where u.scope = e.scope and u.id = e.id and u.source = e.source and u.changed));
     end if;
     worded := coalesce(within, memoryd.worded_passages(p_request, p_question));
-    if within is null and (others.roles is not null or others.speakers is not null) then
+    if within is null and ((p_request.conditions).roles is not null
+                           or (p_request.conditions).speakers is not null) then
         -- Messages of others, too: what is sought may be beside them.
-        others.roles := null;
-        others.speakers := null;
-        asked.conditions := others;
+        asked := p_request;
+        asked.conditions.roles := null;
+        asked.conditions.speakers := null;
         worded := worded[1:60] || memoryd.worded_passages(asked, p_question);
     end if;
     if within is null and p_request.embedding is not null then
@@ -439,7 +413,7 @@ begin
             select f.* from (values
                 (memoryd.nearest_passages(p_request), greatest(64, p_request.reach)),
                 (case when (p_question).times is not null and scopes is not null
-                      then memoryd.timed_passages(p_request, p_question) end, 64)) as f(tids, most)
+                      then memoryd.nearest_passages(p_request, (p_question).times) end, 64)) as f(tids, most)
         loop
             -- Of many the nearest 64, and 64 of the others, which have the most of the question's words: in
             -- big scopes too many rows have these words to read them all.
@@ -463,9 +437,8 @@ begin
                 on t.session_id = m.session_id and t.position between m.position - 2 and m.position + 2
             where m.ctid = any(best) and m.session_id is not null
               and (scopes is null or t.scope = any(scopes))
-              and memoryd.is_found_here(t.scope, t.group_scope, scopes)
-              and memoryd.may_find(p_request, t.scope, t.owner_id, t.access_level, t.visibility_tags,
-                                   t.grants_metadata));
+              and memoryd.may_find(p_request, t.scope, t.group_scope, t.owner_id, t.access_level,
+                                   t.visibility_tags, t.grants_metadata));
     end if;
     return worded || nearest || beside;
 end

@@ -124,7 +124,8 @@ begin
     join jsonb_each(p_options) as g(name, value) using (name)
     cross join lateral (select jsonb_typeof(g.value) as type, g.value #>> '{}' as text) v
     where v.type <> 'null' and not case o.kind
-        when 'whole' then v.type in ('number', 'string') and case when v.text ~ '^\d{1,10}$'
+        when 'whole' then v.type in ('number', 'string') and case
+            when length(v.text) between 1 and 10 and translate(v.text, '0123456789', '') = ''
             then v.text::bigint between o.lowest and o.highest else false end
         when 'number' then case when v.type = 'number'
             then v.text::numeric between o.lowest and o.highest else false end

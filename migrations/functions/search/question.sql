@@ -38,19 +38,34 @@ begin
 end
 $$;
 
--- The languages that a question is looked up in: its own, and the four that most rows of the counted
--- scopes are in. The first is the one that it most likely is in: its own if the scopes have it. Of the scopes
--- of others an end user's question learns nothing: each scope that is counted is read by itself.
-create or replace function memoryd.languages_asked(p_query text, p_counted bigint[]) returns text[]
+-- What is asked for in these scopes, which are counted (p_everywhere: the search is one of all scopes).
+--   languages  Those that the question is looked up in: its own, and the four that most rows of the scopes
+--              are in. The first is the one that it most likely is in: its own if the scopes have it. Of the
+--              scopes of others an end user's question learns nothing: each is read by itself.
+--   telling    See words_of_question().
+--   speakers   Those that the question names.
+--   words      The lexemes of the question in these languages, without those of the speakers' names. The
+--              first scope is the asker's own. A name that only speakers in the others have (members of a
+--              group chat) takes no word out of the question that rows of the first have: otherwise who is
+--              called "Lantern" there would keep others from finding their own rows about lanterns.
+create or replace function memoryd.words_asked(
+    p_query text, p_counted bigint[], p_everywhere boolean,
+    out languages text[], out telling text, out speakers text[], out words text[])
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
+    allowed constant text[] := (
+        select nullif(array(select jsonb_array_elements_text(s.value)), '{}')
+        from memoryd.settings s where s.key = 'languages');
+    names constant text[] := (memoryd.words_in(p_query))[1:200];
     own text;
-    spoken text[];
     passages bigint[];
+    said text;
+    of_speakers text[];
+    of_own text[];
 begin
-    select array_agg(u.language), array_agg(u.passages) into spoken, passages
+    select array_agg(u.language), array_agg(u.passages) into languages, passages
     from (select t.language, sum(t.passages)::bigint as passages
           from unnest(p_counted) as c(scope)
           cross join lateral (
@@ -58,14 +73,38 @@ begin
               offset 0) t
           group by t.language
           order by 2 desc, 1) u;
-    own := memoryd.language_of(p_query, memoryd.allowed_languages(), case
-        when spoken[1] <> 'simple' and passages[1] * 2 > (select sum(n) from unnest(passages) n)
-        then spoken[1] end);
-    spoken := coalesce(spoken[:4], '{}');
-    if spoken = '{}' then
-        spoken := array['english'];
+    own := memoryd.language_of(p_query, allowed, case
+        when languages[1] <> 'simple' and passages[1] * 2 > (select sum(n) from unnest(passages) n)
+        then languages[1] end);
+    languages := coalesce(languages[:4], '{english}');
+    languages := case when own = any(languages) then own || array_remove(languages, own)
+                      else languages || own end;
+    telling := (memoryd.words_of_question(
+        p_query, memoryd.language_of(p_query, allowed, languages[1]))).telling;
+    said := coalesce(telling, p_query);
+    speakers := memoryd.speakers_named(names, p_counted);
+    -- A single letter of what is written without spaces says nothing beside pairs. Chinese ones are words.
+    words := (array(
+        select w from unnest(memoryd.words_in(said, languages)) w
+        where length(w) > 1 or ascii(w) < 3584 or length(said) = 1
+           or w !~ '[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff]'))[1:200];
+    if speakers is null then
+        return;
     end if;
-    return case when own = any(spoken) then own || array_remove(spoken, own) else spoken || own end;
+    of_speakers := memoryd.words_in(array_to_string(speakers, ' '), languages);
+    -- Scope 0 is one of an agent's.
+    if not p_everywhere and cardinality(p_counted) > 1 and 0 <> all (p_counted) then
+        of_own := memoryd.words_in(
+            array_to_string(memoryd.speakers_named(names, p_counted[1:1]), ' '), languages);
+        words := array(
+            select w from unnest(words) w
+            where w <> all (of_own)
+              and (w <> all (of_speakers) or exists (
+                      select from memoryd.lexeme_statistics s
+                      where s.scope = p_counted[1] and s.lexeme = w offset 0)));
+    else
+        words := array(select w from unnest(words) w where w <> all (of_speakers));
+    end if;
 end
 $$;
 
@@ -79,7 +118,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     talk constant jsonb := memoryd.time_words() -> 'talk' -> 'english';
-    asked constant text[] := case when p_scopes <> '{}' then memoryd.name_lexemes(left(p_query, 8192)) end;
+    asked constant text[] := case when p_scopes <> '{}' then memoryd.words_in(left(p_query, 8192)) end;
     most constant double precision := (
         select sum(t.passages) * 2 / 3.0
         from unnest(p_scopes) as c(scope)
@@ -123,7 +162,7 @@ declare
     scopes constant bigint[] := (memoryd.scopes_asked((null, true, true), p_agent, p_user)).scopes;
 begin
     text := memoryd.without_names(
-        p_query, memoryd.speakers_named((memoryd.name_lexemes(left(p_query, 8192)))[1:200], scopes),
+        p_query, memoryd.speakers_named((memoryd.words_in(left(p_query, 8192)))[1:200], scopes),
         case when p_user is null then scopes else array_remove(scopes, 0) end);
     if memoryd.asks_nothing(text) then
         text := '';
@@ -415,39 +454,6 @@ begin
 end
 $$;
 
--- What is asked for: the lexemes of a question in these languages, without those of the speakers' names. Of
--- the scopes the the first is the asker's own. A name that only speakers in
--- the others have (members of a group chat) takes no word out of the question that rows of the first have:
--- otherwise who is called "Lantern" there would keep others from finding their own rows about lanterns.
-create or replace function memoryd.asked_in_scopes(
-    p_query text, p_languages text[], p_speakers text[], p_names text[], p_counted bigint[]) returns text[]
-language plpgsql stable
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-    -- A single letter of what is written without spaces says nothing beside pairs. Chinese ones are words.
-    words constant text[] := (array(
-        select w from unnest(memoryd.question_lexemes(p_query, p_languages)) w
-        where w !~ '^[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff]$' or length(p_query) = 1))[1:200];
-    names constant text[] := memoryd.question_lexemes(array_to_string(p_speakers, ' '), p_languages);
-    own_names text[];
-    asked constant text[] := array(
-        select w from unnest(words) w where p_speakers is null or w <> all (names));
-begin
-    -- Scope 0 is one of an agent's.
-    if p_speakers is null or coalesce(cardinality(p_counted), 0) < 2 or 0 = any(p_counted) then
-        return asked;
-    end if;
-    own_names := memoryd.question_lexemes(
-        array_to_string(memoryd.speakers_named(p_names, p_counted[1:1]), ' '), p_languages);
-    return array(
-        select w from unnest(words) w
-        where w <> all (own_names)
-          and (w = any(asked) or exists (select from memoryd.lexeme_statistics s
-                                         where s.scope = p_counted[1] and s.lexeme = w offset 0)));
-end
-$$;
-
 -- What to look for to answer a question in these scopes (null: all), which are open to the caller:
 --   weights   The inner product of a row's sparse_embedding with this is the row's BM25 score. Words with a
 --             similar meaning count by the square of their similarity.
@@ -486,14 +492,8 @@ declare
     -- How common a word is in what others share would tell what they share: so for an end user only their own
     -- rows and those of their groups count, all of which they may read.
     counted constant bigint[] := case when p_caller.privileged then scopes else array_remove(scopes, 0) end;
-    names constant text[] := (memoryd.name_lexemes(text))[1:200];
-    speakers constant text[] := memoryd.speakers_named(names, counted);
-    languages constant text[] := memoryd.languages_asked(text, counted);
-    in_scopes constant bigint[] := case when p_scopes is not null then counted end;
-    language constant text := memoryd.language_of(text, memoryd.allowed_languages(), languages[1]);
-    telling constant text := (memoryd.words_of_question(text, language)).telling;
-    said constant text := coalesce(telling, text);
-    asked constant text[] := memoryd.asked_in_scopes(said, languages, speakers, names, in_scopes);
+    asked constant record := memoryd.words_asked(text, counted, p_scopes is null);
+    said constant text := coalesce(asked.telling, text);
     today constant date := coalesce(memoryd.day_of(p_asked_at), memoryd.day_of(now()));
     written text[];
     uncounted text[];
@@ -502,39 +502,39 @@ declare
 begin
     if octet_length(said) > length(said) then
         written := array(
-            select w from unnest(languages) l
+            select w from unnest(asked.languages) l
             cross join lateral unnest(tsvector_to_array(memoryd.lexemes_in(said, l, true))) w
-            except select unnest(memoryd.question_lexemes(said, languages)));
+            except select unnest(memoryd.words_in(said, asked.languages)));
     end if;
     -- The words that the statistics may lack: they do not count rows that were indexed a moment ago.
     if p_scopes is null then
         select array_agg(u.a), array_agg(u.scope) into uncounted, uncounted_scopes
         from (select distinct a, c.scope
               from (select l.scope, l.lexemes from memoryd.lexeme_changes l order by l.id desc limit 5000) c
-              cross join lateral unnest(tsvector_to_array(c.lexemes)) a where a = any(asked)) u;
+              cross join lateral unnest(tsvector_to_array(c.lexemes)) a where a = any(asked.words)) u;
     else
         -- The offset: each is looked up by itself, or what is read would depend on the words of other users.
         select array_agg(a), array_agg(s) into uncounted, uncounted_scopes
-        from unnest(asked) a, unnest(counted) s
+        from unnest(asked.words) a, unnest(counted) s
         where not exists (
             select from memoryd.lexeme_statistics c where c.scope = s and c.lexeme = a offset 0);
     end if;
     made := memoryd.weigh_question(
-        p_caller, asked, languages, case when telling is null then '{}'
-            else memoryd.asked_in_scopes(telling, languages[1:1], speakers, names, in_scopes) end, scopes,
+        p_caller, asked.words, asked.languages, case when asked.telling is null then '{}'
+            else memoryd.words_in(asked.telling, asked.languages[1:1]) end, scopes,
         counted, coalesce(p_near, '[]') || coalesce((select jsonb_agg(jsonb_build_object(
-            'lexeme', (memoryd.question_lexemes(w, '{simple}'))[1], 'neighbour', w, 'similarity', 1))
+            'lexeme', (memoryd.words_in(w, '{simple}'))[1], 'neighbour', w, 'similarity', 1))
             from unnest(written) w), '[]'), uncounted, uncounted_scopes);
-    made.asked := asked || written;
-    made.rare := case when telling is not null then made.rare end;
+    made.asked := asked.words || written;
+    made.rare := case when asked.telling is not null then made.rare end;
     -- Pairs of letters meet by chance as often as words do in ten times as many rows.
-    made.rows := made.rows
-        * case when telling ~ '[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]{2}' then 10 else 1 end;
-    made.speakers := speakers;
+    made.rows := made.rows * case when octet_length(text) > length(text)
+        and asked.telling ~ '[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]{2}' then 10 else 1 end;
+    made.speakers := asked.speakers;
     select t.days, t.alone into made.times, made.only_times from memoryd.times_in(text, today, false) t;
-    if made.times is not null and speakers is not null then
+    if made.times is not null and made.speakers is not null then
         select t.alone into made.only_times
-        from memoryd.times_in(memoryd.without_names(text, speakers, null), today, false) t;
+        from memoryd.times_in(memoryd.without_names(text, made.speakers, null), today, false) t;
     end if;
     made.near_times := (
         -- As much before and after each time as a third of it, two days or more, and of what was lately also
@@ -544,7 +544,8 @@ begin
         from unnest(made.times) as t(days)
         cross join lateral (select greatest(2, coalesce(upper(t.days) - lower(t.days), 0) / 3)) as w(days)
         where coalesce(lower(t.days), today) <= today);
-    made.role := case when speakers is not null then null when lower(p_query) like any ('{%you%,%你%,%您%}')
+    made.role := case when made.speakers is not null then null
+                      when lower(p_query) like any ('{%you%,%你%,%您%}')
                            and p_query ~* '\m(you|your|yours)\M|你|您' then 'assistant'
                       when p_query ~* '\m(i|my|me|mine|myself)\M|我' then 'user' end;
     return made;

@@ -58,7 +58,7 @@ begin
     with waiting as materialized (
         (select u.source, u.id, u.scope from memoryd.unindexed u
          where ids is null and (scopes is null or u.scope = any(scopes)) and u.source = any(sources)
-           and memoryd.is_found_here(u.scope, case when u.source = 'knowledge' then u.scope end, scopes)
+           and (scopes is not null or u.source <> 'knowledge' or u.scope = any(groups))
          limit 200)
         union
         (select u.source, u.id, u.scope
@@ -68,15 +68,13 @@ begin
              select t.* from memoryd.unindexed t where t.scope = s.scope and t.id = i.id
              offset 0) u
          where u.source = any(sources)
-           and memoryd.is_found_here(u.scope, case when u.source = 'knowledge' then u.scope end, scopes)
          limit 5000)
         union
         (select g.source, g.id, g.scope
          from (select u.source, u.id, u.scope from memoryd.unindexed u
                where ids is null and u.given and (scopes is null or u.scope = any(scopes))
                  and u.source = any(sources) and sought is not null
-                 and memoryd.is_found_here(
-                     u.scope, case when u.source = 'knowledge' then u.scope end, scopes)
+                 and (scopes is not null or u.source <> 'knowledge' or u.scope = any(groups))
                limit 4000) g
          cross join lateral (
              select t.given_embedding from memoryd.searchable t where t.source = g.source and t.id = g.id
@@ -91,7 +89,7 @@ begin
         cross join lateral (
             select t.* from memoryd.searchable t
             where t.source = w.source and t.id = w.id
-              and memoryd.may_find(p_request, w.scope, t.owner_id, t.access_level, t.visibility_tags,
+              and memoryd.may_find(p_request, w.scope, null, t.owner_id, t.access_level, t.visibility_tags,
                                    t.row_metadata)
         ) s
     ), columns as (
@@ -181,14 +179,19 @@ begin
       and (p_request.agent is null or r.agent_id is null or r.agent_id = p_request.agent)
       and ((r.scope <> 0 and r.scope <> all (groups)) or not memoryd.memory_is_off(r.owner_id))
       and memoryd.in_project(r.grants_metadata, project)
-      and (project is null or r.source <> 'insight' or memoryd.drawn_in_project(
-          (select i.source_memories from public.dream_insights i where i.id = r.id), project))
       and (conditions.exclude is null or r.id::text <> all (conditions.exclude))
-      and (conditions.project_only is not true or r.source = 'memory'
-           or r.grants_metadata ->> 'project' = project
-           or exists (select from public.dream_insights i
-                      join public.agent_memory m on m.id = any(i.source_memories)
-                      where i.id = r.id and m.metadata ->> 'project' = project));
+      and (conditions.project_only is not true or r.source in ('memory', 'insight')
+           or r.grants_metadata ->> 'project' = project)
+      -- An insight quotes its memories: all of them are there, and none names another project.
+      and (r.source <> 'insight' or project is null and conditions.project_only is not true or (
+          select coalesce(bool_and(m.id is not null and memoryd.in_project(m.metadata, project)), true)
+             and (conditions.project_only is not true or coalesce(
+                  r.grants_metadata ->> 'project' = project or bool_or(m.metadata ->> 'project' = project),
+                  false))
+          from public.dream_insights i
+          cross join unnest(i.source_memories) as s(id)
+          left join public.agent_memory m on m.id = s.id
+          where i.id = r.id));
 end
 $$;
 
@@ -210,9 +213,6 @@ as $$
 #variable_conflict use_column
 declare
     average constant double precision := (p_question).average_length;
-    parts constant sparsevec[] := (p_question).parts;
-    nears constant sparsevec[] := (p_question).nears;
-    tops constant double precision[] := (p_question).tops;
 begin
     return query
     with read as materialized (
@@ -225,7 +225,8 @@ begin
                      greatest(-(r.weights <#> w.own), -(r.weights <#> w.near)) / r.norm as has,
                      case when r.weights <#> w.own < 0 then 1 << w.word::integer else 0 end as own
               from read r
-              cross join unnest(parts, nears, tops) with ordinality as w(own, near, top, word)
+              cross join unnest((p_question).parts, (p_question).nears, (p_question).tops)
+                   with ordinality as w(own, near, top, word)
               where r.weights is not null) h
         where h.has > 0
     ), said as (
@@ -326,25 +327,25 @@ language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 declare
-    sought constant sparsevec := (p_question).weights;
     ideal constant double precision := nullif((p_question).ideal, 0);
     times_asked constant datemultirange := (p_question).times;
-    near_times_asked constant datemultirange := (p_question).near_times;
-    years_asked constant sparsevec := (
-        select ('{' || string_agg(distinct memoryd.sparse_index(a) || ':1', ',') || '}/1000000000')::sparsevec
-        from unnest((p_question).asked) a, unnest(times_asked) as t(days)
-        where (p_question).only_times and a ~ '^\d{4}$' and upper(t.days) - lower(t.days) > 31);
+    years_asked sparsevec;
     -- What was written on later days is not of a time that was still to come.
     last_day constant date := coalesce(memoryd.day_of((p_request.conditions).asked_at), 'infinity');
 begin
+    if (p_question).only_times then
+        select ('{' || string_agg(distinct memoryd.sparse_index(a) || ':1', ',') || '}/1000000000')
+        into years_asked from unnest((p_question).asked) a, unnest(times_asked) as t(days)
+        where a ~ '^\d{4}$' and upper(t.days) - lower(t.days) > 31;
+    end if;
     return query
     with read as materialized (
         select r.*, least(1, greatest(0, r.similarity)) as near
         from memoryd.read_passages(p_request, p_question, p_tids, p_fresh) r
     ), lexical as materialized (
         select l.* from (
-              select array_agg(r.number) as numbers,
-                     array_agg(case when r.weights <#> sought < 0 then r.weights end) as weights,
+              select array_agg(r.number) as numbers, array_agg(
+                         case when r.weights <#> (p_question).weights < 0 then r.weights end) as weights,
                      array_agg(r.length) as lengths, array_agg(r.row_length) as row_lengths,
                      array_agg(r.session_id) as sessions, array_agg(r.position) as positions
               from read r) c
@@ -380,7 +381,7 @@ begin
         select case when times_asked is null then 0
                     when times_asked @> d.day or times_asked && r.times or r.weights <#> years_asked < 0
                     then 1
-                    when near_times_asked @> d.day then 0.5 else 0 end::double precision as fit
+                    when (p_question).near_times @> d.day then 0.5 else 0 end::double precision as fit
         from (select case when o.day <= last_day then o.day end as day
               from memoryd.day_of(r.created_at) as o(day)) d) t
     left join lateral (

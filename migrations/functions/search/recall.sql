@@ -112,8 +112,8 @@ declare
 begin
     return query
     select r.source, r.id, r.content, r.score,
-           case when recall.query_embedding is null then greatest(-1, least(1, r.similarity))
-                else k.background + r.similarity * k.unit end,
+           case when recall.query_embedding is not null then k.background + r.similarity * k.unit
+                when r.similarity is not null then greatest(-1, least(1, r.similarity)) end,
            r.metadata, r.created_at
     from memoryd.recall_and_log(request) r cross join memoryd.calibration() k;
 end

@@ -60,8 +60,9 @@ end
 $$;
 
 -- The rows that answer a request, best first, with the parts of their scores and without their contents. The
--- only function of the search that runs with the owner's rights: of a row it gives back its id, its score and
--- its time, and only of rows that the caller may read.
+-- client is told once a session that a question was searched without its meaning. The only function of the
+-- search that runs with the owner's rights: of a row it gives back its id, its score and its time, and only
+-- of rows that the caller may read.
 --
 -- The settings apply to all functions that are called from here. Their plans are made once in a session.
 -- Without the settings, a generic plan, which does not know how few rows are wanted, may read a whole table;
@@ -113,13 +114,11 @@ begin
     end if;
     request.shown := coalesce(request.shown, request.count);
     question := memoryd.question(
-        request.reader, request.query, request.scopes, request.near,
-        (request.conditions).asked_at);
+        request.reader, request.query, request.scopes, request.near, (request.conditions).asked_at);
     if request.embedding is null then
-        request.embedding := memoryd.comparable(
-            memoryd.embed(memoryd.without_names(
-                request.query, question.speakers, case when (request.reader).privileged then request.scopes
-                    else array_remove(request.scopes, 0) end)));
+        request.embedding := memoryd.comparable(memoryd.embed(memoryd.without_names(
+            request.query, question.speakers, case when (request.reader).privileged then request.scopes
+                else array_remove(request.scopes, 0) end)));
     end if;
     fresh := array(select f from memoryd.fresh_passages(request) f);
     if question.only_times and request.ids is null then
@@ -128,6 +127,13 @@ begin
         if cardinality(of_time) >= request.shown then
             return;
         end if;
+    end if;
+    if request.embedding is null and coalesce(current_setting('memoryd.told_by_words', true), '') = ''
+       and of_time = '{}' and not memoryd.embeds_here() then
+        perform set_config('memoryd.told_by_words', 'on', false);
+        raise notice 'the question is compared by its words only: the database cannot embed it'
+            using hint = 'By meaning: ask_memory(), as the clients ask, memory_requests, memoryd '
+                         'recall, or its embedding. memoryd doctor says which model embeds.';
     end if;
     return query
     select h.*
@@ -231,7 +237,6 @@ declare
     asked_at constant double precision := extract(
         epoch from coalesce((p_request.conditions).asked_at, (p_request.conditions).until, now()));
 begin
-    perform memoryd.tell_by_words() where by_words_alone;
     return query
     with found as materialized (select * from unnest(p_found)), keyword_parts as materialized (
         -- The share that a row has among its keywords, unless its text has one of the words beyond them.
@@ -343,10 +348,10 @@ begin
 end
 $$;
 
--- The whole search: the results of a request, best first, behind what is known of the user (profile). More is
--- looked for than is asked for, since some rows fall behind linked ones. With `around`, messages that are
--- found come as pieces of their conversation, each as good as its best message: so more are searched for than
--- are shown. The settings: as of memoryd.find().
+-- The whole search: the results of a request, best first, behind what is known of the user (profile). Nothing
+-- is relevant to small talk. More is looked for than is asked for, since some rows fall behind linked ones.
+-- With `around`, messages that are found come as pieces of their conversation, each as good as its best
+-- message: so more are searched for than are shown. The settings: as of memoryd.find().
 create or replace function memoryd.search(p_request memoryd.search_request)
 returns setof memoryd.search_result
 language plpgsql stable
@@ -361,11 +366,17 @@ declare
     profile constant memoryd.search_result[] := array(
         select p from memoryd.profile_of(
             coalesce(p_request.about, memoryd.caller_id()), p_request.agent, p_request.conditions) p);
+    small_talk constant boolean := p_request.relevant_only is true
+        and not memoryd.is_blank(coalesce(p_request.query, ''))
+        and memoryd.is_small_talk(memoryd.plain(p_request.query), '{}');
     asked memoryd.search_request := p_request;
     sought memoryd.search_request := p_request;
     found memoryd.search_result[];
 begin
     return query select * from unnest(profile);
+    if small_talk and p_request.explained is not true then
+        return;
+    end if;
     asked.count := p_request.count + cardinality(profile);
     if around > 0 then
         asked.count := least(3 * asked.count, 1000);
@@ -395,7 +406,7 @@ begin
            case when p.id is null then s.metadata
                 else s.metadata || jsonb_build_object('message_ids', p.message_ids) end,
            b.created_at, b.lexical, b.dense, b.prior, b.named, b.timed, b.session, b.relevance, b.weight,
-           b.recency, b.association, b.shares, b.left_out
+           b.recency, b.association, b.shares, case when small_talk then 'small talk' else b.left_out end
     from best b
     join shown s using (nth)
     left join pieces p on p.id = b.id

@@ -23,7 +23,6 @@ from plugins.hooks.differing import replaced
 from plugins.hooks.files import State, read_config, state_folder
 from plugins.hooks.memory import CLOSE, END, LIST, STORE
 from plugins.hooks.past import FOLDERS, Past, lines_of
-from plugins.hooks.standing import rule_key
 from plugins.move_in.cli.import_elsewhere import report
 from plugins.move_in.importers.items import time_of
 from plugins.move_in.importers.spool import Reason
@@ -168,7 +167,7 @@ class _Writer:
             self._batch[memory["id"]] = memory
         project = memory["metadata"]["project"]
         if "rule" in memory["metadata"]:
-            self._rules.setdefault(rule_key(project), set()).add(memory["id"])
+            self._rules.setdefault(project, set()).add(memory["id"])
         for command, ran in memory.pop("passed", {}).items():
             last = self._passed.get((project, command))
             if last is None or last["created_at"] < memory["created_at"]:
@@ -185,9 +184,9 @@ class _Writer:
         passed = json_module.dumps(list(self._passed.values()))
         async with database.transaction() as connection:
             await connection.execute(CLOSE, self.agent, passed, timeout=SECONDS)
-        for key, stated in sorted(self._rules.items()):
+        for project, stated in sorted(self._rules.items()):
             async with database.transaction() as connection:
-                rows = await connection.fetch(LIST, self.agent, key, timeout=SECONDS)
+                rows = await connection.fetch(LIST, self.agent, project, timeout=SECONDS)
             for old, new in replaced([(str(one), text) for one, _, text in reversed(rows)], stated):
                 async with database.transaction() as connection:
                     await connection.execute(END, old, new, timeout=SECONDS)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -26,7 +27,10 @@ LONGEST_METADATA = 1_000_000
 DEEPEST = 50
 """Levels of metadata; the database allows 64, and memoryd uses some."""
 MILLISECONDS = 1e11
-"""A number from here on is a time in milliseconds: as seconds it would be the year 5138."""
+"""A number from here on is a time in milliseconds, or in thousandths of these: as seconds it would be the year 5138."""
+NUMBER = re.compile(r"\d{9,19}(?:\.\d+)?")
+ZONE = re.compile(r" ?(?:UTC|GMT|(?<=\d) (?=[+-]\d\d))")
+"""What stands in a time of other programs beside ISO 8601: `2025-03-01 10:00:00 +0000 UTC`."""
 
 
 class System(StrEnum):
@@ -171,19 +175,20 @@ def spoken(value: object, *names: str) -> str:
     """What a value says, also if it is JSON within a text: of an object the first of these fields, or all of them, by name."""
     found = _parsed(value)
     if isinstance(found, dict):
-        if (told := first(found, *names)) is not None:
-            return spoken(told, *names)
-        return "\n".join(
-            f"{name}: {_on_a_line(each, *names)}" for name, each in found.items() if each not in EMPTY
+        lines = ((name, _within(each, *names)) for name, each in found.items())
+        return spoken(first(found, *names), *names) or "\n".join(
+            f"{name}: {said}" for name, said in lines if said
         )
-    if isinstance(found, list) and (lines := [line for each in found if (line := spoken(each, *names))]):
-        return "\n".join(lines)
+    if isinstance(found, list):
+        return "\n".join(filter(None, (spoken(each, *names) or _within(each) for each in found)))
     return found if isinstance(found, str) else value if isinstance(value, str) else ""
 
 
-def _on_a_line(value: object, *names: str) -> str:
+def _within(value: object, *names: str) -> str:
+    if isinstance(value, (bool, int, float)):
+        return json.dumps(value)
     said = spoken(value, *names)
-    return (said if isinstance(value, str) else said.replace("\n", ", ")) or str(value)
+    return said if isinstance(value, str) else said.replace("\n", ", ")
 
 
 def _parsed(value: object) -> object:
@@ -197,14 +202,18 @@ def _parsed(value: object) -> object:
 
 
 def time_of(value: object) -> datetime | None:
-    """A time: ISO 8601, seconds or milliseconds since 1970; UTC if it names no offset. None: unreadable, or after 9998."""
+    """A time: ISO 8601, seconds, milliseconds or less since 1970; UTC if it names no offset. None: unreadable, after 9998."""
     try:
+        if isinstance(value, str):
+            value = float(value) if NUMBER.fullmatch(value.strip()) else ZONE.sub("", value.strip())
         if isinstance(value, datetime):
             time = value
         elif isinstance(value, (int, float)) and not isinstance(value, bool):
-            time = datetime.fromtimestamp(value / 1000 if abs(value) >= MILLISECONDS else value, UTC)
+            while MILLISECONDS <= abs(value) < MILLISECONDS**2:
+                value /= 1000
+            time = datetime.fromtimestamp(value, UTC)
         elif isinstance(value, str):
-            time = datetime.fromisoformat(value.strip())
+            time = datetime.fromisoformat(value)
         else:
             return None
         time = (time if time.tzinfo is not None else time.replace(tzinfo=UTC)).astimezone(UTC)

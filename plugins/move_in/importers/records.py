@@ -12,24 +12,31 @@ import re
 import sqlite3
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from plugins.files.decoding import decode
 from plugins.files.local import UnreadableFileError
+from plugins.move_in.importers.items import Omission
 
 Records = Iterator[tuple[str, Any]]
 
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _BLANK = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder(parse_constant=lambda _: None)
 _PART = re.compile(r'[][{}]|"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
 """The characters that show where a value of JSON ends: brackets, and texts, which may contain brackets."""
+MOST_LOOKED_AT = 20
+"""Lines by which it is decided whether a file is one of lines."""
+MOST_NAMED = 20
+"""Lines that cannot be read whose numbers are told."""
 SQLITE = b"SQLite format 3\0"
 WAL = b"\2\2"
 """Bytes 18 and 19 of an SQLite file whose changes stand in a file beside it."""
 FILE = "the file itself"
 """The section of a document's own fields, beside its records."""
-NO_TABLE = "memoryd reads tables of SQLite, and this is a view, or it computes columns"
+NO_TABLE = Omission("table", "memoryd reads tables of SQLite, and this is a view, or it computes columns")
 
 
 class ExportError(ValueError):
@@ -60,27 +67,54 @@ class _Json:
         """Raises ExportError."""
         if self._peek() == "":
             raise ExportError(f"{self._name} is empty. Export again.")
-        if self._peek() == "[":
+        if self._has_lines():
+            yield from self._lines()
+        elif self._peek() == "[":
             yield from self._elements("")
             self._end()
         elif self._peek() == '"':
             # Some programs write JSON as a string of JSON.
             text = self._value()
-            if self._peek() == '"':
-                yield "", text
-                while self._peek() == '"':
-                    yield "", self._value()
-                self._end()
-                return
             self._end()
             yield from _Json(text, self._name).records()
         else:
-            yield from self._lines()
+            yield from self._objects()
+
+    def _has_lines(self) -> bool:
+        """Whether each line is a document: the first one is whole, or most of those at the beginning are."""
+        lines = [
+            line for each in islice(_LINE.finditer(self._text), MOST_LOOKED_AT) if (line := each[0].strip())
+        ]
+        whole = [line[0] + line[-1] in ("{}", '""') for line in lines]
+        return len(whole) > 1 and (whole[0] or 2 * sum(whole) > len(whole))
 
     def _lines(self) -> Records:
+        """The records of each line. Lines that cannot be read are left out; nothing is read of them. Raises ExportError."""
+        bad: list[int] = []
+        for nth, line in enumerate(_LINE.finditer(self._text), 1):
+            if not line[0].strip():
+                continue
+            try:
+                found = list(_Json(line[0], self._name).records())
+            except ExportError:
+                bad.append(nth)
+                continue
+            self._count += len(found)
+            yield from found
+        if not self._count:
+            raise self._broken("has no line of JSON")
+        if bad:
+            named = ", ".join(map(str, bad[:MOST_NAMED]))
+            yield (
+                "",
+                Omission(
+                    "line", f"it is not JSON: {named}{', ...' if len(bad) > MOST_NAMED else ''}", len(bad)
+                ),
+            )
+
+    def _objects(self) -> Records:
         """Objects, one after the other. A single object has sections; of several, each is a record."""
-        opened = self._peek()
-        if opened != "{":
+        if self._peek() != "{":
             raise self._broken("is not JSON of an export")
         alone = yield from self._fields()
         while self._peek() == "{":
@@ -102,7 +136,7 @@ class _Json:
             if not isinstance(name, str):
                 raise self._broken("is not JSON")
             self._take(":")
-            if self._peek() == "[" and name in SECTIONS:
+            if self._peek() == "[" and name in SECTIONS and WHOLE.isdisjoint(rest):
                 found = True
                 yield from self._elements(name)
             else:
@@ -181,6 +215,8 @@ SECTIONS = {
     "episodes", "facts", "sessions", "threads", "items", "conversations", "peers", "conclusions",
 }  # fmt: skip
 """Fields of a document whose elements are records."""
+WHOLE = {"session_id", "thread_id"}
+"""Fields of a conversation, which is one record with its messages."""
 
 
 def from_sqlite(path: Path, name: str, tables: Mapping[str, str]) -> Records:
@@ -196,7 +232,7 @@ def from_sqlite(path: Path, name: str, tables: Mapping[str, str]) -> Records:
                     for row in database.execute(query):
                         yield table, dict(row)
                 elif table in there:
-                    yield NO_TABLE, None
+                    yield "", NO_TABLE
     except sqlite3.Error as error:
         raise ExportError(
             f"{name} cannot be read as SQLite: {error}. Is it whole, and its program stopped? Nothing was imported."

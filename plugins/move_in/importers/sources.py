@@ -29,7 +29,7 @@ from plugins.move_in.importers.formats import (
     zep,
 )
 from plugins.move_in.importers.items import UNKNOWN, FileEnd, Items, Omission, System, guarded, mapping
-from plugins.move_in.importers.records import FILE, NO_TABLE, ExportError, from_json, from_sqlite
+from plugins.move_in.importers.records import FILE, ExportError, from_json, from_sqlite
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +82,12 @@ def items_of(system: System, name: str, modified: str, content: bytes | Path) ->
         if section == FILE:
             at = mapping(given).get("created_at")
             continue
+        if isinstance(given, Omission):
+            yield given
+            continue
         # Some programs write each record as a string of JSON.
         record = mapping(given)
-        if section == NO_TABLE:
-            yield Omission("table", NO_TABLE)
-        elif not isinstance(given, dict) and not record:
+        if not isinstance(given, dict) and not record:
             yield Omission(section or "record", UNKNOWN)
         else:
             yield from guarded(section or "record", reader.items(section, record, *told))

@@ -13,10 +13,20 @@ import asyncpg
 import psutil
 import pytest
 
+from tests.support.database.schemas import connected
 from tests.support.processes.coding_agent import CONCLUDED, OF, CodingAgent
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
+BLOCKED = (
+    "from pg_stat_activity where query ~ 'update agent_memory old' and cardinality(pg_blocking_pids(pid)) > 0"
+)
+ENDING, CUT = f"select exists (select {BLOCKED})", f"select pg_terminate_backend(pid, 5000) {BLOCKED}"
+ASKING = (
+    "select query from pg_stat_activity "
+    "where query ~ 'insert into memory_requests' and cardinality(pg_blocking_pids(pid)) > 0"
+)
 NOWHERE = "postgresql://nobody@/none?host=/nowhere/at/all"
 
 
@@ -147,6 +157,40 @@ async def test_a_hook_that_is_killed_at_any_time_keeps_nothing_of_a_refused_rule
         )
         assert len(turns) <= 1  # none of a hook that was killed before it had read its prompt
     assert "sunflower" not in await kept_of(claude, db, agent)
+
+
+async def test_a_rule_whose_hook_is_killed_before_it_ends_another_ends_it_later(
+    claude: CodingAgent, url: str, db: asyncpg.Connection, agent: str
+) -> None:
+    await claude.tell("UserPromptSubmit", session_id="s1", prompt="always use pnpm")
+    said = {"session_id": "s2", "cwd": str(claude.project), "prompt": "never use pnpm"}
+    async with connected(url) as other, other.transaction():
+        # The older rule cannot be ended now.
+        await other.execute("select from agent_memory where agent_id = $1 for update", agent)
+        process = await claude.start("UserPromptSubmit", json.dumps(said).encode())
+        await until(db, ENDING)
+        process.kill()
+        await process.wait()
+        await db.execute(CUT)
+    await claude.tell("Stop", session_id="s2", last_assistant_message=CONCLUDED)
+    rules = (
+        "select content from agent_memory where agent_id = $1 and superseded_by is null and metadata ? 'rule'"
+    )
+    assert [row[0] for row in await db.fetch(rules, agent)] == ["never use pnpm"]
+    assert not claude.spooled
+
+
+async def test_what_a_prompt_says_stands_in_no_statement(
+    claude: CodingAgent, url: str, db: asyncpg.Connection
+) -> None:
+    """Else the server would log it with a statement that fails or takes long, and others would see it in pg_stat_activity."""
+    said = {"session_id": "s1", "cwd": str(claude.project), "prompt": "where do the quaggas live"}
+    async with connected(url) as other, other.transaction():
+        await other.execute("lock table memory_requests in share mode")
+        process = await claude.start("UserPromptSubmit", json.dumps(said).encode())
+        statement = await until(db, ASKING)
+    await process.wait()
+    assert "quaggas" not in statement
 
 
 async def test_a_database_that_takes_no_rows_now_refuses_none(

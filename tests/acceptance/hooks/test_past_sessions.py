@@ -277,9 +277,9 @@ async def test_damaged_files_are_read_as_far_as_they_can_be(
     assert len(turn["content"]) < 5000
 
 
-async def peak_of(claude: CodingAgent, url: str) -> tuple[Any, float]:
+async def peak_of(claude: CodingAgent, url: str, *arguments: str) -> tuple[Any, float]:
     """The report of an import, and the most memory that it had, in MB, as often as we look."""
-    process = await claude.command("import", "--from", "claude-code", "--json", DATABASE_URL=url)
+    process = await claude.command("import", "--from", "claude-code", "--json", *arguments, DATABASE_URL=url)
     peak, ending = 0.0, asyncio.create_task(process.communicate())
     while not ending.done():
         peak = megabytes(process.pid) or peak
@@ -301,6 +301,22 @@ async def test_a_line_that_is_too_long_is_left_out_and_never_in_memory_whole(
     report, peak = await peak_of(claude, url)
     assert counts(report)["turns"] == (1, 1)
     assert reasons(report) == {"it has more than 16 MB": 4}
+    assert peak - before < 50, (before, peak)
+
+
+@pytest.mark.parametrize("many", [b"{},", b'"ab",', b"[[[]]],", b'{"a":0},', b"1000,", b'"\\\\","\\"",'])
+async def test_a_line_of_millions_of_values_is_never_in_memory_as_such(
+    claude: CodingAgent, db: asyncpg.Connection, url: str, agent: str, many: bytes
+) -> None:
+    past = Transcript(claude, "v1")
+    past.turn("limit the rate")
+    past.use("Bash", {"command": "cat log"}, '{"a": [[], {}]},' * 500_000)
+    _, before = await peak_of(claude, url, "--dry-run")
+    past.raw(b'{"type": "user", "half": [' + many * (15_900_000 // len(many)) + b"0]}\n")
+    past.turn("wait longer")
+    report, peak = await peak_of(claude, url)
+    assert counts(report)["turns"] == (2, 0)
+    assert reasons(report) == {"it holds more than 200,000 values": 1}
     assert peak - before < 50, (before, peak)
 
 

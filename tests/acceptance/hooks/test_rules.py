@@ -59,6 +59,11 @@ async def test_rules_are_told_from_ordinary_prompts(whose: str, least: float) ->
         ("amounts are integers, in cents", ["amounts are integers, in cents"]),
         ("we're on kotest here. redo the test", ["we're on kotest here"]),
         ("dont commit yet", []),
+        (
+            "Our rules:\n- always use pnpm\n- never use npm\nThanks,\nAnn",
+            ["always use pnpm", "never use npm"],
+        ),
+        ("Always use pnpm.\nNever use npm.\nThanks,\nAnn", []),
         ("the staging db is down", []),
         ("Here is CLAUDE.md, shorten it:\nAlways run tests with tox.", []),
         # What stands between the first and the last sentences of a very long prompt is not read.
@@ -142,6 +147,7 @@ async def test_of_two_sessions_that_state_opposite_rules_at_once_one_wins(
     [
         ("remember: the password is hunter2-zebra-9, use it always", "hunter2"),
         ("remember: the password is sunflower", "sunflower"),
+        ("remember: the passphrase of the backup is correct horse battery staple", "battery"),
         ("Fix the build. Merk dir: das Passwort von staging ist sonnenblume.", "sonnenblume"),
         ("记住,密码是向日葵", "向日葵"),
         ("from now on log in as admin with password letmein", "letmein"),

@@ -84,6 +84,8 @@ async def test_a_prompt_brings_what_was_said_in_other_conversations(
         "How long has she played?",
         "Guess what",
     ]
+    (alone,) = await chat.prompt(session, "Guess again", min_score=1.0, max_messages=0)
+    assert alone == {"role": "user", "content": "Guess again"}
     calls = {"tool_calls": [{"id": "1"}]}
     turns = ({"role": "assistant", "content": None, "metadata": calls}, {"role": "tool", "content": "a tuba"})
     assert len(await chat.add_messages(session, turns)) == 2

@@ -86,6 +86,8 @@ async def test_a_value_that_cannot_be_kept_is_refused_and_nothing_changes(
     store.put(HERE, "a", {"v": 1})
     with pytest.raises(Refused, match=said):
         store.batch([PutOp(HERE, "b", {"v": 1}), PutOp(HERE, "a", value)])
+    with pytest.raises(Refused, match="ttl is no number of minutes from 0 to 52,560,000"):
+        store.put(HERE, "b", {"v": 1}, ttl=-1)
     assert {i.key: i.value for i in store.search(HERE)} == {"a": {"v": 1}}
 
 

@@ -36,7 +36,7 @@ POISON = (
 )
 HEADINGS = (
     "Insights:",
-    "Memories, oldest first (★ most relevant):",
+    *("Memories, oldest first (★ most relevant):", "Memories, oldest first:"),
     "What the team knows:",
     "In documents:",
     "Said in earlier conversations:",

@@ -195,13 +195,13 @@ async def test_any_text_has_lexemes(scratch: asyncpg.Connection, what: str) -> N
         )
         assert not [lexeme for lexeme in lexemes if lexeme.startswith("=") or not lexeme.strip()]
     assert await scratch.fetchval("select memoryd.language_of($1)", text) in LANGUAGES
-    asked = "select memoryd.question_lexemes($1, '{english,german,simple}')"
+    asked = "select memoryd.words_in($1, '{english,german,simple}')"
     assert isinstance(await scratch.fetchval(asked, text[:8192]), list)
-    assert isinstance(await scratch.fetchval("select memoryd.name_lexemes($1)", text[:8192]), list)
+    assert isinstance(await scratch.fetchval("select memoryd.words_in($1)", text[:8192]), list)
 
 
 async def test_a_question_is_looked_up_in_each_language(scratch: asyncpg.Connection) -> None:
-    asked = "select memoryd.question_lexemes($1, $2::text[])"
+    asked = "select memoryd.words_in($1, $2::text[])"
     assert await scratch.fetchval(asked, "running Häuser", ["english", "german"]) == [
         "haus",
         "hauser",
@@ -212,7 +212,7 @@ async def test_a_question_is_looked_up_in_each_language(scratch: asyncpg.Connect
 
 
 async def test_names_are_the_same_in_every_language(scratch: asyncpg.Connection) -> None:
-    of = "select memoryd.name_lexemes($1)"
+    of = "select memoryd.words_in($1)"
     assert await scratch.fetchval(of, "José Müller") == ["jose", "muller"]
     assert await scratch.fetchval(of, "王小明") == ["小明", "王小"]
     assert await scratch.fetchval(of, "李") == ["李"]
@@ -227,7 +227,7 @@ async def test_the_languages_asked_are_those_of_the_callers_rows(scratch: asyncp
         "select s, 'memory', l, n, n from (values (1, 'german', 9), (1, 'english', 3), (2, 'turkish', 50), "
         "(1, 'danish', 2), (1, 'dutch', 1), (1, 'finnish', 1)) v(s, l, n)"
     )
-    asked = "select memoryd.languages_asked($1, $2)"
+    asked = "select (memoryd.words_asked($1, $2, true)).languages"
     words = "The boats that we saw at the harbour"
     assert await scratch.fetchval(asked, words, [1]) == ["english", "german", "danish", "dutch"]
     assert await scratch.fetchval(asked, "Les bateaux que nous avons vus", [1]) == [
@@ -260,13 +260,15 @@ THREE = "select id from recall($1, $2, match_count => 3)"
 async def test_the_daemon_writes_the_languages_of_its_settings(
     connection: asyncpg.Connection, daemons: Daemons
 ) -> None:
-    allowed = "select memoryd.allowed_languages()"
-    assert await connection.fetchval(allowed) is None
+    allowed = (
+        "select array(select jsonb_array_elements_text(value)) from memoryd.settings where key = 'languages'"
+    )
+    assert not await connection.fetchval(allowed)
     daemon = await daemons.start(languages="German, english")
     assert await connection.fetchval(allowed) == ["german", "english"]
     await daemon.stop()
     await daemons.start()
-    assert await connection.fetchval(allowed) is None
+    assert not await connection.fetchval(allowed)
 
 
 async def test_recall_answers_in_every_language(scratch: asyncpg.Connection) -> None:

@@ -21,6 +21,7 @@ NOW = "2026-03-18T12:00:00Z"
 """A Wednesday."""
 DAYS = (
     *("0079-08-24", "1453-05-29", "1799-11-09", "2024-05-05", "2025-01-15", "2025-03-14", "2025-05-03"),
+    *("2025-04-18", "2025-06-09"),
     *("2025-05-06", "2025-07-20", "2025-10-31", "2025-12-20", "2025-12-23", "2025-12-24", "2025-12-25"),
     *("2026-01-20", "2026-02-27", "2026-03-04", "2026-03-09", "2026-03-13", "2026-03-14", "2026-03-17"),
 )
@@ -28,6 +29,7 @@ DAYS = (
 BEFORE_LAST = ["2026-03-04"]
 BEFORE_CHRISTMAS = ["2025-12-20", "2025-12-23", "2025-12-24"]
 CHRISTMAS = ["2025-12-24", "2025-12-25"]
+CHRISTMAS_WEEKS = ["2025-12-20", "2025-12-23", "2025-12-24", "2025-12-25"]
 LAST_WEEK = ["2026-03-09", "2026-03-13", "2026-03-14"]
 YESTERDAY = ["2026-03-17"]
 ASKED = {
@@ -120,7 +122,7 @@ ASKED = {
     "Was geschah 3.–6. Mai 2025?": ["2025-05-03", "2025-05-06"],
     "What did we talk about this weekend?": ["2026-03-14"],
     "¿Qué hicimos este fin de semana?": ["2026-03-14"],
-    "去年春天我们做了什么？": ["2025-03-14", "2025-05-03", "2025-05-06"],
+    "去年春天我们做了什么？": ["2025-03-14", "2025-04-18", "2025-05-03", "2025-05-06"],
     "前年发生了什么？": ["2024-05-05"],
     "总结一下上周": LAST_WEEK,
     "What happened in the third week of March 2025?": [],
@@ -129,11 +131,79 @@ ASKED = {
     "¿Qué pasó la segunda semana de marzo de 2025?": ["2025-03-14"],
     "Qu'est-ce qui s'est passé la deuxième semaine de mars 2025 ?": ["2025-03-14"],
     "What happened on the third of May 2025?": ["2025-05-03"],
-    "What did we do at Easter?": [],
+    "What did we do at Easter?": ["2025-04-18"],
     "Was war in der Woche vor Ostern 2025 los?": [],
     "2024年复活节发生了什么？": [],
     "What happened at Easter in 2024?": [],
-    "What happened between Easter 2024 and Easter 2025?": ["2024-05-05", "2025-01-15", "2025-03-14"],
+    "What happened between Easter 2024 and Easter 2025?": [
+        "2024-05-05",
+        "2025-01-15",
+        "2025-03-14",
+        "2025-04-18",
+    ],
+    "What happened in the second week of last month?": [],
+    "What happened in the last week of last month?": ["2026-02-27"],
+    "Was war in der zweiten Woche des letzten Monats los?": [],
+    "Que s'est-il passé la deuxième semaine de ce mois ?": ["2026-03-09", "2026-03-13", "2026-03-14"],
+    "¿Qué pasó la segunda semana de este mes?": ["2026-03-09", "2026-03-13", "2026-03-14"],
+    "这个月第二周我们聊了什么？": ["2026-03-09", "2026-03-13", "2026-03-14"],
+    "2025年3月的第二个星期发生了什么？": ["2025-03-14"],
+    "What happened in the first two weeks of May 2025?": ["2025-05-03", "2025-05-06"],
+    "Was war in den ersten beiden Wochen im Mai 2025?": ["2025-05-03", "2025-05-06"],
+    "¿Qué pasó las dos últimas semanas de diciembre de 2025?": CHRISTMAS_WEEKS,
+    "Que s'est-il passé les deux dernières semaines de décembre 2025 ?": CHRISTMAS_WEEKS,
+    "What happened in the fifth week of October 2025?": ["2025-10-31"],
+    "Was war in der fünften Woche im Oktober 2025?": ["2025-10-31"],
+    "What happened in 2025, in the second week of March?": ["2025-03-14"],
+    "What happened between January 2025 and March?": ["2025-01-15", "2025-03-14"],
+    "What happened on Good Friday 2025?": ["2025-04-18"],
+    "Was war am Karfreitag?": ["2025-04-18"],
+    "¿Qué pasó el Viernes Santo?": ["2025-04-18"],
+    "¿Qué hicimos en Semana Santa?": ["2025-04-18"],
+    "Que s'est-il passé le vendredi saint ?": ["2025-04-18"],
+    "耶稣受难日我们聊了什么？": ["2025-04-18"],
+    "Was war am Ostermontag los?": [],
+    "Que s'est-il passé le lundi de Pâques ?": [],
+    "What happened on Easter Sunday 2025?": [],
+    "What happened three days before Easter Monday 2025?": ["2025-04-18"],
+    "What did we do at Whitsun?": ["2025-06-09"],
+    "Was war an Pfingsten 2025 los?": ["2025-06-09"],
+    "Was war am Pfingstmontag los?": ["2025-06-09"],
+    "Qu'a-t-on fait à la Pentecôte ?": ["2025-06-09"],
+    "¿Qué hicimos en Pentecostés de 2025?": ["2025-06-09"],
+    "圣灵降临节我们聊了什么？": ["2025-06-09"],
+    "What happened between Easter 2025 and the third of May?": ["2025-04-18", "2025-05-03"],
+    "What happened on Friday or Saturday?": ["2026-03-13", "2026-03-14"],
+    "Was war am Freitag oder Samstag?": ["2026-03-13", "2026-03-14"],
+    "¿Qué pasó el viernes o el sábado?": ["2026-03-13", "2026-03-14"],
+    "Qu'a-t-on fait vendredi ou samedi ?": ["2026-03-13", "2026-03-14"],
+    "周五或周六我们聊了什么？": ["2026-03-13", "2026-03-14"],
+    "What did we do Friday?": ["2026-03-13"],
+    "Was haben wir Freitag unternommen?": ["2026-03-13"],
+    "Was war vorige Woche Freitag?": ["2026-03-13"],
+    "Que s'est-il passé mardi ?": YESTERDAY,
+    "What happens in the next three days?": [],
+    "Was machen wir in den nächsten drei Tagen?": [],
+    "¿Qué hay en los próximos tres días?": [],
+    "Que fait-on les trois prochains jours ?": [],
+    "What happened on 23 December, 25 December and 4 March?": ["2025-12-23", "2025-12-25", "2026-03-04"],
+    "What did we talk about a week ago today?": [],
+    "What happened an hour ago?": YESTERDAY,
+    "Any updates within the last 24 hours?": YESTERDAY,
+    "Was war in den letzten 24 Stunden?": YESTERDAY,
+    "Was war vor zwei Stunden?": YESTERDAY,
+    "¿Qué pasó en las últimas 24 horas?": YESTERDAY,
+    "Que s'est-il passé il y a deux heures ?": YESTERDAY,
+    "过去24小时发生了什么？": YESTERDAY,
+    "What happened in the 1450s?": ["1453-05-29"],
+    "Was geschah in den 1450er Jahren?": ["1453-05-29"],
+    "¿Qué pasó en los años 1450?": ["1453-05-29"],
+    "Que s'est-il passé dans les années 1450 ?": ["1453-05-29"],
+    "1450年代发生了什么？": ["1453-05-29"],
+    "¿Qué pasó en los años 90?": [],
+    "一四五三年发生了什么？": ["1453-05-29"],
+    "What happened in Q4?": ["2025-10-31", *BEFORE_CHRISTMAS, "2025-12-25"],
+    "Was hast du mir im Oktober erzählt?": ["2025-10-31"],
     "What did we do 3 weeks in March 2025?": None,
     "What happened the second spring?": None,
     "What happened in the third summer?": None,
@@ -158,6 +228,8 @@ OTHER = (
     "¿Cuánto es 2024?",
     "¿Qué pasó con el 2024 del pedido?",
     "Qui a dit 2024 fois bonjour ?",
+    "Who is Friday?",
+    "How many hours was it?",
 )
 WRITE = """
 insert into conversation_messages (session_id, user_id, message_index, role, speaker, content, created_at)
@@ -290,6 +362,14 @@ async def test_a_text_that_names_the_year_belongs_to_it(scratch: asyncpg.Connect
         assert first["left_out"] is None, asked
         assert first["score"] > 0.3, asked
         assert all(row["left_out"] for row in others), asked
+
+
+async def test_29_february_is_not_the_day_before_it(scratch: asyncpg.Connection) -> None:
+    for day in ("2024-02-29", "2025-02-28"):
+        await say(scratch, day, "", 3)
+    await index_rows(scratch, "conversation")
+    rows = await found(scratch, "What happened on 29 February?")
+    assert {str(row["created_at"].date()) for row in rows if row["reason"]} == {"2024-02-29"}
 
 
 async def test_a_shared_day_opens_no_gate(scratch: asyncpg.Connection) -> None:

@@ -10,12 +10,12 @@ import pytest
 
 from daemon.db.migrator import migrate
 from providers.local_embedder import LocalEmbedder
-from tests.support.content.index import UNINDEXED
+from tests.support.content.index import UNINDEXED, WRITE_ALL
 from tests.support.content.sources import TABLES, found, one_of_each
 from tests.support.database.schemas import connected
 from tests.support.processes.commands import memoryd
 from tests.support.processes.daemons import Daemons
-from tests.support.rows import column, insert
+from tests.support.rows import column, insert, remember
 from tests.support.services.openai_server import OpenAIServer
 from tests.support.waiting import IDLE, RESCHEDULED, until
 
@@ -33,6 +33,24 @@ def all_of(ids: dict[str, UUID]) -> dict[str, set[UUID]]:
 
 
 NONE: dict[str, set[UUID]] = {source: set() for source in TABLES}
+
+
+@pytest.mark.usefixtures("tokens")
+async def test_what_has_no_embedding_yet_has_no_similarity(connection: asyncpg.Connection) -> None:
+    """Neither does what was found only by its link."""
+    heron = await remember(connection, "The heron built a nest", agent_id="alice")
+    asked = "select similarity from recall('heron', 'alice') order by score desc"
+    assert await column(connection, asked) == [None]
+    await remember(connection, "Rent is due on the first", agent_id="alice")
+    await connection.execute(WRITE_ALL)
+    await connection.execute(
+        "insert into memory_associations (memory_id, related_memory_id, association_type, strength)"
+        " select $1, id, 'related', 1 from agent_memory where id <> $1",
+        heron,
+    )
+    near, *linked = await column(connection, asked)
+    assert near is not None
+    assert linked == [None]
 
 
 async def test_rows_are_found_by_their_words_before_and_after_they_are_indexed(

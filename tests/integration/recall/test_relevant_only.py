@@ -162,3 +162,20 @@ async def test_by_words_alone_the_same_holds(scratch: asyncpg.Connection) -> Non
     await scratch.execute("truncate memoryd.tokens")
     assert await column(scratch, FOUND, "What is the walrus called?", ANN, ONLY) == [DIARY[0]]
     assert await column(scratch, FOUND, NEVER_SAID, ANN, ONLY) == []
+
+
+@pytest.mark.parametrize(
+    "message", ["cheers mate", "Thanks!", "jaja va", "bom dia", "ok then", "bis morgen", "👍"]
+)
+async def test_small_talk_brings_nothing_though_it_was_said_before(
+    scratch: asyncpg.Connection, message: str
+) -> None:
+    await keep_diary(scratch)
+    for line in (message, "Cheers mate, thanks a lot, ok then, bis morgen, jaja va!"):
+        await say(scratch, uuid4(), line, user_id=ANN)
+    await index(scratch)
+    options = json.dumps({"relevant_only": True, "around": 2})
+    assert await column(scratch, FOUND, message, ANN, options) == []
+    for row in await scratch.fetch(EXPLAINED, message, ANN, ONLY):
+        assert row["left_out"] == "small talk"
+    assert DIARY[0] in await column(scratch, FOUND, f"{message}, and what is the walrus called?", ANN, ONLY)

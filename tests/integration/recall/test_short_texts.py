@@ -110,7 +110,7 @@ async def test_what_tells_its_language_keeps_it(connection: asyncpg.Connection) 
     }
     await write(connection, *BESIDE["english"] * 3, *told)
     assert {text: (await column(connection, LANGUAGE, text))[0] for text in told} == told
-    mixed = {"Dan repairs bikes in Leeds": "dutch", "Dan repariert Uhren": "indonesian"}
+    mixed = {"Van repairs bikes in Leeds": "dutch", "Ali repariert Uhren": "portuguese"}
     await write(connection, *BESIDE["english"], *BESIDE["german"], *mixed, user=BOB)
     assert {text: (await column(connection, LANGUAGE, text))[0] for text in mixed} == mixed
 
@@ -124,17 +124,33 @@ async def test_what_says_nothing_is_of_the_language_beside_it(connection: asyncp
 
 async def test_the_texts_of_another_user_decide_nothing(connection: asyncpg.Connection) -> None:
     await write(connection, *BESIDE["english"] * 5, user=BOB)
-    await write(connection, "Dan repariert Uhren", user=ANN)
-    assert await column(connection, LANGUAGE, "Dan repariert Uhren") == ["indonesian"]
+    await write(connection, "Ali repariert Uhren", user=ANN)
+    assert await column(connection, LANGUAGE, "Ali repariert Uhren") == ["portuguese"]
 
 
 async def test_one_text_alone_decides_nothing(connection: asyncpg.Connection) -> None:
     """Of the first texts of a user none has the others to go by; written again beside them, it has."""
-    await write(connection, "Ole fixes clocks")
-    assert await column(connection, LANGUAGE, "Ole fixes clocks") == ["finnish"]
+    await write(connection, "Ali fixes clocks")
+    assert await column(connection, LANGUAGE, "Ali fixes clocks") == ["portuguese"]
     await write(connection, *BESIDE["english"])
     await index_rows(connection, "memory")
-    assert await column(connection, LANGUAGE, "Ole fixes clocks") == ["english"]
+    assert await column(connection, LANGUAGE, "Ali fixes clocks") == ["english"]
+
+
+async def test_somebodys_name_alone_does_not_make_the_first_rows_of_another_language(
+    connection: asyncpg.Connection,
+) -> None:
+    rows = ("Mia lives in Ghent", "Mia makes violins for a living", "Ben plants apples", "Hans bakes bread")
+    await write(connection, *rows)
+    assert {row: await column(connection, LANGUAGE, row) for row in rows} == {
+        row: ["english"] for row in rows
+    }
+    only = FIRST.replace("match_count => 1", """match_count => 1, options => '{"relevant_only": true}'""")
+    asked = ("where does Mia live?", "Mia", "which apple did Ben plant?")
+    assert [await column(connection, only, one, ANN) for one in asked] == [[rows[0]], [rows[0]], [rows[2]]]
+    told = {"La mia ragazza lavora a Milano": "italian", "Ben heb de sleutels en het geld": "dutch"}
+    await write(connection, *told, user=BOB)
+    assert {text: (await column(connection, LANGUAGE, text))[0] for text in told} == told
 
 
 async def test_a_short_question_is_read_as_the_texts_are(connection: asyncpg.Connection) -> None:

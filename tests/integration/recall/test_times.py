@@ -56,6 +56,7 @@ NAMED = {
     # By a distance from now.
     "yesterday": {"yesterday"},
     "two days ago": {"Monday"},
+    "two hours ago": {"yesterday"},
     "last week": LAST_WEEK,
     "this week": {"Monday", "yesterday"},
     "two weeks ago": {"two weeks ago"},
@@ -159,6 +160,23 @@ NO_TIMES = [
         "monthly",
     ),
     *(
+        "Easter eggs",
+        "who hid the Easter-eggs",
+        "an Easter bunny",
+        "the statues of Easter Island",
+        "Did you have a good Friday?",
+    ),
+    *(
+        "la Isla de Pascua",
+        "huevos de Pascua",
+        "l'île de Pâques",
+        "des œufs de Pâques",
+        "复活节岛",
+        "复活节彩蛋",
+    ),
+    *("the second week of the project", "in the second week of the project", "the first two weeks of school"),
+    *("a fifth of the cake", "the fifth, may I ask", "he came fifth. March on", "the fifth of us"),
+    *(
         "day by day",
         "every week",
         "all year round",
@@ -175,7 +193,6 @@ NO_TIMES = [
         "200 lines",
         "chapter 14",
         "14 people",
-        "an hour ago",
         "ago",
     ),
     *(

@@ -216,7 +216,6 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             for user in USERS
             for only in YES_NO
         ),
-        "memoryd.tell_by_words": ("select memoryd.tell_by_words()",),
         "memoryd.vector_of_question": ("select memoryd.vector_of_question('<words>')::text",),
         "memoryd.embed": ("select memoryd.embed('<words>')::text",),
         "memoryd.nearest_in_scope": tuple(
@@ -337,11 +336,6 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "memoryd.owns_session": _each("memoryd.owns_session(i.id)", "conversation_sessions"),
         "memoryd.current_project": ("select memoryd.current_project()",),
-        "memoryd.drawn_in_project": tuple(
-            f"select i.id, memoryd.drawn_in_project(array[i.id], '{project}') "
-            "from unnest(<agent_memory>) as i(id) order by 1"
-            for project in ("work", "home")
-        ),
         "memoryd.caller_org": ("select memoryd.caller_org()",),
         "memoryd.corrected_by": ("select memoryd.corrected_by(null)",),
         "memoryd.in_project": ("select memoryd.in_project('{\"project\": \"work\"}', 'home')",),

@@ -23,7 +23,7 @@ with stored as (
     group by scope, source, language
     union all
     select 'speaker', jsonb_build_array(e.scope, l, btrim(e.speaker)), count(*), 0
-    from memoryd.entries e cross join lateral unnest(memoryd.name_lexemes(btrim(e.speaker))) l
+    from memoryd.entries e cross join lateral unnest(memoryd.words_in(btrim(e.speaker))) l
     group by e.scope, l, btrim(e.speaker)
 )
 select of || ' ' || key as what, s.count as stored, r.count as recounted

@@ -130,9 +130,10 @@ class Browser:
         return [line["message"] for line in said if line["level"] in ("SEVERE", "WARNING")]
 
     def requested(self) -> list[str]:
-        """The URLs that were asked for since it was last asked, by whatever part of a page."""
+        """The URLs that were asked for since it was last asked, by whatever part of a page, but not by the browser's own."""
         events = (json.loads(line["message"])["message"] for line in self.driver.get_log("performance"))  # type: ignore[no-untyped-call]
-        return [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
+        sent = (event["params"] for event in events if event["method"] == "Network.requestWillBeSent")
+        return [each["request"]["url"] for each in sent if not each["documentURL"].startswith("chrome://")]
 
 
 @contextmanager

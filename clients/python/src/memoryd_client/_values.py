@@ -89,10 +89,10 @@ def number(name: str, value: object, least: int, most: int = 2**31 - 1) -> int:
     return value
 
 
-def seconds(name: str, value: object, least: float, most: float) -> float:
-    """A time in seconds in a range."""
+def seconds(name: str, value: object, least: float, most: float, unit: str = "seconds") -> float:
+    """A time in seconds, or in another `unit`, in a range."""
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not least <= value <= most:
-        raise Refused(f"{name} is no number of seconds from {least:g} to {most:,.0f}.")
+        raise Refused(f"{name} is no number of {unit} from {least:g} to {most:,.0f}.")
     return float(value)
 
 

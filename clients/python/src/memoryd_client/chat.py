@@ -127,8 +127,8 @@ class ChatMemory(DatabaseClient):
                 # Without the ids of their calls, which are in the metadata, a model takes no turns of tools.
                 if not values.is_blank(m.content) and m.role != "tool"
             ]
-            if not stored.value:
-                said = [{"role": "user", "content": text}]  # the user has switched memory off
+            if not stored.value or latest == 0:
+                said = [{"role": "user", "content": text}]  # memory is switched off, or no message is wanted
             if found:
                 said.insert(0, {"role": "system", "content": _remembered(found)})
             return Write(said, stored.transaction, stored.proof, stored.arguments, stored.ids)

@@ -252,7 +252,7 @@ def _fields_of(row: Record) -> dict[str, Any]:
 def _row(key: str, op: PutOp, fields: Sequence[str] | None) -> tuple[str, str, str, float | None]:
     metadata: dict[str, Any] = {"value": values.mapping("value", op.value)}
     if op.ttl is not None:
-        metadata["ttl"] = values.seconds("ttl", op.ttl, 0, 52_560_000)
+        metadata["ttl"] = values.seconds("ttl", op.ttl, 0, 52_560_000, "minutes")
     text = "" if op.index is False else _text(metadata["value"], fields if op.index is None else op.index)
     if values.is_blank(text):
         metadata["index"] = False

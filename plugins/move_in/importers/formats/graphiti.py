@@ -62,7 +62,8 @@ def _memory(
 def _episode(record: dict[str, Any]) -> Memory | Message:
     described = {"source_description": record.get("source_description"), "name": record.get("name")}
     text = record.get("content")
-    if record.get("source") != "message" or not isinstance(text, str):
+    # As text an enumeration of Python is EpisodeType.message.
+    if str(record.get("source")).rpartition(".")[2] != "message" or not isinstance(text, str):
         return _memory(record, text, None, described)
     said_by = SPEAKER.match(text)
     name = said_by[1] if said_by else None

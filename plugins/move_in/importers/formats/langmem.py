@@ -15,7 +15,11 @@ def items(_section: str, record: Any) -> Items:
     if "key" not in record or not isinstance(record.get("value"), (dict, str)):
         raise UnknownFormError
     namespace = record.get("namespace", record.get("prefix"))
-    parts = namespace.split(".") if isinstance(namespace, str) else [str(p) for p in namespace or []]
+    parts = (
+        namespace.split(".")
+        if isinstance(namespace, str)
+        else ["" if p is None else str(p) for p in namespace or []]
+    )
     yield Memory(
         id=".".join([*parts, str(record["key"])]),
         text=spoken(record["value"], *TEXTS),

@@ -12,6 +12,7 @@ from plugins.move_in.importers.items import (
     Memory,
     Message,
     UnknownFormError,
+    digest,
     first,
     guarded,
     listed,
@@ -38,7 +39,8 @@ def items(section: str, record: Any) -> Items:
         yield Conversation(
             id=session, owner=first(record, "user_id", "user_uuid"), created_at=record.get("created_at")
         )
-        for each in listed(record.get("messages")):
+        given = record.get("messages")
+        for each in listed(mapping(given).get("messages", given)):
             yield from guarded("message", _message(each, session, record))
         for each in listed(record.get("facts")):
             fact = {"user_id": first(record, "user_id", "user_uuid"), **mapping(each)}
@@ -57,7 +59,7 @@ def _message(record: dict[str, Any], session: str, whose: dict[str, Any]) -> Ite
     role = ROLES.get((first(record, "role_type", "role") or "").lower(), "user")
     named = record.get("role") if "role_type" in record else None
     yield Message(
-        id=_id(record, "uuid_", "uuid"),
+        id=_id(record, "uuid_", "uuid") or digest(record),
         conversation=session,
         role=role,
         text=record.get("content"),
