@@ -43,13 +43,14 @@ test check: export PYTHONDONTWRITEBYTECODE =
 test: export GLIBC_TUNABLES = glibc.malloc.hugetlb=1
 
 # Every check runs even after one has failed, so that one run tells all; the tests' own summary is the last line.
-# Meanwhile a core that the checks leave idle compiles the tests, which each process of pytest would do for itself.
-test: $(TEST_READY) ## all checks, then all tests
+# The checks leave a core idle: first the tests are compiled there, which each process of pytest would do for itself, then begin.
+test: $(TEST_READY) ## all checks and all tests
 	@failed=0; \
-	$(VENV)/bin/python -m pytest --collect-only --quiet >/dev/null 2>&1 & \
-	$(MAKE) check || failed=1; \
-	wait; \
+	$(MAKE) check & \
+	check=$$!; \
+	$(VENV)/bin/python -m pytest --collect-only --quiet >/dev/null 2>&1; \
 	$(VENV)/bin/python -m pytest --numprocesses=auto --dist=worksteal || failed=1; \
+	wait $$check || failed=1; \
 	exit $$failed
 
 # What the client uses of the standard library is there in Python 3.10; all else of it is checked with the rest.

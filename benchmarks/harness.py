@@ -1,4 +1,4 @@
-"""What the benchmarks share: an embedded Postgres in a temporary folder, a daemon on it, figures as a table and as JSON.
+"""What the benchmarks share: a command's options, an embedded Postgres, a daemon on it, times, figures as tables and as JSON.
 
 The Postgres is the one that `memoryd run` brings, with its own durable settings, unless --database-url names another.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import inspect
 import json
 import os
 import signal
@@ -16,10 +17,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Literal, get_args, get_origin
 
 import asyncpg
 
@@ -33,6 +36,58 @@ EMBEDDER = "local/wordllama-256"
 DIMENSIONS = 256
 LOCAL = Model(EMBEDDER, DIMENSIONS)
 TICKS = 100
+IDLE = "select not exists (select from memoryd.jobs)"
+
+Figures = dict[str, object]
+"""What was measured, by name."""
+
+
+def command(
+    about: str | None,
+    measure: Callable[..., Awaitable[Figures | list[Figures]]],
+    *,
+    server: Mapping[str, str] | None = None,
+) -> None:
+    """Runs a measurement as a command, and reports its figures.
+
+    `measure` gets the URL of a database that is made for it, and a connection to it. Its keyword arguments are options of the
+    command, with their types and defaults; what `Annotated` says beside a type is the help. A measurement that has printed
+    tables returns a list. `server` has settings of the embedded Postgres.
+    """
+    parser = arguments(about or "")
+    for parameter in inspect.signature(measure, eval_str=True).parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            _add_option(parser, parameter)
+    given = vars(parser.parse_args())
+    url, file = given.pop("database_url"), given.pop("json")
+
+    async def run(where: str) -> Figures | list[Figures]:
+        connection = await asyncpg.connect(where)
+        try:
+            return await measure(where, connection, **given)
+        finally:
+            await connection.close()
+
+    with database(url, server=server) as where:
+        figures = asyncio.run(run(where))
+    report(Path(sys.argv[0]).stem, figures, file)
+
+
+def _add_option(parser: argparse.ArgumentParser, parameter: inspect.Parameter) -> None:
+    kind, said = parameter.annotation, ""
+    if get_origin(kind) is Annotated:
+        kind, said = get_args(kind)
+    option, default = f"--{parameter.name.replace('_', '-')}", parameter.default
+    needed = default is parameter.empty
+    if kind is bool:
+        parser.add_argument(option, action="store_true", help=said)
+    elif get_origin(kind) is Literal:
+        parser.add_argument(option, choices=get_args(kind), default=default, help=said)
+    else:
+        several = "+" if get_origin(kind) is list else None
+        kind = (get_args(kind) or (kind,))[0]  # of `list[Path]` and of `Path | None`
+        default = None if needed else default
+        parser.add_argument(option, type=kind, default=default, required=needed, nargs=several, help=said)
 
 
 def arguments(description: str) -> argparse.ArgumentParser:
@@ -46,14 +101,16 @@ def arguments(description: str) -> argparse.ArgumentParser:
 
 
 @contextmanager
-def database(url: str | None, model: Model = LOCAL) -> Iterator[str]:
+def database(
+    url: str | None, model: Model = LOCAL, *, server: Mapping[str, str] | None = None
+) -> Iterator[str]:
     """A migrated database, embedded by this model, gone at the end if it was made here."""
     if url is not None:
         asyncio.run(prepare(url, model))
         yield url
         return
-    with embedded(model) as server:
-        yield server.socket_url
+    with embedded(model, options=server) as made:
+        yield made.socket_url
 
 
 @contextmanager
@@ -181,27 +238,76 @@ async def wait_for(connection: asyncpg.Connection, sql: str, *args: object, paus
         await asyncio.sleep(pause)
 
 
-def percentiles(seconds: Sequence[float]) -> dict[str, float]:
+async def until_idle(connection: asyncpg.Connection) -> None:
+    """Returns when no job is left."""
+    await wait_for(connection, IDLE, pause=0.02)
+
+
+class Times:
+    """How long things took, by name. The first `warm` of each, which pay for what is made once, are left out."""
+
+    def __init__(self, warm: int = 0) -> None:
+        self._warm = warm
+        self._seconds: dict[str, list[float]] = defaultdict(list)
+
+    def __getitem__(self, name: str) -> list[float]:
+        """Seconds."""
+        return self._seconds[name][self._warm :]
+
+    def add(self, name: str, seconds: float) -> None:
+        """Notes one that was measured elsewhere."""
+        self._seconds[name].append(seconds)
+
+    @contextmanager
+    def of(self, name: str) -> Iterator[None]:
+        """Takes the time of the block."""
+        began = time.perf_counter()
+        yield
+        self.add(name, time.perf_counter() - began)
+
+    def names(self) -> list[str]:
+        """What took time."""
+        return list(self._seconds)
+
+    def figures(self) -> Figures:
+        """The percentiles of each."""
+        return {k: v for name in self.names() for k, v in percentiles(self[name], f"{name}_").items()}
+
+
+def percentiles(seconds: Sequence[float], prefix: str = "") -> dict[str, float]:
     """p50, p95, p99 and the largest, in milliseconds."""
     ordered = sorted(seconds)
     cut = statistics.quantiles(ordered, n=100, method="inclusive")
-    return {
-        "p50_ms": round(cut[49] * 1000, 2),
-        "p95_ms": round(cut[94] * 1000, 2),
-        "p99_ms": round(cut[98] * 1000, 2),
-        "max_ms": round(ordered[-1] * 1000, 2),
-    }
+    values = {"p50_ms": cut[49], "p95_ms": cut[94], "p99_ms": cut[98], "max_ms": ordered[-1]}
+    return {f"{prefix}{name}": round(value * 1000, 2) for name, value in values.items()}
 
 
-def report(title: str, figures: dict[str, object], file: Path | None) -> None:
-    """Prints a table, then the same as one line of JSON; writes it to the file if there is one."""
-    width = max(len(k) for k in figures)
-    print(f"\n{title}")
-    for key, value in figures.items():
-        print(f"  {key:<{width}}  {value}")
-    line = json.dumps({"benchmark": title, **figures})
-    print(line)
+def print_table(head: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]]) -> None:
+    """A table in Markdown."""
+    print("\n| " + " | ".join(head) + " |")
+    print("|" + "---|" * len(head))
+    for name, values in rows:
+        print(f"| {name} | " + " | ".join(values) + " |")
+
+
+def shown(value: float | None) -> str:
+    """A part of one, to three places."""
+    return "" if value is None else f"{value:.3f}"
+
+
+def print_figures(title: str, figures: Figures) -> None:
+    """A line for each."""
+    width = max(map(len, figures), default=0)
+    print(f"\n{title}", *(f"  {key:<{width}}  {value}" for key, value in figures.items()), sep="\n")
+
+
+def report(title: str, figures: Figures | list[Figures], file: Path | None) -> None:
+    """Prints figures as a table and as a line of JSON, which the file gets, too; of a list the lines of JSON alone."""
+    lines = figures if isinstance(figures, list) else [figures]
+    if not isinstance(figures, list):
+        print_figures(title, figures)
+    text = "".join(json.dumps({"benchmark": title, **line}) + "\n" for line in lines)
+    print("\n" + text, end="")
     if file is not None:
-        with contextlib.suppress(FileExistsError):
-            file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(line + "\n")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)

@@ -18,7 +18,8 @@ SAID = "select role, content from load_context($1, 12)"
 async def reply(db: asyncpg.Connection, user: UUID, session: UUID, text: str) -> str:
     options = json.dumps({"exclude_session": str(session), "around": 2, "relevant_only": True, "profile": 60})
     remembered = "\n\n".join([r["content"] for r in await db.fetch(RECALL, text, user, options)])
-    messages = [{"role": "system", "content": f"What you remember of this user:\n\n{remembered}"}]
+    heading = {"role": "system", "content": f"What you remember of this user:\n\n{remembered}"}
+    messages = [heading] if remembered else []
     messages += [dict(r) for r in await db.fetch(SAID, session)]
     # What the user says is not read back: where memory is switched off, nothing is stored.
     messages.append({"role": "user", "content": text})
@@ -45,9 +46,7 @@ async def main() -> None:
 asyncio.run(main())
 
 # Output:
-# system: What you remember of this user:
 # user: My sister Dora plays the tuba
-# system: What you remember of this user:
 # user: My brother plays the harp
 # system: What you remember of this user:
 # [...]

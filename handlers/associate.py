@@ -233,7 +233,6 @@ class AssociateHandler:
         self._reader = reader
 
     async def prepare(self, jobs: Sequence[Job]) -> Commit:
-        """Computes the links of the batch."""
         new = await self._reader.fetch(READ_NEW, list({j.ref for j in jobs}))
         neighbours: dict[UUID, dict[UUID, float]] = {}
         compared: dict[UUID, datetime] = {}
@@ -366,7 +365,6 @@ def _time_at(packed: bytes, index: int) -> datetime:
 def _columns(
     memories: Sequence[UUID], links: Mapping[UUID, Sequence[Link]], versions: Mapping[UUID, datetime]
 ) -> tuple[list[Any], ...]:
-    """The arguments of WRITE."""
     made = [link for memory in memories for link in links.get(memory, ())]
     related = sorted({link.related_memory_id for link in made})
     return (

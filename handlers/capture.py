@@ -57,7 +57,6 @@ class CaptureHandler:
         self._embedding = embedding
 
     async def prepare(self, jobs: Sequence[Job]) -> Commit:
-        """Summarises the outcomes and embeds the summaries."""
         rows = {r["id"]: r for r in await self._reader.fetch(READ, [j.ref for j in jobs])}
         summaries = {
             i: summarise_outcome(

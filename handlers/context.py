@@ -76,7 +76,6 @@ class ContextHandler:
         self._embedding = embedding
 
     async def prepare(self, jobs: Sequence[Job]) -> Commit:
-        """Embeds the messages, where that is possible."""
         rows = await self._reader.fetch(READ, [j.ref for j in jobs])
         messages = {r["id"]: r["message"] for r in rows}
         forgotten = {r["unknown"] for r in rows if r["unknown"] is not None}

@@ -88,8 +88,6 @@ class StatisticsHandler:
     """Changes are counted in, many at once."""
 
     async def prepare(self, jobs: Sequence[Job]) -> Commit:
-        """Nothing to prepare: the database counts."""
-
         async def commit(connection: AnyConnection, _ours: Sequence[Job]) -> None:
             if await connection.fetchval(FOLD, MAX_CHANGES) == MAX_CHANGES:
                 await connection.execute(MORE)

@@ -89,7 +89,6 @@ class LexiconHandler:
         self._rests_until = 0.0
 
     async def prepare(self, jobs: Sequence[Job]) -> Commit:
-        """Embeds new words and compares them with all."""
         await asyncio.sleep(max(0.0, self._rests_until - time.monotonic()))
         began = time.monotonic()
         ((room,),) = await self._reader.fetch(ROOM)

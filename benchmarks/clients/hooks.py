@@ -19,12 +19,12 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
 import asyncpg
 import psutil
 
-from benchmarks.harness import arguments, daemon, database, percentiles, report, wait_for
+from benchmarks.harness import Figures, Times, command, daemon, until_idle
 from benchmarks.load.pipeline import tasks
 from plugins.hooks.libpq import library
 
@@ -33,7 +33,6 @@ insert into agent_memory (agent_id, kind, content, metadata, created_at)
 select 'coding', 'outcome', content, jsonb_build_object('project', $2::text), now() - make_interval(secs => 60 * n)
 from unnest($1::text[]) with ordinality as t(content, n)
 """
-INDEXED = "select not exists (select from memoryd.jobs)"
 STORED = "select count(*) from agent_memory where source = 'claude-code'"
 PROGRAM = [str(Path(sys.executable).with_name("memoryd")), "hook"]
 SAID = "It is done: all tests pass on both versions, the documentation says so, and the change waits for a second pair of eyes."
@@ -65,94 +64,74 @@ class Calls:
         process.stdin.close()
         return process
 
-    def timed(self, event: str, **given: str) -> tuple[float, float]:
-        """Seconds of a whole call, and of processor time in it."""
-        began = time.perf_counter()
-        process = self.start(event, **given)
-        _, process.returncode, used = os.wait4(process.pid, 0)
+    def timed(self, times: Times, event: str, **given: str) -> None:
+        """A whole call, and the processor time in it."""
+        with times.of(event):
+            process = self.start(event, **given)
+            _, process.returncode, used = os.wait4(process.pid, 0)
         assert process.returncode == 0
-        return time.perf_counter() - began, used.ru_utime + used.ru_stime
+        times.add(f"{event}_cpu", used.ru_utime + used.ru_stime)
 
 
-def sessions(calls: Calls, prompts: Sequence[str]) -> dict[str, list[tuple[float, float]]]:
-    """Seconds by event."""
-    took: dict[str, list[tuple[float, float]]] = {}
+def sessions(calls: Calls, prompts: Sequence[str]) -> Times:
+    """A session for each prompt."""
+    times = Times()
     for n, prompt in enumerate(prompts):
-        session = f"s{n}"
         for event, given in (
             ("UserPromptSubmit", {"prompt": prompt}),
             ("PostToolUse", {"tool_name": "Bash", "tool_input": json.dumps({"command": "make test"})}),
             ("Stop", {"last_assistant_message": SAID}),
         ):
-            took.setdefault(event, []).append(calls.timed(event, session_id=session, **given))
-    return took
+            calls.timed(times, event, session_id=f"s{n}", **given)
+    return times
 
 
 def killed(calls: Calls, number: int) -> None:
     """As many whole turns, and between them hooks that are killed."""
+    times = Times()
     for n in range(number):
         session = f"k{n}"
-        calls.timed("UserPromptSubmit", session_id=session, prompt="thanks a lot")
-        calls.timed("Stop", session_id=session, last_assistant_message=SAID)
+        calls.timed(times, "UserPromptSubmit", session_id=session, prompt="thanks a lot")
+        calls.timed(times, "Stop", session_id=session, last_assistant_message=SAID)
         process = calls.start("Stop", session_id=session, last_assistant_message=SAID + " Really.")
         time.sleep(random.uniform(0, 0.07))
         process.kill()
         process.wait()
-    calls.timed("Stop", session_id="k0", last_assistant_message=SAID)
+    calls.timed(times, "Stop", session_id="k0", last_assistant_message=SAID)
 
 
 async def measure(
-    url: str, rows: list[tuple[Any, ...]], calls: int, memories: int, kills: int
-) -> dict[str, object]:
+    url: str,
+    connection: asyncpg.Connection,
+    *,
+    calls: int = 1000,
+    memories: Annotated[int, "of the agent, in the project"] = 2000,
+    kills: int = 100,
+    data: Annotated[Path | None, "tasks, one JSON object a line; without it texts are made up"] = None,
+) -> Figures:
     """All figures."""
+    rows = tasks(data, 1, 0)
     with tempfile.TemporaryDirectory() as made:
-        connection = await asyncpg.connect(url)
-        remembered = [f"{row[1]}\n{row[2][-500:]}" for row in rows[:memories]]
-        prompts = [row[1] for row in rows[-max(1, calls // 3) :]]
         hooks = Calls(Path(made), url)
         async with daemon(url):
+            remembered = [f"{row[1]}\n{row[2][-500:]}" for row in rows[:memories]]
             await connection.execute(REMEMBERED, remembered, made)
-            await wait_for(connection, INDEXED)
-            took = await asyncio.to_thread(sessions, hooks, prompts)
+            await until_idle(connection)
+            prompts = [row[1] for row in rows[-max(1, calls // 3) :]]
+            times = await asyncio.to_thread(sessions, hooks, prompts)
             before = await connection.fetchval(STORED)
             await asyncio.to_thread(killed, hooks, kills)
             after = await connection.fetchval(STORED)
-        left = [
-            p.pid
-            for p in psutil.process_iter(["cmdline"])
-            if "memoryd hook" in " ".join(p.info["cmdline"] or ())
-        ]
+        running = [" ".join(p.info["cmdline"] or ()) for p in psutil.process_iter(["cmdline"])]
         spooled = len(list((Path(made) / "memoryd/hooks/spool").iterdir()))
-        await connection.close()
     return {
-        **{
-            f"{event}_{what}{name}": value
-            for event, times in took.items()
-            for what, each in zip(("", "cpu_"), zip(*times, strict=True), strict=True)
-            for name, value in percentiles(each).items()
-        },
+        **times.figures(),
         "load": round(os.getloadavg()[0], 1),
-        "processes_left": len(left),
+        "processes_left": sum("memoryd hook" in line for line in running),
         "turns_lost_in_kills": kills - (after - before),
         "spool_left": spooled,
     }
 
 
-def main() -> None:
-    """Command line."""
-    parser = arguments(__doc__ or "")
-    parser.add_argument("--calls", type=int, default=1000)
-    parser.add_argument("--memories", type=int, default=2000, help="of the agent, in the project")
-    parser.add_argument("--kills", type=int, default=100)
-    parser.add_argument(
-        "--data", type=Path, help="tasks, one JSON object a line; without it texts are made up"
-    )
-    options = parser.parse_args()
-    rows = tasks(options.data, 1, 0)
-    with database(options.database_url) as url:
-        figures = asyncio.run(measure(url, rows, options.calls, options.memories, options.kills))
-    report("hooks", figures, options.json)
-
-
 if __name__ == "__main__":
-    main()
+    command(__doc__, measure)

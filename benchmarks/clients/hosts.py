@@ -25,11 +25,12 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Annotated
 
 import asyncpg
 
 from benchmarks.clients.model_server import BUILD, COMMAND, SENTENCE, Call, model_server
-from benchmarks.harness import arguments, daemon, database, report
+from benchmarks.harness import Figures, command, daemon
 
 SECONDS = 120
 PROMPT = "From now on name branches after birds, please. Then build it."
@@ -40,11 +41,8 @@ FAILURE = re.compile(
 )
 TURN = f"Asked: {PROMPT}\nConcluded: {SENTENCE}\nDone: ran {COMMAND} (failed)"
 COPILOT = {
-    "COPILOT_PROVIDER_TYPE": "openai",
-    "COPILOT_MODEL": "m",
-    "COPILOT_OFFLINE": "true",
-    "COPILOT_PROVIDER_API_KEY": "x",
-}
+    "COPILOT_PROVIDER_TYPE": "openai", "COPILOT_MODEL": "m", "COPILOT_OFFLINE": "true", "COPILOT_PROVIDER_API_KEY": "x"
+}  # fmt: skip
 CODEX = '[model_providers.here]\nname = "here"\nbase_url = "{url}/v1"\nwire_api = "responses"\n'
 HOSTS = {
     "claude-code": ["claude", "--dangerously-skip-permissions", "-p"],
@@ -75,23 +73,17 @@ REFUSAL = "it contains the character NUL"
 KEPT = "select kind, content from agent_memory where agent_id = $1"
 
 
-def main() -> None:
-    parser = arguments(__doc__ or "")
-    parser.add_argument("--programs", type=Path, required=True, help="the folder of the programs")
-    options = parser.parse_args()
-    with database(options.database_url) as url:
-        figures = asyncio.run(_measure(url, options.programs.resolve()))
-    report("coding agents' own programs", figures, options.json)
+async def measure(
+    url: str, connection: asyncpg.Connection, *, programs: Annotated[Path, "the folder of the programs"]
+) -> Figures:
+    """Of each program that is there."""
+    figures: Figures = {}
+    programs = programs.resolve()
 
+    async def rows(agent: str) -> set[tuple[str, str]]:
+        return {(row["kind"], row["content"]) for row in await connection.fetch(KEPT, agent)}
 
-async def _measure(url: str, programs: Path) -> dict[str, object]:
-    figures: dict[str, object] = {}
     async with daemon(url):
-        connection = await asyncpg.connect(url)
-
-        async def rows(agent: str) -> set[tuple[str, str]]:
-            return {(row["kind"], row["content"]) for row in await connection.fetch(KEPT, agent)}
-
         for host, words in MCP_HOSTS.items():
             if not (programs / words[0]).exists():
                 continue
@@ -114,7 +106,6 @@ async def _measure(url: str, programs: Path) -> dict[str, object]:
                 "refusal": REFUSAL in last,
             }
             figures[f"{host} {version}, mcp"] = _shown(shown)
-        await connection.close()
     return figures
 
 
@@ -199,34 +190,23 @@ def _environment(home: Path, model: str) -> dict[str, str]:
 
 def _settle(home: Path, project: Path, model: str) -> None:
     """The settings without which a program asks its person."""
-    provider = {
-        "npm": "@ai-sdk/openai-compatible",
-        "options": {"baseURL": f"{model}/v1", "apiKey": "x"},
-        "models": {"m": {}},
-    }
+    options = {"baseURL": f"{model}/v1", "apiKey": "x"}
+    provider = {"npm": "@ai-sdk/openai-compatible", "options": options, "models": {"m": {}}}
+    opencode = {"autoupdate": False, "model": "here/m", "provider": {"here": provider}}
     own = {"name": "m", "provider": "openai", "model": "m", "apiKey": "x", "apiBase": f"{model}/v1"}
-    files = {
-        project / "continue.yaml": json.dumps(
-            {"name": "m", "version": "1.0.0", "schema": "v1", "models": [own]}
-        ),
-        home / ".qwen/settings.json": json.dumps(
-            {
-                "security": {"auth": {"selectedType": "openai", "apiKey": "x", "baseUrl": f"{model}/v1"}},
-                "model": {"name": "m"},
-            }
-        ),
-        home / ".gemini/settings.json": json.dumps(
-            {"security": {"auth": {"selectedType": "gemini-api-key"}}}
-        ),
-        home / ".codex/config.toml": 'model = "m"\nmodel_provider = "here"\n' + CODEX.format(url=model),
-        home / ".config/opencode/opencode.json": json.dumps(
-            {"autoupdate": False, "model": "here/m", "provider": {"here": provider}}
-        ),
+    qwen = {"selectedType": "openai", "apiKey": "x", "baseUrl": f"{model}/v1"}
+    settings = {
+        project / "continue.yaml": {"name": "m", "version": "1.0.0", "schema": "v1", "models": [own]},
+        home / ".qwen/settings.json": {"security": {"auth": qwen}, "model": {"name": "m"}},
+        home / ".gemini/settings.json": {"security": {"auth": {"selectedType": "gemini-api-key"}}},
+        home / ".config/opencode/opencode.json": opencode,
     }
+    files = {path: json.dumps(each) for path, each in settings.items()}
+    files[home / ".codex/config.toml"] = 'model = "m"\nmodel_provider = "here"\n' + CODEX.format(url=model)
     for path, text in files.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
 
 
 if __name__ == "__main__":
-    main()
+    command(__doc__, measure)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
+
+from benchmarks.served import Handler, served
 
 COMMAND = "make nothing-of-this-name"
 SENTENCE = "The sender now waits up to 300 seconds between two tries, with jitter, and the tests of it pass as they did before."
@@ -37,12 +37,11 @@ BUILD = Call(SHELL, {"command": COMMAND, "cmd": COMMAND, "description": "Build",
 
 
 def _messages(call: Call | None) -> Told:
-    block = (
-        {"type": "tool_use", "id": call.id, "name": call.tool, "input": {}}
-        if call
-        else {"type": "text", "text": ""}
-    )
-    said = {"type": "input_json_delta", "partial_json": json.dumps(call and call.arguments)}
+    block: dict[str, Any] = {"type": "text", "text": ""}
+    said: dict[str, Any] = {"type": "text_delta", "text": SENTENCE}
+    if call:
+        block = {"type": "tool_use", "id": call.id, "name": call.tool, "input": {}}
+        said = {"type": "input_json_delta", "partial_json": json.dumps(call.arguments)}
     message: dict[str, Any] = {
         "id": "m1",
         "type": "message",
@@ -51,74 +50,50 @@ def _messages(call: Call | None) -> Told:
         "content": [],
         "stop_reason": None,
     }
-    events: list[dict[str, Any]] = [
+    stop = {"stop_reason": "tool_use" if call else "end_turn"}
+    return _named([
         {"type": "message_start", "message": message | {"usage": USAGE}},
         {"type": "content_block_start", "index": 0, "content_block": block},
-        {
-            "type": "content_block_delta",
-            "index": 0,
-            "delta": said if call else {"type": "text_delta", "text": SENTENCE},
-        },
+        {"type": "content_block_delta", "index": 0, "delta": said},
         {"type": "content_block_stop", "index": 0},
-        {
-            "type": "message_delta",
-            "delta": {"stop_reason": "tool_use" if call else "end_turn"},
-            "usage": USAGE,
-        },
+        {"type": "message_delta", "delta": stop, "usage": USAGE},
         {"type": "message_stop"},
-    ]
-    return [(str(event["type"]), event) for event in events]
+    ])  # fmt: skip
+
+
+def _named(events: list[dict[str, Any]]) -> Told:
+    return [(event["type"], event) for event in events]
 
 
 def _completions(call: Call | None) -> Told:
     said: dict[str, Any] = {"role": "assistant", "content": SENTENCE}
     if call:
         function = {"name": call.tool, "arguments": json.dumps(call.arguments)}
-        said = {
-            "role": "assistant",
-            "tool_calls": [{"index": 0, "id": call.id, "type": "function", "function": function}],
-        }
+        calls = [{"index": 0, "id": call.id, "type": "function", "function": function}]
+        said = {"role": "assistant", "tool_calls": calls}
     head = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+    end = {"index": 0, "delta": {}, "finish_reason": "tool_calls" if call else "stop"}
     return [
         ("", head | {"choices": [{"index": 0, "delta": said, "finish_reason": None}]}),
-        (
-            "",
-            head
-            | {
-                "choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls" if call else "stop"}],
-                "usage": USAGE,
-            },
-        ),
+        ("", head | {"choices": [end], "usage": USAGE}),
     ]
 
 
 def _responses(call: Call | None) -> Told:
     item: dict[str, Any] = {"id": "i1", "status": "completed"}
     if call:
-        item |= {
-            "type": "function_call",
-            "call_id": call.id,
-            "name": call.tool,
-            "arguments": json.dumps(call.arguments),
-            **({"namespace": call.space} if call.space else {}),
-        }
+        told = json.dumps(call.arguments)
+        item |= {"type": "function_call", "call_id": call.id, "name": call.tool, "arguments": told}
+        item |= {"namespace": call.space} if call.space else {}
     else:
         text = {"type": "output_text", "text": SENTENCE, "annotations": []}
         item |= {"type": "message", "role": "assistant", "content": [text]}
-    whole = {
-        "id": "r1",
-        "object": "response",
-        "created_at": 1,
-        "status": "completed",
-        "model": "m",
-        "output": [item],
-    }
-    events: list[dict[str, Any]] = [
-        {"type": "response.created", "response": whole | {"status": "in_progress", "output": []}},
+    head = {"id": "r1", "object": "response", "created_at": 1, "model": "m"}
+    return _named([
+        {"type": "response.created", "response": head | {"status": "in_progress", "output": []}},
         {"type": "response.output_item.done", "output_index": 0, "item": item},
-        {"type": "response.completed", "response": whole | {"usage": USAGE}},
-    ]
-    return [(str(event["type"]), event) for event in events]
+        {"type": "response.completed", "response": head | {"status": "completed", "output": [item], "usage": USAGE}},
+    ])  # fmt: skip
 
 
 def _generated(call: Call | None) -> Told:
@@ -135,44 +110,25 @@ ANSWERS = {
 }
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class _Model(Handler):
     asked: list[str]
     calls: Sequence[Call]
 
-    def log_message(self, *_: object) -> None:
-        pass
-
-    def do_GET(self) -> None:
-        self._send(json.dumps({"data": []}))
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers.get("content-length") or 0)).decode(errors="replace")
+    def respond(self) -> None:
+        body = self.body().decode(errors="replace")
         path = self.path.partition("?")[0]
         answer = next((answer for end, answer in ANSWERS.items() if path.endswith(end)), None)
-        if answer is None:
-            self._send("{}")
+        if answer is None or self.command == "GET":  # of its models, and the like
+            self.answer(b'{"data": []}')
             return
         self.asked.append(body)
         told = answer(_next(json.loads(body), self.calls))
         if answer is _generated and "stream" not in path:
-            self._send(json.dumps(told[0][1]))
+            self.answer(json.dumps(told[0][1]).encode())
             return
-        lines = [
-            f"event: {name}\ndata: {json.dumps(one)}\n\n" if name else f"data: {json.dumps(one)}\n\n"
-            for name, one in told
-        ]
-        self._send(
-            "".join(lines) + ("data: [DONE]\n\n" if answer is _completions else ""), kind="text/event-stream"
-        )
-
-    def _send(self, text: str, *, kind: str = "application/json") -> None:
-        content = text.encode()
-        self.send_response(200)
-        self.send_header("content-type", kind)
-        self.send_header("content-length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
+        lines = [(f"event: {name}\n" if name else "") + f"data: {json.dumps(one)}\n\n" for name, one in told]
+        lines += ["data: [DONE]\n\n"] * (answer is _completions)
+        self.answer("".join(lines).encode(), kind="text/event-stream")
 
 
 def _next(request: dict[str, Any], calls: Sequence[Call]) -> Call | None:
@@ -197,8 +153,5 @@ def _next(request: dict[str, Any], calls: Sequence[Call]) -> Call | None:
 def model_server(*calls: Call) -> Iterator[tuple[str, list[str]]]:
     """Its address, and the bodies of the requests that it gets."""
     asked: list[str] = []
-    handler = type("Handler", (_Handler,), {"asked": asked, "calls": calls})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}", asked
-        server.shutdown()
+    with served(type("Model", (_Model,), {"asked": asked, "calls": calls})) as address:
+        yield address, asked

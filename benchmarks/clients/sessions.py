@@ -18,11 +18,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import arguments, database, measured, report
+import asyncpg
+
+from benchmarks.harness import Figures, command, measured
 
 PROGRAM = [str(Path(sys.executable).with_name("memoryd")), "import", "--from", "claude-code"]
 SAID = "It is done: all tests pass on both versions, the documentation says so, and the change waits for a second pair of eyes."
-WORDS = (
+WORDS = [
     "deploy",
     "webhook",
     "sender",
@@ -35,7 +37,7 @@ WORDS = (
     "lease",
     "queue",
     "token",
-)
+]
 
 
 def records(seed: int) -> Iterator[dict[str, Any]]:
@@ -46,12 +48,8 @@ def records(seed: int) -> Iterator[dict[str, Any]]:
         n += 1
         yield _of("user", f"Change the {' '.join(chosen.choices(WORDS, k=5))} of part {n}")
         for step in range(8):
-            call = {
-                "type": "tool_use",
-                "id": f"{n}-{step}",
-                "name": "Bash",
-                "input": {"command": f"make step{n % 50}-{step}"},
-            }
+            told = {"command": f"make step{n % 50}-{step}"}
+            call = {"type": "tool_use", "id": f"{n}-{step}", "name": "Bash", "input": told}
             yield _of("assistant", [call])
             printed = "x" * (5_000_000 if chosen.random() < 1 / 160 else chosen.randrange(200, 20_000))
             yield _of("user", [{"type": "tool_result", "tool_use_id": call["id"], "content": printed}])
@@ -68,11 +66,8 @@ def transcript(path: Path, size: int) -> None:
     with path.open("wb") as file:
         for record in records(1):
             at, n = at + 1, n + 1
-            head = {
-                "sessionId": "s",
-                "cwd": str(path.parent),
-                "timestamp": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at)),
-            }
+            when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
+            head = {"sessionId": "s", "cwd": str(path.parent), "timestamp": when}
             file.write(b"\0 no JSON\n" if n % 100 == 0 else json.dumps(head | record).encode() + b"\n")
             if file.tell() >= size:
                 break
@@ -87,21 +82,17 @@ def imported(url: str, path: Path) -> dict[str, Any]:
     return {"turns_taken": turns["taken"], "turns_there": turns["there"], **used}
 
 
-def main() -> None:
-    """Command line."""
-    parser = arguments(__doc__ or "")
-    parser.add_argument("--megabytes", type=int, default=1000)
-    options = parser.parse_args()
-    with database(options.database_url) as url, tempfile.TemporaryDirectory() as folder:
+async def measure(url: str, _connection: asyncpg.Connection, *, megabytes: int = 1000) -> Figures:
+    """Both imports."""
+    with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "s.jsonl"
-        transcript(path, options.megabytes * 1_000_000)
-        figures = {
+        transcript(path, megabytes * 1_000_000)
+        return {
             f"{name}{suffix}": value
             for suffix in ("", "_again")
             for name, value in imported(url, path).items()
         }
-    report("sessions", figures, options.json)
 
 
 if __name__ == "__main__":
-    main()
+    command(__doc__, measure)

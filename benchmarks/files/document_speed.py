@@ -27,8 +27,7 @@ from pathlib import Path
 
 import asyncpg
 
-from benchmarks.harness import arguments, daemon, database, megabytes, percentiles, report, wait_for
-from benchmarks.search.bodies import IDLE
+from benchmarks.harness import Figures, Times, command, daemon, megabytes, until_idle, wait_for
 
 ROOT = Path(__file__).parents[2]
 FILE_BYTES = 10_000
@@ -93,49 +92,51 @@ async def ingest(url: str, connection: asyncpg.Connection, folder: Path, user: u
     return Ingested(written, time.perf_counter() - began, found["counts"])
 
 
-async def edit(connection: asyncpg.Connection, count: int, user: uuid.UUID) -> list[float]:
-    """Edits documents one after the other: of each, the seconds from the UPDATE until recall brings its new word."""
+async def edit(connection: asyncpg.Connection, count: int, user: uuid.UUID) -> Figures:
+    """Edits documents one after the other: the times from the UPDATE until recall brings its new word."""
     rng = random.Random(2)
-    times = []
+    times = Times()
     for row in await connection.fetch(CONTENTS, count):
         paragraphs = row["content"].split("\n\n")
         word = "".join(rng.choices(string.ascii_lowercase, k=12))
-        place = rng.randrange(1, len(paragraphs))
-        paragraphs[place] = (
+        paragraphs[rng.randrange(1, len(paragraphs))] = (
             f"The house was painted by {word} in the spring, and nobody has asked about it since."
         )
-        began = time.perf_counter()
-        await connection.execute(EDIT, row["id"], "\n\n".join(paragraphs))
-        while not any(word in r["content"] for r in await connection.fetch(FIND, f"Who is {word}?", user)):
-            await asyncio.sleep(0.001)
-        times.append(time.perf_counter() - began)
-        await wait_for(connection, IDLE, pause=0.005)
-    return times
+        with times.of("edit_to_found"):
+            await connection.execute(EDIT, row["id"], "\n\n".join(paragraphs))
+            while not any(
+                word in r["content"] for r in await connection.fetch(FIND, f"Who is {word}?", user)
+            ):
+                await asyncio.sleep(0.001)
+        await until_idle(connection)
+    return times.figures()
 
 
-async def measure(url: str, folder: Path, files: int, edits: int) -> dict[str, object]:
+async def measure(
+    url: str, connection: asyncpg.Connection, *, files: int = 1_000, edits: int = 100
+) -> Figures:
     """Ingests, ingests again, edits."""
-    size = await asyncio.to_thread(make_files, folder, files)
     user = uuid.uuid4()
-    connection = await asyncpg.connect(url)
-    async with daemon(url) as running:
-        await asyncio.sleep(2)
-        at_rest = round(megabytes(running.process.pid, "VmRSS"))
-        first = await ingest(url, connection, folder, user)
-        began = time.perf_counter()
-        await wait_for(connection, IDLE, pause=0.02)
-        rest = time.perf_counter() - began
-        while_ingesting = round(megabytes(running.process.pid, "VmHWM"))
-        again = await ingest(url, connection, folder, user)
-        await connection.execute("vacuum analyze")
-        times = percentiles(await edit(connection, edits, user))
-        after = round(megabytes(running.process.pid, "VmRSS"))
-    chunks = await connection.fetchval("select count(*) from memory_chunks")
-    await connection.close()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        size = await asyncio.to_thread(make_files, folder, files)
+        async with daemon(url) as running:
+            pid = running.process.pid
+            await asyncio.sleep(2)
+            at_rest = round(megabytes(pid, "VmRSS"))
+            first = await ingest(url, connection, folder, user)
+            began = time.perf_counter()
+            await until_idle(connection)
+            rest = time.perf_counter() - began
+            while_ingesting = round(megabytes(pid))
+            again = await ingest(url, connection, folder, user)
+            await connection.execute("vacuum analyze")
+            times = await edit(connection, edits, user)
+            after = round(megabytes(pid, "VmRSS"))
     return {
         "files": files,
         "megabytes": round(size / 1e6, 1),
-        "chunks": chunks,
+        "chunks": await connection.fetchval("select count(*) from memory_chunks"),
         "written_s": round(first.written, 1),
         "searchable_s": round(first.searchable, 1),
         "words_counted_s": round(first.searchable + rest, 1),
@@ -143,23 +144,12 @@ async def measure(url: str, folder: Path, files: int, edits: int) -> dict[str, o
         "again_s": round(again.written, 2),
         "again_counts": again.counts,
         "edits": edits,
-        **{f"edit_to_found_{k}": v for k, v in times.items()},
+        **times,
         "daemon_mb_at_rest": at_rest,
         "daemon_mb_maximum_while_ingesting": while_ingesting,
         "daemon_mb_after": after,
     }
 
 
-def main() -> None:
-    """Command line."""
-    parser = arguments(__doc__ or "")
-    parser.add_argument("--files", type=int, default=1_000)
-    parser.add_argument("--edits", type=int, default=100)
-    options = parser.parse_args()
-    with database(options.database_url) as url, tempfile.TemporaryDirectory() as folder:
-        figures = asyncio.run(measure(url, Path(folder), options.files, options.edits))
-    report("documents", figures, options.json)
-
-
 if __name__ == "__main__":
-    main()
+    command(__doc__, measure)

@@ -14,28 +14,37 @@ at most: what an agent with so much room gets.
 from __future__ import annotations
 
 import asyncio
-import json
 import re
-import time
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import asyncpg
 
-from benchmarks.files.document_sets import DocumentSet, Question, long_messages
-from benchmarks.harness import arguments, daemon, database, percentiles, wait_for
-from benchmarks.search.bodies import IDLE
-from benchmarks.search.evidence import print_table
+from benchmarks.harness import (
+    Figures,
+    Times,
+    arguments,
+    daemon,
+    database,
+    percentiles,
+    print_table,
+    report,
+    until_idle,
+)
+from benchmarks.search.bodies import Body, make_body, read
 
 SHOWN = 5
 ASKED = 30
 """Results asked for: enough for ROOM words."""
 ROOM = 1_000
 WINDOW_WORDS = 200
+MIN_WORDS = 100
+"""A message is taken for a document from this length on."""
 
 WITH_CONTENT = """
 insert into documents (id, user_id, title, source, content)
@@ -58,7 +67,6 @@ select content, (metadata->>'document_id')::uuid as document from recall($1, use
 """
 
 Cut = Callable[[str], list[str]]
-Figures = dict[str, float]
 
 
 def windows(text: str) -> list[str]:
@@ -72,43 +80,39 @@ WAYS: Mapping[str, Cut | None] = {"chunks": None, "windows": windows, "whole": l
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """A set as it was written in one way. `ids`: its documents there, by those of the set."""
-
-    user: uuid.UUID
-    ids: dict[uuid.UUID, uuid.UUID]
-    questions: Sequence[Question]
-
-
-@dataclass(frozen=True, slots=True)
 class Result:
     """One way on one collection of sets."""
 
     chunks: int
     words: float
     """The mean words of a chunk."""
-    figures: Figures
+    figures: dict[str, float]
     times: list[float]
 
 
-async def write(connection: asyncpg.Connection, documents: DocumentSet, cut: Cut | None) -> Written:
+def long_messages(body: dict[str, Any]) -> dict[str, Any]:
+    """A body of a file with its long messages alone."""
+    return body | {"turns": [turn for turn in body["turns"] if len(turn["text"].split()) >= MIN_WORDS]}
+
+
+async def write(connection: asyncpg.Connection, found: dict[str, Any], cut: Cut | None) -> Body:
     """Writes the documents for a new user."""
-    user = uuid.uuid4()
-    ids = {d.id: uuid.uuid4() for d in documents.documents}
-    rows = [(ids[d.id], d.title, d.text) for d in documents.documents]
+    body, _ = make_body(found)
+    titles = [f"Session {turn['session']}, {(turn['time'] or '')[:10]}" for turn in found["turns"]]
+    ids, texts = list(body.texts), list(body.texts.values())
     if cut is None:
-        await connection.execute(WITH_CONTENT, user, *map(list, zip(*rows, strict=True)))
-    else:
-        async with connection.transaction():
-            await connection.execute(WITHOUT_CONTENT, user, [r[0] for r in rows], [r[1] for r in rows])
-            parts = [(i, n, part, title) for i, title, text in rows for n, part in enumerate(cut(text))]
-            await connection.execute(CHUNKS, *map(list, zip(*parts, strict=True)))
-    return Written(user, ids, documents.questions)
+        await connection.execute(WITH_CONTENT, body.user, ids, titles, texts)
+        return body
+    rows = zip(ids, texts, titles, strict=True)
+    parts = [(i, n, part, title) for i, text, title in rows for n, part in enumerate(cut(text))]
+    async with connection.transaction():
+        await connection.execute(WITHOUT_CONTENT, body.user, ids, titles)
+        await connection.execute(CHUNKS, *map(list, zip(*parts, strict=True)))
+    return body
 
 
-def found(question: Question, written: Written, results: Iterable[asyncpg.Record]) -> float:
+def share(evidence: frozenset[uuid.UUID], results: Iterable[asyncpg.Record]) -> float:
     """The part of the evidence that these results have."""
-    evidence = {written.ids[e] for e in question.evidence}
     return len(evidence & {r["document"] for r in results}) / len(evidence)
 
 
@@ -122,42 +126,38 @@ def fitting(results: Sequence[asyncpg.Record]) -> Sequence[asyncpg.Record]:
     return results
 
 
-async def ask(connection: asyncpg.Connection, sets: Sequence[Written]) -> Result:
-    """Asks the questions of all sets."""
+async def ask(connection: asyncpg.Connection, bodies: Sequence[Body]) -> Result:
+    """Asks the questions of all bodies."""
     figures: dict[str, list[float]] = defaultdict(list)
-    times = []
+    times = Times()
     statement = await connection.prepare(RECALL)
-    for written in sets:
-        for question in written.questions:
-            began = time.perf_counter()
-            results = await statement.fetch(question.text, written.user, ASKED)
-            times.append(time.perf_counter() - began)
-            shown = results[:SHOWN]
-            figures[f"@{SHOWN}"].append(found(question, written, shown))
-            figures[f"in {ROOM:,} words"].append(found(question, written, fitting(results)))
-            figures["words"].append(sum(len(r["content"].split()) for r in shown))
-    count, words = await connection.fetchrow(COUNT, [s.user for s in sets]) or (0, 0.0)
-    return Result(
-        count, float(words), {name: round(fmean(values), 4) for name, values in figures.items()}, times
-    )
+    for body in bodies:
+        for question in body.questions:
+            with times.of("recall"):
+                results = await statement.fetch(question.text, body.user, ASKED)
+            first = results[:SHOWN]
+            figures[f"@{SHOWN}"].append(share(question.evidence, first))
+            figures[f"in {ROOM:,} words"].append(share(question.evidence, fitting(results)))
+            figures["words"].append(sum(len(r["content"].split()) for r in first))
+    count, words = await connection.fetchrow(COUNT, [body.user for body in bodies]) or (0, 0.0)
+    means = {name: round(fmean(values), 4) for name, values in figures.items()}
+    return Result(count, float(words), means, times["recall"])
 
 
-async def measure(url: str, sets: Sequence[DocumentSet]) -> dict[str, Result]:
-    """Writes the sets in each way, and asks."""
+async def measure(url: str, found: Sequence[dict[str, Any]]) -> dict[str, Result]:
+    """Writes the bodies in each way, and asks."""
     connection = await asyncpg.connect(url)
     async with daemon(url):
-        written = {way: [await write(connection, s, cut) for s in sets] for way, cut in WAYS.items()}
-        await wait_for(connection, IDLE, pause=0.05)
+        written = {way: [await write(connection, one, cut) for one in found] for way, cut in WAYS.items()}
+        await until_idle(connection)
     await connection.execute("vacuum analyze")
-    results = {way: await ask(connection, sets) for way, sets in written.items()}
+    results = {way: await ask(connection, bodies) for way, bodies in written.items()}
     await connection.close()
     return results
 
 
-def print_result(name: str, sets: Sequence[DocumentSet], results: Mapping[str, Result]) -> None:
+def print_result(results: Mapping[str, Result]) -> None:
     """The figures of one collection."""
-    documents = sum(len(s.documents) for s in sets)
-    print(f"\n{name}: {documents} documents, {sum(len(s.questions) for s in sets)} questions\n")
     columns = sorted(results["chunks"].figures, key=lambda c: not c.startswith("@"))
     rows = []
     for way, result in results.items():
@@ -170,27 +170,23 @@ def print_result(name: str, sets: Sequence[DocumentSet], results: Mapping[str, R
 
 
 def main() -> None:
-    """Runs the benchmark."""
+    """Each file in a database of its own, since the lexicon is one for all users and knows the words of all."""
     parser = arguments(__doc__ or "")
-    parser.add_argument(
-        "--data", type=Path, nargs="+", required=True, metavar="FILE", help="bodies of text with questions"
-    )
+    parser.add_argument("--data", type=Path, nargs="+", required=True, help="bodies of text with questions")
     options = parser.parse_args()
-    collections = {f.stem: long_messages(f) for f in options.data}
-    lines = []
-    for name, sets in collections.items():
-        # Each in a database of its own, since the lexicon is one for all users and knows the words of all.
+    lines: list[Figures] = []
+    for name, bodies in read(options.data).items():
+        found = [long_messages(body) for body in bodies]
         with database(options.database_url) as url:
-            results = asyncio.run(measure(url, sets))
-        print_result(name, sets, results)
+            results = asyncio.run(measure(url, found))
+        print(f"\n{name}: {sum(len(one['turns']) for one in found)} documents")
+        print_result(results)
         figures = {
             way: {"chunks": r.chunks, "words_of_a_chunk": round(r.words), **r.figures, **percentiles(r.times)}
             for way, r in results.items()
         }
-        lines.append(json.dumps({"benchmark": f"documents: {name}", **figures}))
-    print("\n" + "\n".join(lines))
-    if options.json is not None:
-        options.json.write_text("\n".join(lines) + "\n")
+        lines.append({"benchmark": f"documents: {name}", **figures})
+    report("documents", lines, options.json)
 
 
 if __name__ == "__main__":

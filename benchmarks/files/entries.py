@@ -14,9 +14,12 @@ import statistics
 import tempfile
 import time
 from pathlib import Path
+from typing import Annotated
 from uuid import uuid4
 
-from benchmarks.harness import arguments, database, report
+import asyncpg
+
+from benchmarks.harness import Figures, command
 from daemon.db.pool import Database
 from daemon.logs import get_logger
 from plugins.replica.local_folder import LocalFolder
@@ -34,57 +37,52 @@ CHANGES = "select count(*) from memoryd.replica_changes"
 RESTS = 20
 
 
-class Passes:
-    """Passes over a replica, timed."""
+async def timed(store: Store, sync: Sync) -> tuple[float, float]:
+    """Seconds and processor seconds of a pass, while the lease is renewed as a daemon does."""
 
-    def __init__(self, store: Store, sync: Sync) -> None:
-        self._store = store
-        self._sync = sync
-
-    async def timed(self) -> tuple[float, float]:
-        """Seconds and processor seconds of a pass, while the lease is renewed as a daemon does."""
-        replica = await self._store.lease()
-        assert replica is not None
-        renewing = asyncio.create_task(self._renew())
-        began, spent = time.perf_counter(), time.process_time()
-        await self._sync.run(replica)
-        took = time.perf_counter() - began, time.process_time() - spent
-        renewing.cancel()
-        return took
-
-    async def _renew(self) -> None:
+    async def renew() -> None:
         while True:
             await asyncio.sleep(LEASE_SECONDS / 4)
-            await self._store.lease()
+            await store.lease()
+
+    replica = await store.lease()
+    assert replica is not None
+    renewing = asyncio.create_task(renew())
+    began, spent = time.perf_counter(), time.process_time()
+    await sync.run(replica)
+    took = time.perf_counter() - began, time.process_time() - spent
+    renewing.cancel()
+    return took
 
 
-async def measure(url: str, memories: int) -> dict[str, object]:
+async def measure(
+    url: str, _connection: asyncpg.Connection, *, memories: Annotated[int, "facts of 20 agents"] = 100_000
+) -> Figures:
     """All figures."""
     opened = await Database.open(url, size=4, pooled=False, logger=get_logger())
     with tempfile.TemporaryDirectory(prefix="memoryd-entries-") as folder:
         root = Path(folder) / "replica"
         store = Store(opened, uuid4())
         sync = Sync(store=store, folder=LocalFolder(root))
-        passes = Passes(store, sync)
         await opened.execute(INSERT, memories)
         await opened.execute("delete from memoryd.jobs")
         replica = await store.lease()
         assert replica is not None
         await sync.prepare(replica)
-        first, _ = await passes.timed()
+        first, _ = await timed(store, sync)
         # A pass that reads what it has written, since the files were too young to be trusted.
         await asyncio.sleep(3)
-        await passes.timed()
-        rests = [await passes.timed() for _ in range(RESTS)]
+        await timed(store, sync)
+        rests = [await timed(store, sync) for _ in range(RESTS)]
         began = time.perf_counter()
         await opened.execute(ONE)
         noted = await opened.fetchval(CHANGES)
         inserted = time.perf_counter() - began
-        new, _ = await passes.timed()
+        new, _ = await timed(store, sync)
         path = next((root / "agents/agent 7").iterdir())
         path.write_text(path.read_text("utf-8").replace("what matters", "what counts", 1), "utf-8")
         await asyncio.sleep(3)
-        edited, _ = await passes.timed()
+        edited, _ = await timed(store, sync)
         began = time.perf_counter()
         await store.entries.compare([])
         compared = time.perf_counter() - began
@@ -104,15 +102,5 @@ async def measure(url: str, memories: int) -> dict[str, object]:
     }
 
 
-def main() -> None:
-    """Command line."""
-    parser = arguments(__doc__ or "")
-    parser.add_argument("--memories", type=int, default=100_000, help="facts of 20 agents")
-    options = parser.parse_args()
-    with database(options.database_url) as url:
-        figures = asyncio.run(measure(url, options.memories))
-    report("entries", figures, options.json)
-
-
 if __name__ == "__main__":
-    main()
+    command(__doc__, measure)

@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import sys
 import time
@@ -20,6 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from benchmarks.harness import Figures, arguments, print_table, report
 from plugins.documents.parsing.parser import ChildParser
 from plugins.files.local import UnreadableFileError
 
@@ -87,42 +87,41 @@ def right(text: str, expected: Mapping[str, list[str]]) -> list[bool]:
 
 def main() -> None:
     """Print a row for each reader, and what memoryd misses."""
-    arguments = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    arguments.add_argument("folder", type=Path)
-    folder: Path = arguments.parse_args().folder
+    parser = arguments(__doc__ or "")
+    parser.add_argument("folder", type=Path)
+    options = parser.parse_args()
+    folder: Path = options.folder
     files = {name: folder / name for name in EXPECTED if (folder / name).is_file()}
     if not files:
         sys.exit(f"{folder} has none of the files that readers.toml names")
-    there = Counter(Path(name).suffix[1:] for name in files)
-    print("reader".ljust(16), *(f"{kind} ({there[kind]})".rjust(10) for kind in KINDS), "seconds".rjust(10))
+    there = Counter(path.suffix[1:] for path in files.values())
+    rows, lines = [], list[Figures]()
     for reader, (read, kinds) in READERS.items():
         if find_spec(reader) is None and reader != "memoryd":
             continue
-        given: Counter[str] = Counter()
-        asked: Counter[str] = Counter()
-        missed = []
         begun = time.perf_counter()
-        for name, path in files.items():
-            kind = path.suffix[1:]
-            if kind in kinds:
-                try:
-                    text = read(path)
-                except Exception as error:  # noqa: BLE001 - whatever a reader does, the others go on
-                    text = f"failed: {type(error).__name__}"
-                found = right(text, EXPECTED[name])
-                given[kind] += sum(found)
-                asked[kind] += len(found)
-                missed += [] if all(found) else [name]
-        shown = (f"{given[kind]}/{asked[kind]}" if kind in kinds else "" for kind in KINDS)
-        print(
-            reader.ljust(16),
-            *(each.rjust(10) for each in shown),
-            f"{time.perf_counter() - begun:.1f}".rjust(10),
-        )
-        if reader == "memoryd" and missed:
-            print("  memoryd misses something of:", ", ".join(missed))
+        found = {
+            name: right(_read(read, path), EXPECTED[name])
+            for name, path in files.items()
+            if path.suffix[1:] in kinds
+        }
+        seconds = round(time.perf_counter() - begun, 1)
+        by_kind = {
+            k: [one for n, each in found.items() if n.endswith(f".{k}") for one in each] for k in kinds
+        }
+        counts = {kind: f"{sum(each)}/{len(each)}" for kind, each in by_kind.items()}
+        rows.append((reader, [*(counts.get(kind, "") for kind in KINDS), str(seconds)]))
+        missed = [name for name, each in found.items() if not all(each)]
+        lines.append({"reader": reader, **counts, "seconds": seconds, "misses_something_of": missed})
+    print_table(["reader", *(f"{kind} ({there[kind]})" for kind in KINDS), "seconds"], rows)
+    report("readers", lines, options.json)
+
+
+def _read(read: Reader, path: Path) -> str:
+    try:
+        return read(path)
+    except Exception as error:  # noqa: BLE001 - whatever a reader does, the others go on
+        return f"failed: {type(error).__name__}"
 
 
 if __name__ == "__main__":

@@ -15,12 +15,12 @@ import random
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
 import asyncpg
 import psutil
 
-from benchmarks.harness import arguments, daemon, database, percentiles, report, wait_for
+from benchmarks.harness import Figures, Times, command, cpu, daemon, until_idle, wait_for
 
 INSERT = (
     "insert into documents (title, content, source) select * from unnest($1::text[], $2::text[], $3::text[])"
@@ -36,11 +36,15 @@ EDITED = "select exists (select from documents where content like $1 and last_mo
 LAST = "select synced_at from memoryd.replica"
 SYNCED = "select synced_at > $1 from memoryd.replica"
 WRITTEN = "select count(*) = $1 from memoryd.replica_files"
-IDLE = "select not exists (select from memoryd.jobs)"
 FOUND = """
 select exists (select from recall($1, sources => '{document}', match_count => 3) r where r.content like '%' || $1 || '%')
 """
 BYTES = 10_000
+WORDS = [
+    first + last
+    for first in ("car", "mel", "tor", "bin", "sal", "der", "pol", "gan")
+    for last in ("ant", "ber", "cot", "dal", "ene", "fur", "gel", "hom", "ist", "jet", "kos", "lum", "mor", "nat", "orb", "pid")
+]  # fmt: skip
 
 
 def text(random_: random.Random) -> str:
@@ -52,42 +56,14 @@ def text(random_: random.Random) -> str:
     return "".join(parts)[:BYTES]
 
 
-WORDS = [
-    f"{first}{last}"
-    for first in ("car", "mel", "tor", "bin", "sal", "der", "pol", "gan")
-    for last in (
-        "ant",
-        "ber",
-        "cot",
-        "dal",
-        "ene",
-        "fur",
-        "gel",
-        "hom",
-        "ist",
-        "jet",
-        "kos",
-        "lum",
-        "mor",
-        "nat",
-        "orb",
-        "pid",
-    )
-]
-
-
-async def insert(connection: asyncpg.Connection, first: int, number: int) -> None:
+async def insert(connection: asyncpg.Connection, number: int) -> None:
     """So many documents."""
-    random_ = random.Random(first)
-    titles = [f"Document {place}" for place in range(first, first + number)]
+    random_ = random.Random(0)
     for begin in range(0, number, 500):
-        some = titles[begin : begin + 500]
-        await connection.execute(
-            INSERT,
-            some,
-            [text(random_) for _ in some],
-            [f"source {place % 10}" for place in range(len(some))],
-        )
+        places = range(begin, min(begin + 500, number))
+        texts = [text(random_) for _ in places]
+        titles = [f"Document {place}" for place in places]
+        await connection.execute(INSERT, titles, texts, [f"source {place % 10}" for place in places])
 
 
 def edit(path: Path, word: str) -> None:
@@ -97,132 +73,90 @@ def edit(path: Path, word: str) -> None:
     changed.replace(path)
 
 
-def put(drop: Path, name: str, content: str) -> None:
-    """A person puts a file into the drop folder."""
-    drop.mkdir(exist_ok=True)
-    (drop / name).write_text(content, "utf-8")
-
-
 def files(root: Path) -> list[Path]:
     """The documents' files."""
     return sorted(root.glob("documents/*/*.md"))
 
 
-async def measure_edits(
-    connection: asyncpg.Connection, root: Path, number: int, *, mark: str, pause: float = 0.0
-) -> list[float]:
-    """Seconds from a save until recall finds it. `mark`: what the words begin with that are looked for.
-
-    `pause`: before each further save.
-    """
-    random_ = random.Random(7)
-    paths = files(root)
-    took = []
-    for place in range(number):
-        word = f"{mark}{place:04}x"
-        began = time.perf_counter()
-        edit(random_.choice(paths), word)
-        while not await connection.fetchval(FOUND, word):
-            await asyncio.sleep(0.02)
-        took.append(time.perf_counter() - began)
-        await asyncio.sleep(pause)
-    return took
+async def found(connection: asyncpg.Connection, word: str) -> None:
+    """Returns when recall finds it."""
+    await wait_for(connection, FOUND, word, pause=0.02)
 
 
-async def measure_drops(connection: asyncpg.Connection, drop: Path, number: int) -> list[float]:
-    """Seconds from when a file is put into the drop folder until recall finds it."""
-    random_ = random.Random(8)
-    took = []
-    for place in range(number):
-        word = f"zs{place:04}x"
-        content = f"{text(random_)}\nThe password of the day is {word}.\n"
-        began = time.perf_counter()
-        put(drop, f"{word}.md", content)
-        while not await connection.fetchval(FOUND, word):
-            await asyncio.sleep(0.02)
-        took.append(time.perf_counter() - began)
-    return took
-
-
-async def measure(url: str, options: dict[str, Any]) -> dict[str, object]:
+async def measure(  # noqa: PLR0913 - the options of the command
+    url: str,
+    connection: asyncpg.Connection,
+    *,
+    documents: Annotated[int, "documents that are written out"] = 1000,
+    edits: Annotated[int, "edits that are looked for"] = 40,
+    rest: Annotated[int, "files while the daemon rests"] = 100_000,
+    drop_settle_seconds: Annotated[
+        float, "for which a dropped file must be unchanged; a daemon waits for 2"
+    ] = 0.2,
+    folder: Annotated[
+        Path | None, "where the files are; not given: in the folder for temporary files"
+    ] = None,
+    pause: Annotated[float, "seconds between two edits among the files at rest"] = 2.0,
+    seconds: Annotated[float, "how long it is watched"] = 120.0,
+) -> Figures:
     """All figures."""
-    documents, at_rest = int(options["documents"]), int(options["rest"])
-    connection = await asyncpg.connect(url)
-    with tempfile.TemporaryDirectory(prefix="memoryd-replica-", dir=options["folder"]) as folder:
-        root = Path(folder) / "replica"
+    times, random_ = Times(), random.Random(7)
+    with tempfile.TemporaryDirectory(prefix="memoryd-replica-", dir=folder) as made:
+        root, drop = Path(made) / "replica", Path(made) / "drop"
+        drop.mkdir()
         async with daemon(url):
-            await insert(connection, 0, documents)
-            await wait_for(connection, IDLE, pause=0.1)
-        async with daemon(url, replica=root) as running:
+            await insert(connection, documents)
+            await until_idle(connection)
+        async with daemon(url, replica=root):
             began = time.perf_counter()
             await wait_for(connection, WRITTEN, documents, pause=0.02)
             written = time.perf_counter() - began
-            edits = await measure_edits(connection, root, int(options["edits"]), mark="zq")
-        drop = Path(folder) / "drop"
-        async with daemon(url, drop_folder=drop, drop_settle_seconds=options["drop_settle_seconds"]):
-            drops = await measure_drops(connection, drop, int(options["edits"]))
-        await connection.execute(INSERT_MANY, at_rest - documents - len(drops))
+            for place in range(edits):
+                with times.of("edit_found"):
+                    edit(random_.choice(files(root)), f"zq{place:04}x")
+                    await found(connection, f"zq{place:04}x")
+        async with daemon(url, drop_folder=drop, drop_settle_seconds=drop_settle_seconds):
+            for place in range(edits):
+                content = f"{text(random_)}\nThe password of the day is zs{place:04}x.\n"
+                with times.of("drop_found"):
+                    (drop / f"zs{place:04}x.md").write_text(content, "utf-8")
+                    await found(connection, f"zs{place:04}x")
+        await connection.execute(INSERT_MANY, rest - documents - edits)
         await connection.execute(NO_REST)
         await connection.execute(NO_JOBS)
         await connection.execute("analyze")
         async with daemon(url, replica=root):
             # This daemon writes the files. The resting time is measured with another daemon, which has read them.
-            await wait_for(connection, WRITTEN, at_rest, pause=1)
-            edit(files(root)[0], "first")
+            await wait_for(connection, WRITTEN, rest, pause=1)
+            paths = files(root)
+            edit(paths[0], "first")
             await wait_for(connection, EDITED, "%first%", pause=0.1)
         last = await connection.fetchval(LAST)
         async with daemon(url, replica=root) as running:
             process = psutil.Process(running.process.pid)
             await wait_for(connection, SYNCED, last, pause=0.1)
             await asyncio.sleep(10)  # the pass that the beginning of the watch asks for
-            among = await measure_edits(
-                connection, root, int(options["edits"]), mark="zr", pause=options["pause"]
-            )
+            for place in range(edits):
+                with times.of("edit_at_rest_found"):
+                    edit(random_.choice(paths), f"zr{place:04}x")
+                    await found(connection, f"zr{place:04}x")
+                await asyncio.sleep(pause)
             await asyncio.sleep(20)  # until nothing is left to do
-            before, clock = process.cpu_times(), time.perf_counter()
-            await asyncio.sleep(options["seconds"])
-            after, watched = process.cpu_times(), time.perf_counter() - clock
+            spent = cpu(process.pid)
+            await asyncio.sleep(seconds)
+            spent = cpu(process.pid) - spent
             memory = process.memory_full_info()
-    await connection.close()
-    spent = after.user + after.system - before.user - before.system
     return {
         "documents": documents,
         "written_s": round(written, 2),
         "written_per_second": round(documents / written),
-        **{f"edit_found_{name}": value for name, value in percentiles(edits).items()},
-        **{f"drop_found_{name}": value for name, value in percentiles(drops).items()},
-        "files_at_rest": at_rest,
-        **{f"edit_at_rest_found_{name}": value for name, value in percentiles(among).items()},
-        "cpu_percent": round(100 * spent / watched, 2),
+        "files_at_rest": rest,
+        **times.figures(),
+        "cpu_percent": round(100 * spent / seconds, 2),
         "resident_mb": round(memory.rss / 1e6, 1),
         "own_mb": round(memory.uss / 1e6, 1),
     }
 
 
-def main() -> None:
-    """Command line."""
-    parser = arguments(__doc__ or "")
-    parser.add_argument("--documents", type=int, default=1000, help="documents that are written out")
-    parser.add_argument("--edits", type=int, default=40, help="edits that are looked for")
-    parser.add_argument("--rest", type=int, default=100_000, help="files while the daemon rests")
-    parser.add_argument(
-        "--drop-settle-seconds",
-        type=float,
-        default=0.2,
-        help="seconds for which a file in the drop folder must be unchanged; a daemon waits for 2",
-    )
-    parser.add_argument(
-        "--folder", type=Path, help="where the files are; not given: in the folder for temporary files"
-    )
-    parser.add_argument(
-        "--pause", type=float, default=2.0, help="seconds between two edits among the files at rest"
-    )
-    parser.add_argument("--seconds", type=float, default=120.0, help="how long it is watched")
-    options = parser.parse_args()
-    with database(options.database_url) as url:
-        figures = asyncio.run(measure(url, vars(options)))
-    report("replica", figures, options.json)
-
-
 if __name__ == "__main__":
-    main()
+    command(__doc__, measure)

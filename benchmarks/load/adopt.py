@@ -8,12 +8,11 @@ The rows are those of the design of agent memory with user controls (docs/from/u
 
 from __future__ import annotations
 
-import asyncio
 import time
 
 import asyncpg
 
-from benchmarks.harness import DIMENSIONS, EMBEDDER, arguments, embedded, report
+from benchmarks.harness import DIMENSIONS, EMBEDDER, Figures, command
 from daemon.db.migrator import migrate
 from plugins.move_in.adopt.adoption import Adoption
 
@@ -40,11 +39,9 @@ from generate_series(1, $1) n
 """
 
 
-async def measure(url: str, rows: int) -> dict[str, object]:
+async def measure(url: str, admin: asyncpg.Connection, *, rows: int = 100_000) -> Figures:
     """One adoption, in a database of its own."""
-    admin = await asyncpg.connect(url)
     await admin.execute("create database application")
-    await admin.close()
     connection = await asyncpg.connect(url, database="application")
     try:
         await connection.execute(APPLICATION)
@@ -58,14 +55,5 @@ async def measure(url: str, rows: int) -> dict[str, object]:
     return {"rows": rows, "taken in": adoption.taken[0].taken, "seconds": round(seconds, 1)}
 
 
-def main() -> None:
-    """Command line."""
-    parser = arguments(__doc__ or "")
-    parser.add_argument("--rows", type=int, default=100_000)
-    options = parser.parse_args()
-    with embedded() as server:
-        report("adopt", asyncio.run(measure(server.socket_url, options.rows)), options.json)
-
-
 if __name__ == "__main__":
-    main()
+    command(__doc__, measure)

@@ -10,12 +10,9 @@ each rule as the owner, with what it found; and the rows of the agent, with the 
 
 from __future__ import annotations
 
-import asyncio
-import time
-
 import asyncpg
 
-from benchmarks.harness import arguments, database, report
+from benchmarks.harness import Figures, Times, command
 from benchmarks.load.ingest import batches
 from plugins.audit.derived import Kind, derived
 from plugins.audit.find import RULES
@@ -45,9 +42,8 @@ select id, 1, now() from agent_memory where hashtext(id::text) % 2 = 0
 """
 
 
-async def measure(url: str, rows: int) -> dict[str, object]:
+async def measure(_url: str, connection: asyncpg.Connection, *, rows: int = 100_000) -> Figures:
     """Fills, finds, repairs, forgets."""
-    connection = await asyncpg.connect(url)
     await connection.execute("set session_replication_role = replica")
     statement = await connection.prepare(INSERT)
     columns = batches("agent_memory", rows, 1)
@@ -56,40 +52,26 @@ async def measure(url: str, rows: int) -> dict[str, object]:
     await connection.execute(SPREAD, timeout=3600)
     await connection.execute("set session_replication_role = origin")
     await connection.execute("vacuum analyze agent_memory, memoryd.memory_uses", timeout=3600)
-    figures: dict[str, object] = {
-        "rows": await connection.fetchval("select count(*) from agent_memory"),
-    }
-    whole = 0.0
+    figures: Figures = {"rows": await connection.fetchval("select count(*) from agent_memory")}
+    times = Times()
     for rule in RULES:
-        began = time.perf_counter()
-        found = await rule.find(connection, Extent(), limit=1000)
-        seconds = time.perf_counter() - began
-        whole += seconds
-        figures[rule.name] = f"{found.total} in {seconds:.2f} s"
+        with times.of("rules"):
+            found = await rule.find(connection, Extent(), limit=1000)
+        figures[rule.name] = f"{found.total} in {times['rules'][-1]:.2f} s"
         if rule.name == "duplicates":
-            began = time.perf_counter()
-            done = await repair(connection, rule, found.findings)
-            figures["repair of duplicates"] = f"{done.rows} rows in {time.perf_counter() - began:.2f} s"
-    figures["all_rules_seconds"] = round(whole, 2)
-    began = time.perf_counter()
-    lineage = await derived(connection, Kind.AGENT, "agent3")
-    figures["derived_from_an_agent"] = f"{len(lineage.rows)} rows in {time.perf_counter() - began:.2f} s"
-    began = time.perf_counter()
-    gone = await forget(connection, Kind.AGENT, "agent3")
-    figures["forgotten"] = f"{sum(gone.values())} rows in {time.perf_counter() - began:.2f} s"
-    await connection.close()
-    return figures
-
-
-def main() -> None:
-    """Command line."""
-    parser = arguments(__doc__ or "")
-    parser.add_argument("--rows", type=int, default=100_000)
-    options = parser.parse_args()
-    with database(options.database_url) as url:
-        figures = asyncio.run(measure(url, options.rows))
-    report("load audit", figures, options.json)
+            with times.of("repair"):
+                done = await repair(connection, rule, found.findings)
+            figures["repair of duplicates"] = f"{done.rows} rows in {times['repair'][0]:.2f} s"
+    with times.of("derived"):
+        lineage = await derived(connection, Kind.AGENT, "agent3")
+    with times.of("forgotten"):
+        gone = await forget(connection, Kind.AGENT, "agent3")
+    return figures | {
+        "all_rules_seconds": round(sum(times["rules"]), 2),
+        "derived_from_an_agent": f"{len(lineage.rows)} rows in {times['derived'][0]:.2f} s",
+        "forgotten": f"{sum(gone.values())} rows in {times['forgotten'][0]:.2f} s",
+    }
 
 
 if __name__ == "__main__":
-    main()
+    command(__doc__, measure)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import asyncpg
 
-from benchmarks.harness import arguments, embedded, report
+from benchmarks.harness import Figures, command
 from benchmarks.load.ingest import measure as ingest
 from daemon.cli.database import migrate_database
 from daemon.settings import load_settings
@@ -28,12 +28,10 @@ from plugins.operate.backup.restore import compare, finish, restore_backup
 SIZE = "select pg_database_size(current_database())"
 
 
-async def back_up(url: str, file: Path, rows: int) -> dict[str, object]:
+async def back_up(url: str, connection: asyncpg.Connection, file: Path, rows: int) -> Figures:
     """Fills the database and writes the backup."""
-    await ingest(url, "agent_memory", rows, 4)
-    connection = await asyncpg.connect(url)
+    await ingest(url, connection, rows=rows)
     size = await connection.fetchval(SIZE)
-    await connection.close()
     began = time.perf_counter()
     manifest = await make_backup(url, file, keys={})
     took = time.perf_counter() - began
@@ -45,7 +43,7 @@ async def back_up(url: str, file: Path, rows: int) -> dict[str, object]:
     }
 
 
-async def bring_back(url: str, file: Path) -> dict[str, object]:
+async def bring_back(url: str, file: Path) -> Figures:
     """Restores it as the command does."""
     began = time.perf_counter()
     manifest = read_manifest(file)
@@ -62,25 +60,17 @@ async def bring_back(url: str, file: Path) -> dict[str, object]:
     }
 
 
-def main() -> None:
-    """Command line."""
-    parser = arguments(__doc__ or "")
-    parser.add_argument("--rows", type=int, default=100_000)
-    options = parser.parse_args()
-    if options.database_url is not None:
-        parser.error("it needs a database of its own: leave --database-url away")
+async def measure(url: str, connection: asyncpg.Connection, *, rows: int = 100_000) -> Figures:
+    """Restores into another server."""
     with tempfile.TemporaryDirectory(prefix="memoryd-bench-") as folder:
-        file = Path(folder) / "one.backup"
-        with embedded() as server:
-            figures = asyncio.run(back_up(server.socket_url, file, options.rows))
-        other = EmbeddedPostgres(Path(folder) / "other")
-        other.start()
+        file, other = Path(folder) / "one.backup", EmbeddedPostgres(Path(folder) / "other")
+        figures = await back_up(url, connection, file, rows)
+        await asyncio.to_thread(other.start)
         try:
-            figures |= asyncio.run(bring_back(other.socket_url, file))
+            return figures | await bring_back(other.socket_url, file)
         finally:
             other.stop("immediate")
-    report("backup", figures, options.json)
 
 
 if __name__ == "__main__":
-    main()
+    command(__doc__, measure)

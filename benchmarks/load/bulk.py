@@ -17,7 +17,7 @@ import asyncpg
 from pgvector import Vector
 
 from benchmarks.corpus import Corpus
-from benchmarks.harness import daemon, wait_for
+from benchmarks.harness import daemon, until_idle
 from daemon.db.indexes import build_dense_indexes
 from daemon.db.pool import Database
 from daemon.logs import get_logger
@@ -139,7 +139,7 @@ async def learn(connection: asyncpg.Connection, url: str, *, lists_from: int) ->
     await connection.execute(COUNT)
     await connection.execute("select memoryd.learn_words($1)", sorted(Corpus(1).words))
     async with daemon(url):
-        await wait_for(connection, "select not exists (select from memoryd.jobs)", pause=0.05)
+        await until_idle(connection)
     opened = await Database.open(url, size=3, pooled=False, logger=get_logger())
     rows = await connection.fetchval("select count(*) from memoryd.entries")
     while True:

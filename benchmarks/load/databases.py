@@ -15,12 +15,13 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Annotated
 from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 import psutil
 
-from benchmarks.harness import arguments, cpu, daemon, embedded, percentiles, report, wait_for
+from benchmarks.harness import Figures, command, cpu, daemon, percentiles, wait_for
 
 RESTS = "select exists (select from memoryd.daemons where wake_up = 'rest')"
 CONNECTIONS = """
@@ -73,6 +74,12 @@ async def ready_after(url: str, times: int, pause: float = 0.05) -> list[float]:
     return took
 
 
+async def all_ready(urls: Sequence[str], times: int) -> list[float]:
+    """The same of several databases at once."""
+    taken = await asyncio.gather(*(ready_after(url, times) for url in urls))
+    return [seconds for each in taken for seconds in each]
+
+
 @asynccontextmanager
 async def flood(url: str) -> AsyncIterator[None]:
     """Rows come in faster than they can be indexed."""
@@ -87,6 +94,7 @@ async def flood(url: str) -> AsyncIterator[None]:
 
     pouring = asyncio.create_task(pour())
     try:
+        await asyncio.sleep(3)
         yield
     finally:
         pouring.cancel()
@@ -103,11 +111,18 @@ async def all_rest(urls: Sequence[str]) -> None:
         await connection.close()
 
 
-async def measure(admin: str, number: int, seconds: float) -> dict[str, object]:
+async def measure(
+    admin: str,
+    connection: asyncpg.Connection,
+    *,
+    databases: int = 200,
+    seconds: Annotated[float, "of rest that are measured"] = 60,
+) -> Figures:
     """All figures."""
-    figures: dict[str, object] = {"databases": number}
+    await connection.close()  # only a database that nobody uses can be copied
+    figures: Figures = {"databases": databases}
     with tempfile.TemporaryDirectory() as folder:
-        urls = await copies(admin, number)
+        urls = await copies(admin, databases)
         async with daemon(
             urls[0], database_urls=listed(folder, urls), rest_seconds=5, databases_at_once=50
         ) as running:
@@ -119,45 +134,27 @@ async def measure(admin: str, number: int, seconds: float) -> dict[str, object]:
             await asyncio.sleep(seconds)
             figures["rest_core_percent"] = round((cpu(running.process.pid) - before) / seconds * 100, 2)
             figures["rest_mb"] = round(process.memory_info().rss / 1e6)
-            figures["rest_connections_each"] = round(await connection.fetchval(CONNECTIONS, number), 2)
+            figures["rest_connections_each"] = round(await connection.fetchval(CONNECTIONS, databases), 2)
             await connection.close()
-            woken = [took for url in urls[1 : 1 + min(40, number - 1)] for took in await ready_after(url, 1)]
-            figures |= {f"from_rest_{k}": v for k, v in percentiles(woken).items()}
+            woken = [
+                took for url in urls[1 : 1 + min(40, databases - 1)] for took in await ready_after(url, 1)
+            ]
+            figures |= percentiles(woken, "from_rest_")
         quiet = urls[1:5]
         async with daemon(urls[0], database_urls=listed(folder, urls[:6]), rest_seconds=600):
-            await asyncio.gather(*(ready_after(url, 3) for url in quiet))
-            alone = [t for took in await asyncio.gather(*(ready_after(u, 60) for u in quiet)) for t in took]
-            figures |= {f"awake_{k}": v for k, v in percentiles(alone).items()}
+            await all_ready(quiet, 3)
+            figures |= percentiles(await all_ready(quiet, 60), "awake_")
             async with flood(urls[0]):
-                await asyncio.sleep(3)
-                beside = [
-                    t for took in await asyncio.gather(*(ready_after(u, 60) for u in quiet)) for t in took
-                ]
-            figures |= {f"beside_a_flood_{k}": v for k, v in percentiles(beside).items()}
+                figures |= percentiles(await all_ready(quiet, 60), "beside_a_flood_")
         async with (
             daemon(urls[1], database_urls=listed(folder, urls[1:5]), rest_seconds=600),
             daemon(urls[0], rest_seconds=600),
         ):
-            await asyncio.gather(*(ready_after(url, 3) for url in quiet))
+            await all_ready(quiet, 3)
             async with flood(urls[0]):
-                await asyncio.sleep(3)
-                apart = [
-                    t for took in await asyncio.gather(*(ready_after(u, 60) for u in quiet)) for t in took
-                ]
-            figures |= {f"beside_a_flood_of_another_process_{k}": v for k, v in percentiles(apart).items()}
+                figures |= percentiles(await all_ready(quiet, 60), "beside_a_flood_of_another_process_")
     return figures
 
 
-def main() -> None:
-    """Command line."""
-    parser = arguments(__doc__ or "")
-    parser.add_argument("--databases", type=int, default=200)
-    parser.add_argument("--seconds", type=float, default=60, help="of rest that are measured")
-    given = parser.parse_args()
-    with embedded(options={"max_connections": str(3 * given.databases + 100)}) as server:
-        figures = asyncio.run(measure(server.socket_url, given.databases, given.seconds))
-    report("databases", figures, given.json)
-
-
 if __name__ == "__main__":
-    main()
+    command(__doc__, measure, server={"max_connections": "1000"})

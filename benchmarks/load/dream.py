@@ -5,7 +5,6 @@ python -m benchmarks.load.dream --memories 100000
 
 from __future__ import annotations
 
-import asyncio
 import random
 import resource
 import time
@@ -15,7 +14,7 @@ import numpy as np
 from pgvector import Vector
 from pgvector.asyncpg import register_vector
 
-from benchmarks.harness import EMBEDDER, arguments, database, report
+from benchmarks.harness import EMBEDDER, Figures, command
 from benchmarks.load.pipeline import texts
 from daemon.db.pool import Database
 from daemon.logs import configure_logs, get_logger
@@ -35,19 +34,12 @@ from unnest($1::text[], $2::text[], $3::text[], $4::vector[], $5::double precisi
 """
 
 
-async def measure(url: str, memories: int) -> dict[str, object]:
+async def measure(url: str, connection: asyncpg.Connection, *, memories: int = 100_000) -> Figures:
     """Fills the table, dreams once, and dreams again: the second one updates what the first wrote."""
     configure_logs(level="warning", style="console")
-    embedder = build_embedder(
-        EMBEDDER,
-        dimensions=None,
-        base_url=None,
-        api_key=None,
-        timeout_seconds=30,
-    )
+    embedder = build_embedder(EMBEDDER, dimensions=None, base_url=None, api_key=None, timeout_seconds=30)
     rng = random.Random(1)
     text = texts(rng)
-    connection = await asyncpg.connect(url)
     await register_vector(connection)
     for start in range(0, memories, BATCH):
         size = min(BATCH, memories - start)
@@ -65,7 +57,7 @@ async def measure(url: str, memories: int) -> dict[str, object]:
     await connection.execute("analyze")
     pool = await Database.open(url, size=4, pooled=False, logger=get_logger())
     dreamer = build_dreamer(load_settings(), pool, Embedding(embedder, pool), None, get_logger())
-    figures: dict[str, object] = {"memories": memories}
+    figures: Figures = {"memories": memories}
     for name in ("first", "second"):
         began = time.perf_counter()
         found = await dreamer.dream("manual")
@@ -77,19 +69,8 @@ async def measure(url: str, memories: int) -> dict[str, object]:
     figures["insights_in_table"] = await connection.fetchval("select count(*) from dream_insights")
     figures["peak_resident_mb"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000)
     await pool.close()
-    await connection.close()
     return figures
 
 
-def main() -> None:
-    """Command line."""
-    parser = arguments(__doc__ or "")
-    parser.add_argument("--memories", type=int, default=100_000)
-    options = parser.parse_args()
-    with database(options.database_url) as url:
-        figures = asyncio.run(measure(url, options.memories))
-    report("dream", figures, options.json)
-
-
 if __name__ == "__main__":
-    main()
+    command(__doc__, measure)

@@ -19,7 +19,7 @@ from pathlib import Path
 import asyncpg
 
 from benchmarks.corpus import Corpus
-from benchmarks.harness import arguments, daemon, database, measured, report, wait_for
+from benchmarks.harness import Figures, command, daemon, measured, wait_for
 from benchmarks.load.ingest import UNINDEXED, WORK, findable
 
 USERS = 100
@@ -50,9 +50,8 @@ async def import_(url: str, file: Path) -> tuple[int, dict[str, float]]:
     return json.loads(out)["rows"]["memories"]["taken"], used
 
 
-async def measure(url: str, rows: int) -> dict[str, object]:
+async def measure(url: str, connection: asyncpg.Connection, *, rows: int = 10_000) -> Figures:
     """Imports, waits, searches, and imports again."""
-    connection = await asyncpg.connect(url)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "mem0.json"
         write_export(file, rows)
@@ -65,7 +64,6 @@ async def measure(url: str, rows: int) -> dict[str, object]:
             found = await findable(connection, "agent_memory")
             again, twice = await import_(url, file)
         megabytes = file.stat().st_size / 1e6
-    await connection.close()
     return {
         "rows": rows,
         "export_mb": round(megabytes, 1),
@@ -79,15 +77,5 @@ async def measure(url: str, rows: int) -> dict[str, object]:
     }
 
 
-def main() -> None:
-    """Command line."""
-    parser = arguments(__doc__ or "")
-    parser.add_argument("--rows", type=int, default=10_000)
-    options = parser.parse_args()
-    with database(options.database_url) as url:
-        figures = asyncio.run(measure(url, options.rows))
-    report("elsewhere", figures, options.json)
-
-
 if __name__ == "__main__":
-    main()
+    command(__doc__, measure)

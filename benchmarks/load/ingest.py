@@ -16,15 +16,15 @@ import random
 import time
 import uuid
 from collections.abc import Iterator
-from itertools import pairwise
 from statistics import fmean
+from typing import Literal
 
 import asyncpg
 from pgvector import Vector
 from pgvector.asyncpg import register_vector
 
 from benchmarks.corpus import Corpus
-from benchmarks.harness import arguments, cpu, daemon, database, family, report, wait_for
+from benchmarks.harness import Figures, command, cpu, daemon, family, wait_for
 from providers.local_embedder import LocalEmbedder
 
 BATCH = 100
@@ -91,37 +91,12 @@ def batches(table: str, rows: int, seed: int) -> Iterator[list[list[object]]]:
         ]
 
 
-class Progress:
-    """How many rows were searchable when."""
-
-    def __init__(self, rows: int) -> None:
-        self.rows = rows
-        self.inserted = 0
-        self.began = time.perf_counter()
-        self.points: list[tuple[float, int]] = [(0.0, 0)]
-
-    async def watch(self, connection: asyncpg.Connection, table: str) -> None:
-        """Looks five times a second until all are."""
-        while self.points[-1][1] < self.rows:
-            await asyncio.sleep(0.2)
-            # In this order: a row inserted between the two counts as not yet searchable.
-            inserted = self.inserted
-            unindexed = await connection.fetchval(UNINDEXED)
-            self.points.append((time.perf_counter() - self.began, max(0, inserted - unindexed)))
-
-    def tenths(self) -> list[int]:
-        """Rows a second over each tenth of the rows."""
-        marks = [next(at for at, done in self.points if done >= self.rows * n / 10) for n in range(11)]
-        return [round(self.rows / 10 / (b - a)) if b > a else 0 for a, b in pairwise(marks)]
-
-
-async def insert(url: str, table: str, rows: int, seed: int, progress: Progress) -> None:
+async def insert(url: str, table: str, rows: int, seed: int) -> None:
     """One client."""
     connection = await asyncpg.connect(url)
     statement = await connection.prepare(INSERT[table])
     for columns in batches(table, rows, seed):
         await statement.executemany([columns])
-        progress.inserted += len(columns[0])
     await connection.close()
 
 
@@ -144,39 +119,40 @@ async def findable(connection: asyncpg.Connection, table: str) -> float:
     return fmean(found)
 
 
-async def measure(url: str, table: str, rows: int, clients: int) -> dict[str, object]:
+async def measure(
+    url: str,
+    connection: asyncpg.Connection,
+    *,
+    table: Literal["agent_memory", "conversation_messages"] = "agent_memory",
+    rows: int = 100_000,
+    clients: int = 4,
+) -> Figures:
     """Inserts, waits, checks."""
-    connection = await asyncpg.connect(url)
-    progress = Progress(rows)
     wal, disk = await connection.fetchval(WAL), await connection.fetchval(DISK)
     server = await connection.fetchval(SERVER)
     async with daemon(url) as running:
         daemon_cpu, database_cpu = cpu(running.process.pid), family(server)
-        progress.began = time.perf_counter()
-        watching = asyncio.create_task(progress.watch(connection, table))
+        began = time.perf_counter()
         shares = [rows // clients + (n < rows % clients) for n in range(clients)]
-        await asyncio.gather(
-            *(insert(url, table, share, seed, progress) for seed, share in enumerate(shares))
-        )
-        inserted = time.perf_counter() - progress.began
-        await watching
+        await asyncio.gather(*(insert(url, table, share, seed) for seed, share in enumerate(shares)))
+        inserted = time.perf_counter() - began
+        await wait_for(connection, f"select ({UNINDEXED}) = 0", pause=0.02)
         await wait_for(connection, WORK, ["index", "statistics"], pause=0.02)
-        searchable = time.perf_counter() - progress.began
+        searchable = time.perf_counter() - began
         searchable_cpu = cpu(running.process.pid) - daemon_cpu + family(server) - database_cpu
         await wait_for(connection, WORK, ["associate", "lexicon"], pause=0.02)
-        whole = time.perf_counter() - progress.began
+        whole = time.perf_counter() - began
         daemon_cpu, database_cpu = cpu(running.process.pid) - daemon_cpu, family(server) - database_cpu
     wal = await connection.fetchval(WAL) - wal
     await connection.execute("vacuum")
     disk = await connection.fetchval(DISK) - disk
     source = {"agent_memory": "memory", "conversation_messages": "conversation"}[table]
     counts = dict(await connection.fetchrow(CHECK.format(table=table), source) or {})
-    figures = {
+    return {
         "table": table,
         "clients": clients,
         "insert_rows_per_second": round(rows / inserted),
         "searchable_rows_per_second": round(rows / searchable),
-        "by_tenth": progress.tenths(),
         "searchable_cpu_us_per_row": round(searchable_cpu / rows * 1e6),
         "associated_rows_per_second": round(rows / whole),
         "daemon_cpu_us_per_row": round(daemon_cpu / rows * 1e6),
@@ -187,21 +163,7 @@ async def measure(url: str, table: str, rows: int, clients: int) -> dict[str, ob
         "all_searchable": counts["rows"] == counts["indexed"] == counts["counted"] == rows,
         "found_by_their_own_words": round(await findable(connection, table), 3),
     }
-    await connection.close()
-    return figures
-
-
-def main() -> None:
-    """Command line."""
-    parser = arguments(__doc__ or "")
-    parser.add_argument("--table", choices=sorted(INSERT), default="agent_memory")
-    parser.add_argument("--rows", type=int, default=100_000)
-    parser.add_argument("--clients", type=int, default=4)
-    options = parser.parse_args()
-    with database(options.database_url) as url:
-        figures = asyncio.run(measure(url, options.table, options.rows, options.clients))
-    report("ingest", figures, options.json)
 
 
 if __name__ == "__main__":
-    main()
+    command(__doc__, measure)

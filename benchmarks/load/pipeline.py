@@ -7,18 +7,18 @@ The file is one JSON object a line: agent_id, message, output, exit_code, create
 
 from __future__ import annotations
 
-import asyncio
 import json
 import random
 import time
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import asyncpg
 
-from benchmarks.harness import arguments, daemon, database, report, wait_for
+from benchmarks.harness import Figures, command, daemon, until_idle
 
 BATCH = 500
 VOCABULARY = 3000
@@ -71,24 +71,27 @@ def tasks(file: Path | None, times: int, limit: int) -> list[tuple[Any, ...]]:
     return [(*r[:4], r[4] + span * n) for n in range(times) for r in rows]
 
 
-async def measure(url: str, rows: list[tuple[Any, ...]], daemons: int) -> dict[str, object]:
+async def measure(
+    url: str,
+    connection: asyncpg.Connection,
+    *,
+    data: Annotated[Path | None, "tasks, one JSON object a line"] = None,
+    times: Annotated[int, "how often the file is played"] = 1,
+    limit: Annotated[int, "only the first lines of the file; 0 = all"] = 0,
+    daemons: Annotated[int, "daemons at work"] = 1,
+) -> Figures:
     """Loads all rows as fast as the database takes them, and waits until the last is associated."""
-    connection = await asyncpg.connect(url)
-    async with daemon(url):
-        others = [daemon(url) for _ in range(daemons - 1)]
-        for other in others:
-            await other.__aenter__()
+    rows = tasks(data, times, limit)
+    async with AsyncExitStack() as stack:
+        for _ in range(daemons):
+            await stack.enter_async_context(daemon(url))
         began = time.perf_counter()
         for start in range(0, len(rows), BATCH):
             await connection.execute(INSERT, *map(list, zip(*rows[start : start + BATCH], strict=True)))
         loaded = time.perf_counter() - began
-        await wait_for(connection, "select not exists (select from memoryd.jobs)", pause=0.02)
+        await until_idle(connection)
         whole = time.perf_counter() - began
-        for other in others:
-            await other.__aexit__(None, None, None)
-    (row,) = await connection.fetch(CHECK)
-    counts = dict(row)
-    await connection.close()
+    counts = dict(await connection.fetchrow(CHECK) or {})
     return {
         "tasks": len(rows),
         "daemons": daemons,
@@ -100,19 +103,5 @@ async def measure(url: str, rows: list[tuple[Any, ...]], daemons: int) -> dict[s
     }
 
 
-def main() -> None:
-    """Command line."""
-    parser = arguments(__doc__ or "")
-    parser.add_argument("--data", type=Path, help="tasks, one JSON object a line")
-    parser.add_argument("--times", type=int, default=1, help="how often the file is played")
-    parser.add_argument("--limit", type=int, default=0, help="only the first lines of the file; 0 = all")
-    parser.add_argument("--daemons", type=int, default=1, help="daemons at work")
-    options = parser.parse_args()
-    rows = tasks(options.data, options.times, options.limit)
-    with database(options.database_url) as url:
-        figures = asyncio.run(measure(url, rows, options.daemons))
-    report("pipeline", figures, options.json)
-
-
 if __name__ == "__main__":
-    main()
+    command(__doc__, measure)

@@ -12,10 +12,11 @@ import asyncio
 import time
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from typing import Annotated
 
 import asyncpg
 
-from benchmarks.harness import arguments, database, report
+from benchmarks.harness import Figures, command
 from daemon.db.pool import Database
 from daemon.logs import configure_logs, get_logger
 from daemon.queue.topic import Topic
@@ -51,7 +52,7 @@ class Counting:
             self.done.set()
 
 
-async def measure(url: str, jobs: int, batch: int, lanes: int, parallel: int) -> dict[str, object]:
+async def measure(url: str, jobs: int, batch: int, lanes: int, parallel: int) -> Figures:
     """Drains `jobs` jobs in `lanes` lanes (0: none)."""
     connection = await asyncpg.connect(url)
     await connection.execute(ENQUEUE, jobs, lanes)
@@ -84,22 +85,23 @@ async def measure(url: str, jobs: int, batch: int, lanes: int, parallel: int) ->
     }
 
 
-def main() -> None:
-    """Command line."""
-    parser = arguments(__doc__ or "")
-    parser.add_argument("--jobs", type=int, default=50_000)
-    parser.add_argument("--batch", type=int, default=64)
-    parser.add_argument("--lanes", type=int, default=32, help="lanes of the second half")
-    parser.add_argument("--parallel", type=int, default=3, help="batches under way at once")
-    options = parser.parse_args()
+async def both(
+    url: str,
+    _connection: asyncpg.Connection,
+    *,
+    jobs: int = 50_000,
+    batch: int = 64,
+    lanes: Annotated[int, "lanes of the second half"] = 32,
+    parallel: Annotated[int, "batches under way at once"] = 3,
+) -> Figures:
+    """Without lanes, and in lanes."""
     configure_logs(level="warning", style="console")
-    figures: dict[str, object] = {"jobs": options.jobs, "batch": options.batch}
-    with database(options.database_url) as url:
-        for name, lanes in (("unlaned", 0), ("laned", options.lanes)):
-            found = asyncio.run(measure(url, options.jobs, options.batch, lanes, options.parallel))
-            figures |= {f"{name}_{k}": v for k, v in found.items()}
-    report("queue", figures, options.json)
+    figures: Figures = {"jobs": jobs, "batch": batch}
+    for name, number in (("unlaned", 0), ("laned", lanes)):
+        found = await measure(url, jobs, batch, number, parallel)
+        figures |= {f"{name}_{k}": v for k, v in found.items()}
+    return figures
 
 
 if __name__ == "__main__":
-    main()
+    command(__doc__, both)

@@ -1,6 +1,6 @@
 """Rows a second until they are searchable: by daemons on one database, and by databases on two servers that one process serves.
 
-    python -m benchmarks.load.scaling --rows 20000 --plot docs/scaling.svg
+    python -m benchmarks.load.scaling --rows 20000
 
 The rows are shared out evenly. The servers, their clients and memoryd are on one machine, so it says where its cores are the
 limit, and not what more machines bring.
@@ -13,11 +13,9 @@ import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from pathlib import Path
 
 import asyncpg
 
-from benchmarks.chart import Line, draw
 from benchmarks.corpus import Corpus
 from benchmarks.harness import arguments, daemon, embedded, report, wait_for
 from benchmarks.load.databases import copies, listed
@@ -48,50 +46,36 @@ async def rate(urls: Sequence[str], texts: Sequence[str]) -> float:
     return round(share * len(urls) / (time.perf_counter() - began), 1)
 
 
-async def measure(
-    servers: Sequence[str], rows: int
-) -> tuple[list[tuple[int, float]], list[tuple[int, float]]]:
+async def measure(servers: Sequence[str], rows: int) -> dict[str, float]:
     """Rows a second by daemons, and by databases."""
     corpus = Corpus(1)
     texts = [corpus.text() for _ in range(rows)]
     wanted = sum(DATABASES) + len(DAEMONS)
     urls = [url for pair in zip(*[await copies(s, wanted) for s in servers], strict=True) for url in pair]
-    by_daemons, by_databases = [], []
+    figures = {}
     for number in DAEMONS:
         url = urls.pop()
         async with AsyncExitStack() as stack:
             for _ in range(number):
                 await stack.enter_async_context(daemon(url))
-            by_daemons.append((number, await rate([url], texts)))
+            figures[f"{number}_daemons_rows_s"] = await rate([url], texts)
     for number in DATABASES:
         used = [urls.pop() for _ in range(number)]
         with tempfile.TemporaryDirectory() as folder:
             async with daemon(used[0], database_urls=listed(folder, used), databases_at_once=16):
-                by_databases.append((number, await rate(used, texts)))
-    return by_daemons, by_databases
+                figures[f"{number}_databases_rows_s"] = await rate(used, texts)
+    return figures
 
 
 def main() -> None:
     """Command line."""
     parser = arguments(__doc__ or "")
     parser.add_argument("--rows", type=int, default=20_000)
-    parser.add_argument("--plot", type=Path, help="draw the figures into this SVG file")
     given = parser.parse_args()
     options = {"max_connections": "400"}
     with embedded(options=options) as one, embedded(options=options) as other:
-        by_daemons, by_databases = asyncio.run(measure([one.socket_url, other.socket_url], given.rows))
-    figures = {f"{number}_daemons_rows_s": value for number, value in by_daemons}
-    figures |= {f"{number}_databases_rows_s": value for number, value in by_databases}
+        figures = asyncio.run(measure([one.socket_url, other.socket_url], given.rows))
     report("scaling", {"rows": given.rows, **figures}, given.json)
-    if given.plot is not None:
-        lines = [Line("daemons", by_daemons), Line("databases", by_databases)]
-        draw(
-            given.plot,
-            "rows a second until searchable",
-            "daemons on one database; databases",
-            "rows/s",
-            lines,
-        )
 
 
 if __name__ == "__main__":

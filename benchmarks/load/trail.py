@@ -1,23 +1,16 @@
-"""The trail's figures: verifying 100,000 leaves, making and checking one proof, and captures with and without anchoring.
+"""The trail's figures: a log of many leaves written, signed and verified; one proof made and checked.
 
-    python -m benchmarks.load.trail
-    python -m benchmarks.load.trail --leaves 10000 --tasks 2000 --pairs 2
-
-Captures are measured in pairs, one after the other on the same database: with no word anchored, then with one outcome in
-twenty, which is more than usual. Every other pair begins with the other half.
+python -m benchmarks.load.trail --leaves 10000
 """
 
 from __future__ import annotations
 
-import asyncio
-import statistics
-import time
+from typing import Annotated
 
 import asyncpg
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from benchmarks.harness import arguments, daemon, database, percentiles, report, wait_for
-from benchmarks.load.pipeline import INSERT, tasks
+from benchmarks.harness import Figures, Times, command
 from daemon.db.pool import Database
 from daemon.logs import configure_logs, get_logger
 from plugins.trail.log import Pace, Trail
@@ -32,108 +25,37 @@ from generate_series(1, $1::integer) n
 """
 IDS = "select anchor_id from memoryd.trail_leaves order by md5(anchor_id::text) limit $1"
 PROOFS = 200
-ANCHORED = 20
-"""One outcome in this number has a word that anchors it."""
-EMPTY = """
-truncate agent_commands, agent_memory, memory_associations, memory_anchors, memory_queries, memoryd.fact_sources,
-    memoryd.memory_uses, memoryd.quotes, memoryd.trail_leaves
-"""
 
 
-async def measure_log(url: str, leaves: int) -> dict[str, object]:
+async def measure(
+    url: str, connection: asyncpg.Connection, *, leaves: Annotated[int, "leaves of the log"] = 100_000
+) -> Figures:
     """A log of this number of leaves: written, given places and signed, proved and verified."""
-    connection = await asyncpg.connect(url)
+    configure_logs(level="warning", style="json")
     opened = await Database.open(url, size=3, pooled=False, logger=get_logger())
-    began = time.perf_counter()
-    await connection.execute(FILL, leaves)
-    written = time.perf_counter() - began
+    once, times = Times(), Times(warm=1)  # the first one prepares the statements
+    with once.of("written"):
+        await connection.execute(FILL, leaves)
     await connection.execute("analyze")
-    began = time.perf_counter()
     key = Ed25519PrivateKey.generate()
-    await Trail(opened, key=key, pace=Pace(1000, 300), ledgers=None, logger=get_logger()).advance()
-    placed = time.perf_counter() - began
+    with once.of("placed_and_signed"):
+        await Trail(opened, key=key, pace=Pace(1000, 300), ledgers=None, logger=get_logger()).advance()
     keys = await read_keys(opened)
     ids = await connection.fetch(IDS, PROOFS + 1)
-    proving: list[float] = []
-    checking: list[float] = []
     for row in ids:
-        began = time.perf_counter()
-        text = str(await prove(connection, row["anchor_id"], with_row=True))
-        proving.append(time.perf_counter() - began)
-        began = time.perf_counter()
-        check(Proof.parse(text), keys)
-        checking.append(time.perf_counter() - began)
-    began = time.perf_counter()
-    found = await verify_all(opened, keys)
-    verified = time.perf_counter() - began
+        with times.of("prove"):
+            text = str(await prove(connection, row["anchor_id"], with_row=True))
+        with times.of("check"):
+            check(Proof.parse(text), keys)
+    with once.of("verified"):
+        found = await verify_all(opened, keys)
     assert (found.leaves, found.breaks) == (leaves, []), found.breaks[:3]
     await opened.close()
-    await connection.close()
-    return {
-        "leaves": leaves,
-        "written_seconds": round(written, 2),
-        "placed_and_signed_seconds": round(placed, 2),
-        "verified_seconds": round(verified, 2),
-        # The first one prepares the statements.
-        **{f"prove_{name}": value for name, value in percentiles(proving[1:]).items()},
-        **{f"check_{name}": value for name, value in percentiles(checking[1:]).items()},
+    seconds = {
+        f"{name}_seconds": round(once[name][0], 2) for name in ("written", "placed_and_signed", "verified")
     }
-
-
-async def measure_captures(url: str, count: int, pairs: int) -> dict[str, object]:
-    """Finished tasks a second, remembered and associated, with and without anchoring."""
-    connection = await asyncpg.connect(url)
-    rows = {
-        anchoring: [
-            (*row[:2], row[2] + f"\nrolled out {word}" * (n % ANCHORED == 0), *row[3:])
-            for n, row in enumerate(tasks(None, 1, count))
-        ]
-        for anchoring, word in ((True, "milestone"), (False, "zyx"))
-    }
-    rates: dict[bool, list[float]] = {False: [], True: []}
-    anchors = 0
-    for pair in range(pairs + 1):
-        for anchoring in (bool(pair % 2), not pair % 2):
-            await connection.execute(EMPTY)
-            async with daemon(url):
-                began = time.perf_counter()
-                await connection.execute(INSERT, *map(list, zip(*rows[anchoring], strict=True)))
-                await wait_for(connection, "select not exists (select from memoryd.jobs)", pause=0.02)
-                if pair:  # the first pair warms the server
-                    rates[anchoring].append(count / (time.perf_counter() - began))
-            if anchoring:
-                anchors = await connection.fetchval("select count(*) from memory_anchors")
-    await connection.close()
-    ratios = [w / o for w, o in zip(rates[True], rates[False], strict=True)]
-    return {
-        "tasks": count,
-        "pairs": pairs,
-        "anchored_of_them": anchors,
-        "without_tasks_per_second": [round(one) for one in rates[False]],
-        "with_tasks_per_second": [round(one) for one in rates[True]],
-        "with_to_without_median": round(statistics.median(ratios), 3),
-        "with_to_without": [round(one, 3) for one in ratios],
-    }
-
-
-def main() -> None:
-    """Command line."""
-    parser = arguments(__doc__ or "")
-    parser.add_argument("--leaves", type=int, default=100_000, help="leaves of the log")
-    parser.add_argument(
-        "--tasks", type=int, default=4000, help="finished tasks of each half of a pair; 0: none"
-    )
-    parser.add_argument("--pairs", type=int, default=4, help="pairs of captures, after one that warms up")
-    options = parser.parse_args()
-    configure_logs(level="warning", style="json")
-    figures: dict[str, object] = {}
-    with database(options.database_url) as url:
-        figures |= asyncio.run(measure_log(url, options.leaves))
-    if options.tasks:
-        with database(options.database_url) as url:
-            figures |= asyncio.run(measure_captures(url, options.tasks, options.pairs))
-    report("trail", figures, options.json)
+    return {"leaves": leaves, **seconds, **times.figures()}
 
 
 if __name__ == "__main__":
-    main()
+    command(__doc__, measure)

@@ -1,7 +1,7 @@
 """memoryd beside other memories for agents, each from its package in an environment of its own.
 
     python -m benchmarks.peers --data FILE...
-    python -m benchmarks.peers --data FILE... --only memoryd langgraph --markdown
+    python -m benchmarks.peers --data FILE... --only memoryd hybrid --rows 10000
 
 One embedded Postgres with a database for each; the same rows and questions, the same vectors (memoryd's local embedder, from
 a server on loopback), no language model, no model that is downloaded. One client writes batches of 100 rows and waits until all
@@ -20,7 +20,6 @@ the table, with the reason.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import time
 from collections.abc import Sequence
@@ -28,13 +27,12 @@ from pathlib import Path
 
 import psutil
 
-from benchmarks.harness import embedded
+from benchmarks.harness import arguments, embedded, print_table, report, shown
 from benchmarks.peers.embeddings import embedding_server
 from benchmarks.peers.environments import default_cache
-from benchmarks.peers.measure import COUNT, make_texts
+from benchmarks.peers.measure import COUNT, make_texts, pad
 from benchmarks.peers.runs import ENTRIES, Figures, compare
-from benchmarks.search.bodies import parser, read
-from benchmarks.search.evidence import print_table, shown
+from benchmarks.search.bodies import read
 
 HEAD = {
     "rows_s": "rows a second",
@@ -69,14 +67,19 @@ def _shown(key: str, value: float) -> str:
 
 def main() -> None:
     """Runs the benchmark."""
-    given = parser(__doc__ or "")
+    given = arguments(__doc__ or "")
+    given.add_argument("--data", type=Path, required=True, nargs="+", help="bodies of text with questions")
     given.add_argument("--only", nargs="+", choices=ENTRIES, default=list(ENTRIES), help="which are compared")
     given.add_argument("--cache", type=Path, default=default_cache(), help="folder of their environments")
-    given.add_argument("--markdown", action="store_true", help="print the table alone, without JSON")
+    given.add_argument("--rows", type=int, default=0, help="give each user so many, with texts of the others")
+    given.add_argument("--no-names", action="store_true", help="no speaker's name before what peers get")
     options = given.parse_args()
     if options.database_url is not None:
         given.error("--database-url has no meaning here: each system gets a database of its own")
-    made = {name: [make_texts(one) for one in found] for name, found in read(options.data).items()}
+    made = {
+        name: [make_texts(one, names=not options.no_names) for one in pad(found, options.rows)]
+        for name, found in read(options.data).items()
+    }
     with embedded() as server, embedding_server() as embeddings_url:
         lines = asyncio.run(compare(options.only, server.socket_url, embeddings_url, options.cache, made))
     head, rows = table(lines, list(made))
@@ -85,11 +88,7 @@ def main() -> None:
     print(
         f"\n{time.strftime('%Y-%m-%d')}, {os.cpu_count()} cores, {memory:.0f} GB of memory, a load of {load:.1f}"
     )
-    text = "".join(json.dumps({"benchmark": "peers", **line}) + "\n" for line in lines)
-    if not options.markdown:
-        print("\n" + text, end="")
-    if options.json is not None:
-        options.json.write_text(text)
+    report("peers", lines, options.json)
 
 
 if __name__ == "__main__":

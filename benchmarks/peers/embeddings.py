@@ -8,15 +8,14 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import numpy as np
 
+from benchmarks.served import Handler, served
 from providers.local_embedder import LocalEmbedder
 from providers.ports import Vectors
 
@@ -41,35 +40,16 @@ def embedding_server(*, pause: float = 0.0, taken: list[float] | None = None) ->
     """Its base URL, with the /v1. It waits for `pause` before each answer; `taken` gets the seconds of each."""
     embedder = LocalEmbedder()
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"  # connections stay open, as those to a real service do
-        disable_nagle_algorithm = True
-        wbufsize = -1  # head and body in one packet
-
-        def do_POST(self) -> None:
+    class Embeddings(Handler):
+        def respond(self) -> None:
             began = time.perf_counter()
             time.sleep(pause)
-            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            request = json.loads(self.body())
             texts = [request["input"]] if isinstance(request["input"], str) else request["input"]
-            body = json.dumps(answer(asyncio.run(embedder.embed(texts)), request)).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.answer(json.dumps(answer(asyncio.run(embedder.embed(texts)), request)).encode())
             if taken is not None:
                 taken.append(time.perf_counter() - began)
 
-        def log_message(self, *_: object) -> None:
-            """Says nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/v1"
-    finally:
-        server.shutdown()
-        server.server_close()
-        asyncio.run(embedder.close())
+    with served(Embeddings) as address:
+        yield f"{address}/v1"
+    asyncio.run(embedder.close())

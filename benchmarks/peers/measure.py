@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import cycle
 from statistics import fmean
 from typing import Any
 
@@ -15,6 +17,8 @@ COUNT = 10
 """Results that are asked for."""
 BATCH = 100
 """Rows of one write."""
+SESSION = 20
+"""Messages of a session that is made up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,21 +28,43 @@ class Text:
     id: str
     user: str
     text: str
-    """What peers get: in a conversation the speaker's name stands before it, which memoryd has a column for."""
+    """What peers get."""
     time: str | None
     memory: bool
     row: Sequence[object]
     """What memoryd gets."""
 
 
-def make_texts(found: dict[str, Any]) -> tuple[Body, list[list[Text]]]:
-    """A body of a file, and its rows in batches."""
+def pad(bodies: Sequence[dict[str, Any]], rows: int) -> Iterator[dict[str, Any]]:
+    """The bodies of a file, each with texts of the others as further sessions of its user, until it has so many rows."""
+    for body in bodies:
+        others = [one for one in bodies if one is not body] or bodies
+        texts = cycle([turn["text"] for one in others for turn in one["turns"]])
+        memory = body["turns"][0]["session"] is None
+        more = [
+            {
+                "id": f"more {n}",
+                "session": None if memory else f"more {n // SESSION}",
+                "speaker": None if memory else ("Ada", "Ben")[n % 2],
+                "time": None,
+                "text": next(texts),
+            }
+            for n in range(rows - len(body["turns"]))
+        ]
+        yield body | {"turns": body["turns"] + more}
+
+
+def make_texts(found: dict[str, Any], *, names: bool = True) -> tuple[Body, list[list[Text]]]:
+    """A body of a file, and its rows in batches.
+
+    `names`: peers get the speaker's name before what is said in a conversation. memoryd has a column for it.
+    """
     body, columns = make_body(found)
     rows = list(zip(*columns, strict=True))
     texts = []
     for turn, (row_id, text), row in zip(found["turns"], body.texts.items(), rows, strict=True):
         memory = turn["session"] is None
-        said = text if memory else f"{turn['speaker']}: {text}"
+        said = text if memory or not names else f"{turn['speaker']}: {text}"
         texts.append(Text(str(row_id), str(body.user), said, turn["time"] or None, memory, row))
     return body, [texts[start : start + BATCH] for start in range(0, len(texts), BATCH)]
 
@@ -49,6 +75,26 @@ class Answer:
 
     ids: Sequence[str]
     seconds: float
+
+
+async def timed(work: Awaitable[Sequence[Any]]) -> Answer:
+    """The ids of the rows that come, and how long it took."""
+    began = time.perf_counter()
+    rows = await work
+    return Answer([str(r["id"]) for r in rows], time.perf_counter() - began)
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """One that is measured."""
+
+    write: Callable[[Sequence[Text]], Awaitable[object]]
+    settle: Callable[[], Awaitable[object]]
+    """Returns when all that was written can be found."""
+    ways: Mapping[str, Callable[[str, uuid.UUID], Awaitable[Answer]]]
+    """To ask it, by name."""
+    pid: int | None
+    """Of its process; with its children that is what it keeps in memory."""
 
 
 @dataclass(slots=True)

@@ -18,7 +18,8 @@ import asyncpg
 from benchmarks.peers import systems
 from benchmarks.peers.contrib import trigrams
 from benchmarks.peers.environments import SOURCE, CannotInstall, prepare
-from benchmarks.peers.measure import Answer, Tally, Text
+from benchmarks.peers.hybrid import hybrid
+from benchmarks.peers.measure import Answer, System, Tally, Text
 from benchmarks.search.bodies import Asked, Body
 
 FOREIGN = 50
@@ -60,7 +61,7 @@ class Run:
 
     entry: Entry
     installed: Figures = field(default_factory=dict)
-    system: systems.System | None = None
+    system: System | None = None
     rate: float = 0.0
     tallies: dict[str, Tally] = field(default_factory=dict)
     failed: str | None = None
@@ -69,7 +70,7 @@ class Run:
         self, name: str, url: str, cache: Path, embeddings_url: str, stack: AsyncExitStack
     ) -> None:
         """Installs and opens it. Raises CannotInstall, CannotRun."""
-        opened: AbstractAsyncContextManager[systems.System] = systems.hybrid(url)
+        opened: AbstractAsyncContextManager[System] = hybrid(url)
         if self.entry.requirements:
             environment = await prepare(cache, name, self.entry.requirements)
             self.installed = {"packages": environment.packages, "disk_mb": round(environment.megabytes)}

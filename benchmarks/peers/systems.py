@@ -1,4 +1,4 @@
-"""What is compared, behind one face: memoryd, the hybrid search that Supabase documents, peers in processes of their own."""
+"""What is compared, behind the face of measure.System: memoryd, and peers in processes of their own."""
 
 from __future__ import annotations
 
@@ -6,26 +6,22 @@ import asyncio
 import json
 import os
 import tempfile
-import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import asyncpg
 import psutil
-from pgvector import Vector
 
-from benchmarks.harness import daemon, wait_for
+from benchmarks.harness import daemon, until_idle, wait_for
 from benchmarks.peers.environments import SOURCE
-from benchmarks.peers.measure import COUNT, Answer, Text
-from benchmarks.search.beside_hybrid import HYBRID, INSERT, SEARCHABLE, connect, make
-from benchmarks.search.bodies import IDLE, WRITE_MEMORIES, WRITE_MESSAGES
-from providers.local_embedder import LocalEmbedder
+from benchmarks.peers.measure import COUNT, Answer, System, Text, timed
+from benchmarks.search.bodies import WRITE_MEMORIES, WRITE_MESSAGES
 
+SEARCHABLE = "select not exists (select from memoryd.jobs where topic in ('index', 'statistics'))"
 RECALL = "select id from recall($1, user_id => $2, match_count => $3, options => $4::jsonb)"
 WAYS = {"memoryd": "{}", "memoryd, `relevant_only`": '{"relevant_only": true}'}
 
@@ -40,32 +36,12 @@ class CannotRun(Exception):
     """Says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class System:
-    """One that is measured."""
-
-    write: Callable[[Sequence[Text]], Awaitable[object]]
-    settle: Callable[[], Awaitable[object]]
-    """Returns when all that was written can be found."""
-    ways: Mapping[str, Callable[[str, uuid.UUID], Awaitable[Answer]]]
-    """To ask it, by name."""
-    pid: int | None
-    """Of its process; with its children that is what it keeps in memory."""
-
-
 def resident(pid: int | None) -> float | None:
     """Megabytes of a process and its children."""
     if pid is None:
         return None
     process = psutil.Process(pid)
     return sum(p.memory_info().rss for p in (process, *process.children(recursive=True))) / 1e6
-
-
-async def timed(work: Awaitable[Sequence[Any]]) -> Answer:
-    """The ids of the rows that come, and how long it took."""
-    began = time.perf_counter()
-    rows = await work
-    return Answer([str(r["id"]) for r in rows], time.perf_counter() - began)
 
 
 @asynccontextmanager
@@ -86,37 +62,8 @@ async def memoryd(url: str) -> AsyncIterator[System]:
 
         ways = {name: partial(recall, options) for name, options in WAYS.items()}
         yield System(write, settle, ways, running.process.pid)
-        await wait_for(connection, IDLE, pause=0.02)
+        await until_idle(connection)
         await connection.close()
-
-
-@asynccontextmanager
-async def hybrid(url: str) -> AsyncIterator[System]:
-    """Plain SQL: the client embeds, the database ranks."""
-    connection = await connect(url)
-    await make(connection)
-    embedder = LocalEmbedder()
-
-    async def write(texts: Sequence[Text]) -> None:
-        vectors = [Vector(v) for v in await embedder.embed([t.text for t in texts])]
-        ids, users = [uuid.UUID(t.id) for t in texts], [uuid.UUID(t.user) for t in texts]
-        await connection.execute(INSERT, ids, users, [t.text for t in texts], vectors)
-
-    async def settle() -> None:
-        """A row that is written is found."""
-
-    async def search(function: str, question: str, user: uuid.UUID) -> Answer:
-        async def rows() -> Sequence[Any]:
-            (vector,) = await embedder.embed([question])
-            sql = f"select id from plain.{function}($1, $2, $3, $4)"
-            return list(await connection.fetch(sql, question, Vector(vector), COUNT, user))
-
-        return await timed(rows())
-
-    ways = {f"Supabase's {title}": partial(search, function) for function, title in HYBRID.items()}
-    yield System(write, settle, ways, None)
-    await embedder.close()
-    await connection.close()
 
 
 @asynccontextmanager

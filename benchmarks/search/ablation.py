@@ -9,27 +9,25 @@ again. The benchmark ends with an error where a function no longer has the fragm
 
 from __future__ import annotations
 
-import asyncio
-import json
 import sys
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from statistics import fmean
+from typing import Annotated
 
 import asyncpg
 from pgvector import Vector
 from pgvector.asyncpg import register_vector
 
-from benchmarks.harness import database
+from benchmarks.harness import Figures, command, print_table
 from benchmarks.load.bulk import COUNT
-from benchmarks.search.bodies import Body, parser, read, write
-from benchmarks.search.evidence import RECALL, print_table
+from benchmarks.search.bodies import Body, Files, read, write
 from memory.passages import passages
 from providers.local_embedder import LocalEmbedder
 
+RECALL = "select id from recall($1, user_id => $2, match_count => $3)"
 DEFINITION = """
 select pg_get_functiondef(p.oid)
 from pg_proc p
@@ -54,118 +52,49 @@ class Part:
     edits: Sequence[Edit] = ()
     indexed: bool = False
     """Whether it is written with the rows."""
-    whole: bool = field(default=False)
+    whole: bool = False
     """Whether a text is indexed as one passage."""
 
 
 NO_MORE_WORDS = Edit(
-    "rank_passages",
-    "coalesce(weights.more * m.more / nullif(max(m.more) over w, 0), 0)",
-    "0::float8",
+    "rank_passages", "coalesce(weights.more * m.more / nullif(max(m.more) over w, 0), 0)", "0::float8"
 )
+NO_LEXICAL = Edit(
+    "rank_passages", "coalesce(s.lexical / nullif(max(s.lexical) over w, 0), 0) as part", "0::float8 as part"
+)
+NAMED = """case when p.speaker = any((p_question).speakers) or p.role = (p_question).role
+                   then weights.named else 0 end"""
 
 PARTS = (
     Part("nothing"),
-    Part(
-        "lexical, from the sum",
-        [
-            Edit(
-                "rank_passages",
-                "coalesce(s.lexical / nullif(max(s.lexical) over w, 0), 0) as part",
-                "0::float8 as part",
-            ),
-            NO_MORE_WORDS,
-        ],
-    ),
+    Part("lexical, from the sum", [NO_LEXICAL, NO_MORE_WORDS]),
     Part("words of the best", [NO_MORE_WORDS]),
-    Part(
-        "dense, from the sum",
-        [
-            Edit(
-                "rank_passages",
-                "coalesce(weights.dense * s.near / nullif(max(s.near) over w, 0), 0) as dense_part",
-                "0::float8 as dense_part",
-            )
-        ],
-    ),
+    Part("dense, from the sum", [Edit(
+        "rank_passages", "coalesce(weights.dense * s.near / nullif(max(s.near) over w, 0), 0) as dense_part",
+        "0::float8 as dense_part")]),
     Part("embeddings wholly", [Edit("embeds_here", "return exists (", "return false and exists (")]),
-    Part(
-        "messages beside",
-        [
-            Edit("lexical_scores", "least(b.top, b.has * r.share)", "0::float8"),
-            Edit("candidates", "|| nearest || beside", "|| nearest"),
-        ],
-    ),
-    Part(
-        "less of them for long messages",
-        [Edit("lexical_scores", "80.0 / (80 + r.row_length) as share", "1.0 as share")],
-    ),
+    Part("messages beside", [
+        Edit("lexical_scores", "least(b.top, b.has * r.share)", "0::float8"),
+        Edit("candidates", "|| nearest || beside", "|| nearest")]),
+    Part("less of them for long messages", [
+        Edit("lexical_scores", "80.0 / (80 + r.row_length) as share", "1.0 as share")]),
     Part("words near in meaning", [Edit("weigh_lexemes", "limit 8\n", "limit 0\n")]),
-    Part(
-        "named and roles",
-        [
-            Edit(
-                "rank_passages",
-                "case when p.speaker = any((p_question).speakers) or p.role = (p_question).role\n"
-                "                   then weights.named else 0 end",
-                "0",
-            )
-        ],
-    ),
-    Part(
-        "roles alone",
-        [
-            Edit(
-                "rank_passages",
-                "or p.role = (p_question).role\n                   then weights.named",
-                "then weights.named",
-            )
-        ],
-    ),
-    Part(
-        "says little (prior)",
-        [Edit("rank_passages", "weights.prior / (5 + p.row_length)", "0::float8")],
-    ),
-    Part(
-        "session",
-        [
-            Edit(
-                "rank_passages",
-                "weights.session * (max(b.net) over w - b.net)",
-                "0::float8",
-            )
-        ],
-    ),
-    Part(
-        "sum of a session, for long questions",
-        [
-            Edit(
-                "rank_passages",
-                "0.3 * p_long",
-                "0 * p_long",
-            )
-        ],
-    ),
-    Part(
-        "length of the passage",
-        [
-            Edit(
-                "lexical_scores", "0.5 + 0.5 * greatest(1, r.length) / average as norm", "1::float8 as norm"
-            ),
-            Edit("worded_passages", "(0.5 + 0.5 * greatest(1, l.length) / average)", "1::float8"),
-        ],
-    ),
-    Part(
-        "time in the question",
-        [Edit("times_in", "if line is null then", "if line is null or not p_written then")],
-    ),
+    Part("named and roles", [Edit("rank_passages", NAMED, "0")]),
+    Part("roles alone", [Edit(
+        "rank_passages", "or p.role = (p_question).role\n                   then weights.named", "then weights.named")]),
+    Part("says little (prior)", [Edit("rank_passages", "weights.prior / (5 + p.row_length)", "0::float8")]),
+    Part("session", [Edit("rank_passages", "weights.session * (max(b.net) over w - b.net)", "0::float8")]),
+    Part("sum of a session, for long questions", [Edit("rank_passages", "0.3 * p_long", "0 * p_long")]),
+    Part("length of the passage", [
+        Edit("lexical_scores", "0.5 + 0.5 * greatest(1, r.length) / average as norm", "1::float8 as norm"),
+        Edit("worded_passages", "(0.5 + 0.5 * greatest(1, l.length) / average)", "1::float8")]),
+    Part("time in the question", [Edit(
+        "times_in", "if line is null then", "if line is null or not p_written then")]),
     Part("times that rows name", [Edit("fit_passages", " or times_asked && r.times or", " or")]),
-    Part(
-        "candidates of these times",
-        [Edit("candidates", "memoryd.nearest_passages(p_request, (p_question).times)", "null::tid[]")],
-    ),
+    Part("candidates of these times", [Edit(
+        "candidates", "memoryd.nearest_passages(p_request, (p_question).times)", "null::tid[]")]),
     Part("passages (one a text)", indexed=True, whole=True),
-)
+)  # fmt: skip
 
 WRITE = """
 select memoryd.insert_entries($1, array_agg(s.id), array_agg(s.scope), $2, $3, $4)
@@ -242,57 +171,40 @@ async def check(connection: asyncpg.Connection) -> None:
             pass
 
 
-async def run(
-    url: str, files: Sequence[Path], *, most: int, count: int, only: Sequence[str]
-) -> dict[str, dict[str, float]]:
+async def measure(
+    url: str,
+    connection: asyncpg.Connection,
+    *,
+    data: Files,
+    at: Annotated[int, "results that are looked at"] = 10,
+    questions: Annotated[int, "of a set at most; of a bigger set every second, third ..."] = 10_000,
+    only: Annotated[list[str], "these parts; none given: all"] = [],  # noqa: B006
+) -> list[Figures]:
     """Evidence recall by what was taken away, and by set."""
-    connection = await asyncpg.connect(url)
+    if unknown := set(only) - (names := {part.name for part in PARTS}):
+        raise SystemExit(f"{unknown} is none of {names}")
     await register_vector(connection)
     await check(connection)
-    written = {name: (await write(url, texts))[0] for name, texts in read(files).items()}
-    sets = Sets(written, most)
-    table = {}
+    sets = Sets({name: (await write(url, texts))[0] for name, texts in read(data).items()}, questions)
+    table: dict[str, dict[str, float]] = {}
     for part in PARTS:
         if only and part.name not in only:
             continue
         async with without(connection, part.edits):
             if part.indexed:
                 await sets.index(connection, whole=part.whole)
-            table[part.name] = await sets.ask(connection, count)
+            table[part.name] = await sets.ask(connection, at)
         if part.indexed:
             await sets.index(connection, whole=False)
         table[part.name]["mean"] = fmean(table[part.name].values())
         print(part.name, {k: round(v, 4) for k, v in table[part.name].items()}, file=sys.stderr, flush=True)
-    await connection.close()
-    return table
-
-
-def main() -> None:
-    """Runs the benchmark."""
-    made = parser(__doc__ or "")
-    made.add_argument("--at", type=int, default=10, help="results that are looked at")
-    made.add_argument(
-        "--questions",
-        type=int,
-        default=10_000,
-        help="of a set at most; of a bigger set every second, third ...",
-    )
-    made.add_argument("--only", nargs="*", default=[], metavar="PART", choices=[p.name for p in PARTS])
-    options = made.parse_args()
-    with database(options.database_url) as url:
-        table = asyncio.run(
-            run(url, options.data, most=options.questions, count=options.at, only=options.only)
-        )
     columns = list(next(iter(table.values())))
     print_table(
         ["taken away", *columns],
         [(name, [f"{100 * values[c]:.1f}" for c in columns]) for name, values in table.items()],
     )
-    line = json.dumps({"benchmark": "ablation", "at": options.at, **table})
-    print(line)
-    if options.json is not None:
-        options.json.write_text(line + "\n")
+    return [{"at": at, **table}]
 
 
 if __name__ == "__main__":
-    main()
+    command(__doc__, measure)

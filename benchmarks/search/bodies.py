@@ -8,7 +8,6 @@ that it is asked in, which is left out with all that is later).
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
 import uuid
@@ -17,14 +16,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import asyncpg
 
-from benchmarks.harness import arguments, daemon, wait_for
+from benchmarks.harness import daemon, until_idle
 
+Files = Annotated[list[Path], "bodies of text with questions"]
 ROLES = ("user", "assistant", "system")
-IDLE = "select not exists (select from memoryd.jobs)"
 
 WRITE_MESSAGES = """
 insert into conversation_messages (id, session_id, user_id, message_index, role, speaker, content, created_at)
@@ -147,20 +146,11 @@ async def write(url: str, found: Sequence[dict[str, Any]], **settings: object) -
                 WRITE_MEMORIES if one["turns"][0]["session"] is None else WRITE_MESSAGES, *columns
             )
             written.append(body)
-        await wait_for(connection, IDLE, pause=0.02)
+        await until_idle(connection)
         seconds = time.perf_counter() - began
     await connection.execute("vacuum analyze")
     await connection.close()
     return written, seconds
-
-
-def parser(description: str) -> argparse.ArgumentParser:
-    """A parser with the options of each benchmark that reads bodies of text."""
-    made = arguments(description)
-    made.add_argument(
-        "--data", type=Path, required=True, nargs="+", metavar="FILE", help="bodies of text with questions"
-    )
-    return made
 
 
 def read(files: Sequence[Path]) -> dict[str, list[dict[str, Any]]]:

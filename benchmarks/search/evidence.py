@@ -13,7 +13,6 @@ among the first ten that sixty results name. Figures are means over questions. B
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 import time
@@ -21,13 +20,14 @@ import uuid
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from statistics import fmean
-from typing import Any
+from typing import Annotated, Any
 
 import asyncpg
 
-from benchmarks.harness import database, percentiles
-from benchmarks.search.bodies import Asked, Body, parser, read, write
+from benchmarks.harness import Figures, command, percentiles, print_table, shown
+from benchmarks.search.bodies import Asked, Body, Files, read, write
 from benchmarks.search.naive import RANKINGS, rank_all
 from daemon.db.pool import Database
 from daemon.logs import get_logger
@@ -38,13 +38,12 @@ from providers.ports import Embedder
 CUTS = (5, 10, 20)
 FIRST, RESULTS_FOR_SESSIONS = 10, 60
 COMPARED = ("@10", "share@10", "nDCG@10", "sessions@10")
-RECALL = "select id from recall($1, user_id => $2, match_count => $3)"
 SAY = "insert into conversation_messages (session_id, user_id, role, content) values ($1, $2, 'user', $3)"
 CONTEXT = "select unnest((memoryd.compose('reader', $1, $2, true, memoryd.embed($1), null)).row_ids) as id"
 RECALL_WITH_OPTIONS = "select id from recall($1, user_id => $2, match_count => $3, options => $4::jsonb)"
 
 Ask = Callable[[Asked, uuid.UUID], Awaitable[Sequence[Any]]]
-Figures = dict[str, float]
+Means = dict[str, float]
 Way = Callable[[str, Sequence[Body]], Awaitable[tuple[list[float], "Tally"]]]
 
 
@@ -77,7 +76,7 @@ class Tally:
         self.figures["nDCG@10"].append(_gain(at) / _gain(range(best)))
         self.figures[f"@10, {kind}"].append(self.figures["@10"][-1])
 
-    def means(self) -> Figures:
+    def means(self) -> Means:
         """The means."""
         return {name: round(fmean(values), 4) for name, values in self.figures.items()}
 
@@ -100,10 +99,10 @@ class Result:
     seconds: float
     """Until all was indexed."""
     times: dict[str, float]
-    by_ranking: dict[str, Figures]
+    by_ranking: dict[str, Means]
 
 
-async def measure(url: str, texts: Sequence[dict[str, Any]], *, way: Way) -> Result:
+async def measure_set(url: str, texts: Sequence[dict[str, Any]], *, way: Way) -> Result:
     """Writes a set and asks its questions."""
     bodies, seconds = await write(url, texts)
     times, recall = await way(url, bodies)
@@ -124,30 +123,21 @@ async def measure(url: str, texts: Sequence[dict[str, Any]], *, way: Way) -> Res
     )
 
 
-async def ask_in_sql(url: str, bodies: Sequence[Body]) -> tuple[list[float], Tally]:
-    """Asks every question as any client does: with its text alone."""
-    connection = await asyncpg.connect(url)
-    statement = await connection.prepare(RECALL_WITH_OPTIONS)
+async def ask_in_sql(url: str, bodies: Sequence[Body], *, chat: bool = False) -> tuple[list[float], Tally]:
+    """Asks every question as any client does: with its text alone.
 
-    async def one(question: Asked, user: uuid.UUID) -> Sequence[Any]:
-        options = json.dumps(question.options)
-        return list(await statement.fetch(question.text, user, count_of(question), options))
-
-    asked = await ask(bodies, one)
-    await connection.close()
-    return asked
-
-
-async def ask_in_chat(url: str, bodies: Sequence[Body]) -> tuple[list[float], Tally]:
-    """Asks every question as a chatbot does: in a new conversation of its user, where it is a message before it is asked."""
+    `chat`: as a chatbot does, in a new conversation of its user, where it is a message before it is asked.
+    """
     connection = await asyncpg.connect(url)
     statement = await connection.prepare(RECALL_WITH_OPTIONS)
     sessions = {body.user: uuid.uuid4() for body in bodies}
 
     async def one(question: Asked, user: uuid.UUID) -> Sequence[Any]:
-        await connection.execute(SAY, sessions[user], user, question.text)
-        options = json.dumps(question.options | {"exclude_session": str(sessions[user])})
-        return list(await statement.fetch(question.text, user, count_of(question), options))
+        options = question.options
+        if chat:
+            await connection.execute(SAY, sessions[user], user, question.text)
+            options = options | {"exclude_session": str(sessions[user])}
+        return list(await statement.fetch(question.text, user, count_of(question), json.dumps(options)))
 
     asked = await ask(bodies, one)
     await connection.close()
@@ -197,27 +187,11 @@ async def ask(bodies: Sequence[Body], one: Ask) -> tuple[list[float], Tally]:
     return seconds, tally
 
 
-def print_table(head: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]]) -> None:
-    """A table in Markdown."""
-    print("| " + " | ".join(head) + " |")
-    print("|" + "---|" * len(head))
-    for name, values in rows:
-        print(f"| {name} | " + " | ".join(values) + " |")
-
-
-def shown(value: float | None) -> str:
-    """A part of one, to three places."""
-    return "" if value is None else f"{value:.3f}"
-
-
 def print_result(name: str, result: Result) -> None:
     """The figures of one set."""
+    times = ", ".join(f"{k.removesuffix('_ms')} {v} ms" for k, v in result.times.items())
     print(
-        f"\n{name}: {result.rows} rows, {result.questions} questions, indexed in {result.seconds} s; recall() ",
-        end="",
-    )
-    print(
-        f"p50 {result.times['p50_ms']} ms, p95 {result.times['p95_ms']} ms, p99 {result.times['p99_ms']} ms\n"
+        f"\n{name}: {result.rows} rows, {result.questions} questions, indexed in {result.seconds} s; {times}"
     )
     columns = list(result.by_ranking)
     lines = [
@@ -227,7 +201,7 @@ def print_result(name: str, result: Result) -> None:
     print_table(["", *columns], lines)
 
 
-def _in_order(figures: Figures) -> list[str]:
+def _in_order(figures: Means) -> list[str]:
     kinds = sorted(f for f in figures if ", " in f)
     return [f for f in figures if f not in kinds] + kinds
 
@@ -238,7 +212,7 @@ def print_all(results: Mapping[str, Result]) -> None:
         sets = {name: r.by_ranking for name, r in results.items() if figure in r.by_ranking["recall()"]}
         if not sets:
             continue
-        print(f"\nall sets, {figure}\n")
+        print(f"\nall sets, {figure}")
         rows = []
         for ranking in ("recall()", *RANKINGS):
             values = [by_ranking[ranking][figure] for by_ranking in sets.values()]
@@ -246,54 +220,39 @@ def print_all(results: Mapping[str, Result]) -> None:
         print_table(["", *sets, "mean"], rows)
 
 
-def main() -> None:
-    """Runs the benchmark."""
-    made = parser(__doc__ or "")
-    made.add_argument(
-        "--through-daemon",
-        action="store_true",
-        help="ask as the daemon asks for `memoryd recall` and memory_requests",
-    )
-    made.add_argument(
-        "--chat",
-        action="store_true",
-        help="ask as a chatbot does: the questions are messages of a new conversation, which is left out",
-    )
-    made.add_argument(
-        "--contexts",
-        action="store_true",
-        help="give the questions as tasks, and look at the lines of their contexts",
-    )
-    options = made.parse_args()
-    ways = {
-        ask_through_daemon: options.through_daemon,
-        ask_in_chat: options.chat,
-        ask_for_contexts: options.contexts,
-        ask_in_sql: True,
-    }
-    way = next(way for way, chosen in ways.items() if chosen)
+async def measure(
+    url: str,
+    _connection: asyncpg.Connection,
+    *,
+    data: Files,
+    through_daemon: Annotated[
+        bool, "ask as the daemon asks for `memoryd recall` and memory_requests"
+    ] = False,
+    chat: Annotated[
+        bool, "ask as a chatbot: the question is a message of a new conversation, left out"
+    ] = False,
+    contexts: Annotated[bool, "give the questions as tasks, and look at the lines of their contexts"] = False,
+) -> list[Figures]:
+    """All sets."""
+    way: Way = partial(ask_in_sql, chat=chat)
+    if through_daemon or contexts:
+        way = ask_through_daemon if through_daemon else ask_for_contexts
     results = {}
-    with database(options.database_url) as url:
-        for name, texts in read(options.data).items():
-            results[name] = asyncio.run(measure(url, texts, way=way))
-            print_result(name, results[name])
+    for name, texts in read(data).items():
+        results[name] = await measure_set(url, texts, way=way)
+        print_result(name, results[name])
     print_all(results)
-    lines = [
-        json.dumps(
-            {
-                "benchmark": f"evidence recall: {name}",
-                "rows": r.rows,
-                "indexed_s": r.seconds,
-                **r.times,
-                **r.by_ranking,
-            }
-        )
+    return [
+        {
+            "benchmark": f"evidence recall: {name}",
+            "rows": r.rows,
+            "indexed_s": r.seconds,
+            **r.times,
+            **r.by_ranking,
+        }
         for name, r in results.items()
     ]
-    print("\n" + "\n".join(lines))
-    if options.json is not None:
-        options.json.write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":
-    main()
+    command(__doc__, measure)

@@ -14,21 +14,20 @@ import json
 import random
 import time
 from collections.abc import Callable, Coroutine
+from typing import Annotated
 from uuid import UUID
 
 import asyncpg
 
-from benchmarks.harness import arguments, cpu, daemon, embedded, family, percentiles, report, wait_for
+from benchmarks.harness import Figures, command, cpu, daemon, family, percentiles, wait_for
+from benchmarks.load.ingest import SERVER
 from benchmarks.load.pipeline import texts
-from benchmarks.search.lexicon import LETTERS
 
 FLOODER, OTHER = UUID(int=1), UUID(int=2)
+LETTERS = "etaoinshrdlucmfwypvbgkjqxz"
 MEMORIES, CHARACTERS = 5, 32_768
 INSERT = "insert into agent_memory (agent_id, user_id, kind, content) select 'alice', $1, 'note', unnest($2::text[])"
-QUIET = """
-select not exists (select from memoryd.jobs)
-   and not exists (select from agent_memory where lexemes is null or embedding is null)
-"""
+QUIET = "select not exists (select from memoryd.jobs) and not exists (select from memoryd.unindexed)"
 SIZE = "select pg_total_relation_size('memoryd.lexeme_neighbours') / 1e6"
 BECOME = (
     "set role memoryd_user",
@@ -64,10 +63,17 @@ def after(seconds: float) -> Callable[[], bool]:
     return lambda: time.monotonic() > end
 
 
-async def measure(url: str, server: int, rows: int, seconds: float) -> dict[str, object]:
+async def measure(
+    url: str,
+    owner: asyncpg.Connection,
+    *,
+    rows: Annotated[int, "memories of the user who recalls"] = 2_000,
+    seconds: Annotated[float, "how long the recalls before and after are measured"] = 4,
+) -> Figures:
     """The figures."""
+    server = await owner.fetchval(SERVER)
     text = texts(random.Random(1))
-    owner, other = await asyncpg.connect(url), await asyncpg.connect(url)
+    other = await asyncpg.connect(url)
     async with daemon(url) as running:
         await owner.execute(INSERT, OTHER, [text(12) for _ in range(rows)])
         await wait_for(owner, QUIET, pause=0.05)
@@ -87,7 +93,8 @@ async def measure(url: str, server: int, rows: int, seconds: float) -> dict[str,
         took = time.perf_counter() - began
         used, served = cpu(running.process.pid) - used, family(server) - served
         later = await recalls(other, after(seconds))
-    figures: dict[str, object] = {
+    await other.close()
+    return {
         "characters": MEMORIES * CHARACTERS,
         "rows_of_the_other": rows,
         "work_s": round(took, 1),
@@ -95,30 +102,12 @@ async def measure(url: str, server: int, rows: int, seconds: float) -> dict[str,
         "database_cpu_s": round(served, 1),
         "words_learnt": await owner.fetchval("select count(*) from memoryd.lexicon") - words,
         "neighbours_mb": round(float(await owner.fetchval(SIZE) - size), 1),
-        **{f"before_{k}": v for k, v in percentiles(quiet).items()},
-        **{f"during_{k}": v for k, v in percentiles(meanwhile).items()},
-        **{f"after_{k}": v for k, v in percentiles(later).items()},
+        **percentiles(quiet, "before_"),
+        **percentiles(meanwhile, "during_"),
+        **percentiles(later, "after_"),
         "recalls_during": len(meanwhile),
     }
-    await owner.close()
-    await other.close()
-    return figures
-
-
-def main() -> None:
-    """Command line."""
-    parser = arguments(__doc__ or "")
-    parser.add_argument("--rows", type=int, default=2_000, help="memories of the user who recalls")
-    parser.add_argument(
-        "--seconds", type=float, default=4, help="how long the recalls before and after are measured"
-    )
-    options = parser.parse_args()
-    with embedded() as server:
-        pid = server.postmaster_pid()
-        assert pid is not None
-        figures = asyncio.run(measure(server.socket_url, pid, options.rows, options.seconds))
-    report("flood", figures, options.json)
 
 
 if __name__ == "__main__":
-    main()
+    command(__doc__, measure)

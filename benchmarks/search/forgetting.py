@@ -11,7 +11,6 @@ use is counted, links fade and memories are weighed, as a dream does. Before and
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from uuid import UUID, uuid4
 import asyncpg
 
 from benchmarks.corpus import Corpus
-from benchmarks.harness import arguments, daemon, database, report, wait_for
+from benchmarks.harness import Figures, command, daemon, until_idle
 
 DAYS = 90
 FAMILIES, MEMBERS, LONE = 150, 6, 200
@@ -123,10 +122,9 @@ async def _shares(
     }
 
 
-async def measure(url: str, seed: int) -> dict[str, object]:
+async def measure(url: str, connection: asyncpg.Connection, *, seed: int = 1) -> Figures:
     """Fills the table, measures, lives 90 days, and measures again."""
     world = World(seed)
-    connection = await asyncpg.connect(url)
     now = datetime.now(UTC)
     async with daemon(url, dream_idle_hours=100):
         rows = world.rows
@@ -136,7 +134,7 @@ async def measure(url: str, seed: int) -> dict[str, object]:
             [text for _, text, _ in rows],
             [now - timedelta(days=age) for _, _, age in rows],
         )
-        await wait_for(connection, "select not exists (select from memoryd.jobs)", pause=0.05)
+        await until_idle(connection)
     await connection.execute("update memory_associations set rested_at = $1", now - timedelta(days=DAYS))
     await connection.execute("analyze")
     before = await found(connection, world)
@@ -160,7 +158,6 @@ async def measure(url: str, seed: int) -> dict[str, object]:
         await connection.execute(PRUNE)
     after = await found(connection, world)
     links: Any = await connection.fetchrow(LINKS, list(together))
-    await connection.close()
     assert links_before is not None
     return {
         "memories": len(world.rows),
@@ -172,15 +169,5 @@ async def measure(url: str, seed: int) -> dict[str, object]:
     }
 
 
-def main() -> None:
-    """Command line."""
-    parser = arguments((__doc__ or "").partition("\n")[0])
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
-    with database(options.database_url) as url:
-        figures = asyncio.run(measure(url, options.seed))
-    report("forgetting", figures, options.json)
-
-
 if __name__ == "__main__":
-    main()
+    command(__doc__, measure)

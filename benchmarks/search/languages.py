@@ -15,7 +15,6 @@ it. The words of words.txt were completed after those of the first, and some aft
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 import time
@@ -27,26 +26,21 @@ from typing import Any
 
 import asyncpg
 
-from benchmarks.harness import arguments, daemon, database, report, wait_for
+from benchmarks.harness import Figures, command, daemon, print_figures, until_idle
 
 DATA = Path(__file__).parents[2] / "tests" / "data" / "languages.json"
 UNRELATED = DATA.with_name("unrelated.json")
 
 BELONGS = "select content from recall($1, $2, match_count => 10, options => '{\"relevant_only\": true}')"
-INDEXED = "select count(*) = $1 from memoryd.entries"
 
-BEFORE_ROWS = """
+ROWS_OF = """
 select tsvector_to_array(v.lexemes) as lexemes, array(select cardinality(positions) from unnest(v.lexemes)) as counts
 from unnest($1::text[]) with ordinality as t(text, n)
-cross join lateral (select memoryd.lexemes_of(t.text) as lexemes) v
+cross join lateral (select {call} as lexemes) v
 order by t.n
 """
-AFTER_ROWS = """
-select tsvector_to_array(v.lexemes) as lexemes, array(select cardinality(positions) from unnest(v.lexemes)) as counts
-from unnest($1::text[]) with ordinality as t(text, n)
-cross join lateral (select memoryd.lexemes_in(t.text, memoryd.language_of(t.text)) as lexemes) v
-order by t.n
-"""
+BEFORE_ROWS = ROWS_OF.format(call="memoryd.lexemes_of(t.text)")
+AFTER_ROWS = ROWS_OF.format(call="memoryd.lexemes_in(t.text, memoryd.language_of(t.text))")
 BEFORE_QUESTIONS = """
 select tsvector_to_array(memoryd.lexemes_of(t.text)) from unnest($1::text[]) with ordinality as t(text, n) order by t.n
 """
@@ -126,11 +120,10 @@ CALLS = {
 ROUNDS, ROWS = 7, 500
 
 
-async def times(url: str) -> dict[str, object]:
+async def times(connection: asyncpg.Connection) -> Figures:
     """A line for each language, the quickest of some rounds."""
-    connection = await asyncpg.connect(url)
     samples = {"english": _english()} | {language: " ".join(s["rows"]) for language, s in load().items()}
-    figures: dict[str, object] = {}
+    figures: Figures = {}
     for language, text in samples.items():
         rows = list(_forty_words(text))
         languages = [
@@ -139,7 +132,6 @@ async def times(url: str) -> dict[str, object]:
         ]
         quickest = {name: await _quickest(connection, call, rows, languages) for name, call in CALLS.items()}
         figures[language] = ", ".join(f"{name} {seconds * 1e6:.0f}" for name, seconds in quickest.items())
-    await connection.close()
     return figures
 
 
@@ -167,16 +159,14 @@ async def _quickest(
     return min(taken) / len(rows)
 
 
-async def belonging(url: str) -> dict[str, object]:
+async def belonging(url: str, connection: asyncpg.Connection) -> Figures:
     """A line for each writer."""
-    connection = await asyncpg.connect(url)
     written = json.loads(UNRELATED.read_text(encoding="utf-8"))
     for n, sample in enumerate(written):
         rows = [(f"a{n}", row) for row in sample["rows"]]
         await connection.executemany("select remember($2, agent_id => $1)", rows)
     async with daemon(url):
-        await wait_for(connection, INDEXED, sum(len(sample["rows"]) for sample in written), pause=0.1)
-        await wait_for(connection, "select wait_until_idle()", pause=0.1)
+        await until_idle(connection)
     counts: dict[int, Counter[str]] = {}
     for n, sample in enumerate(written):
         count = counts.setdefault(sample["writer"], Counter())
@@ -187,7 +177,6 @@ async def belonging(url: str) -> dict[str, object]:
             found = [content for (content,) in await connection.fetch(BELONGS, question, f"a{n}")]
             count["answered"] += 1
             count["missed"] += sample["rows"][row] not in found
-    await connection.close()
     return {
         f"writer {writer}": f"{c['brought']} of {c['unrelated']} unrelated questions bring a row; "
         f"the answer to {c['missed']} of {c['answered']} is left out"
@@ -195,23 +184,23 @@ async def belonging(url: str) -> dict[str, object]:
     }
 
 
-async def measure(url: str) -> dict[str, object]:
-    """A line for each language."""
-    connection = await asyncpg.connect(url)
-    figures: dict[str, object] = {}
+async def measure(url: str, connection: asyncpg.Connection) -> list[Figures]:
+    """All three."""
+    words: Figures = {}
     for language, sample in load().items():
         old, new = await before(connection, sample), await after(connection, sample)
-        figures[language] = (
+        words[language] = (
             f"first: {old.first} before, {new.first} after; first three: {old.third} before, {new.third} after"
         )
-    await connection.close()
-    return figures
+    tables = {
+        "words of other languages, of ten questions each": words,
+        "microseconds for a row of forty words": await times(connection),
+        "what belongs, in many languages": await belonging(url, connection),
+    }
+    for title, figures in tables.items():
+        print_figures(title, figures)
+    return [{"benchmark": title, **figures} for title, figures in tables.items()]
 
 
 if __name__ == "__main__":
-    parser = arguments(__doc__ or "")
-    options = parser.parse_args()
-    with database(options.database_url) as where:
-        report("words of other languages, of ten questions each", asyncio.run(measure(where)), options.json)
-        report("microseconds for a row of forty words", asyncio.run(times(where)), None)
-        report("what belongs, in many languages", asyncio.run(belonging(where)), None)
+    command(__doc__, measure)

@@ -24,9 +24,8 @@ from typing import Any
 
 import asyncpg
 
-from benchmarks.harness import arguments, daemon, database
+from benchmarks.harness import arguments, daemon, database, print_table, report, shown
 from benchmarks.search.bodies import WRITE_MEMORIES
-from benchmarks.search.evidence import print_table, shown
 from memory.text import is_blank
 
 TASKS = ("EPBench", "KnowMeBench", "LoCoMo", "LongMemEval", "REALTALK", "TMD", "MemBench", "ConvoMem")
@@ -165,8 +164,7 @@ def main() -> None:
     except ConnectionError as error:
         raise SystemExit(f"MTEB cannot fetch what it needs: {error}") from None
     print_table(["", *SCORES], [(r.task_name, [shown(_mean(r, s)) for s in SCORES]) for r in results])
-    if options.json is not None:
-        options.json.write_text("".join(json.dumps(r.to_dict()) + "\n" for r in results))
+    report("lmeb", [r.to_dict() for r in results], options.json)
 
 
 def _mean(result: Any, score: str) -> float | None:

@@ -10,13 +10,13 @@ embedder, and as if it were down. FILEs and figures are as for benchmarks.search
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import database
-from benchmarks.search.bodies import parser, read, write
-from benchmarks.search.evidence import Figures, ask_through_daemon, print_table, shown
+from benchmarks.harness import Figures, arguments, database, print_table, report, shown
+from benchmarks.search.bodies import read, write
+from benchmarks.search.evidence import Means, ask_through_daemon
 from daemon.cli.common import embedder_of
 from daemon.db.settings import model_of
 from daemon.settings import Settings, load_settings
@@ -24,12 +24,8 @@ from providers.ports import Embedder, UnavailableError, Vectors
 
 SHOWN = ("@5", "@10", "@20", "share@10", "nDCG@10", "sessions@10")
 PASSED_ON = (
-    "embedder",
-    "embedding_dimensions",
-    "openai_base_url",
-    "query_instruction",
-    "document_instruction",
-)
+    "embedder", "embedding_dimensions", "openai_base_url", "query_instruction", "document_instruction",
+)  # fmt: skip
 PATIENCE = 600
 """Seconds that a call to the embedder may take: a model on a processor embeds some ten texts a second."""
 
@@ -56,7 +52,7 @@ class Down:
         """There is nothing to close."""
 
 
-async def measure(url: str, texts: Sequence[dict[str, Any]], settings: Settings) -> dict[str, Figures]:
+async def measure(url: str, texts: Sequence[dict[str, Any]], settings: Settings) -> dict[str, Means]:
     """Writes a set and asks its questions, with the embedder and without."""
     given = {name: value for name in PASSED_ON if (value := getattr(settings, name)) is not None}
     bodies, _ = await write(url, texts, provider_timeout_seconds=PATIENCE, **given)
@@ -71,19 +67,20 @@ async def measure(url: str, texts: Sequence[dict[str, Any]], settings: Settings)
 
 
 def main() -> None:
-    """Runs the benchmark."""
-    options = parser(__doc__ or "").parse_args()
+    """Each set in a database of its own."""
+    parser = arguments(__doc__ or "")
+    parser.add_argument("--data", type=Path, required=True, nargs="+", help="bodies of text with questions")
+    options = parser.parse_args()
     settings = load_settings(provider_timeout_seconds=PATIENCE)
-    lines = []
+    lines: list[Figures] = []
     for name, texts in read(options.data).items():
         with database(options.database_url, model_of(embedder_of(settings))) as url:
             figures = asyncio.run(measure(url, texts, settings))
-        print(f"\n{name}\n")
+        print(f"\n{name}")
         columns = [s for s in SHOWN if s in figures[settings.embedder]]
         print_table(["", *columns], [(way, [shown(f[s]) for s in columns]) for way, f in figures.items()])
-        lines.append(json.dumps({"benchmark": f"embedding model: {name}", **figures}))
-    if options.json is not None:
-        options.json.write_text("\n".join(lines) + "\n")
+        lines.append({"benchmark": f"embedding model: {name}", **figures})
+    report("models", lines, options.json)
 
 
 if __name__ == "__main__":

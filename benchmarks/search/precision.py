@@ -16,20 +16,17 @@ among them that is left out, and the part of the questions that bring nothing wh
 
 from __future__ import annotations
 
-import asyncio
 import json
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Annotated, Any
 
 import asyncpg
 
-from benchmarks.harness import arguments, daemon, database, wait_for
-from benchmarks.search.bodies import IDLE, Body, read, write
-from benchmarks.search.evidence import print_table, shown
+from benchmarks.harness import Figures, command, daemon, print_table, shown, until_idle
+from benchmarks.search.bodies import Body, read, write
 
 RECALL = """
 select id from recall($1, user_id => $2, match_count => 10, options => $3::jsonb)
@@ -63,21 +60,12 @@ def memory_of(belief: Mapping[str, Any]) -> dict[str, object]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class Precision:
-    """Of all cases."""
-
-    precision: float
-    recall: float
-    silent: float
-
-
 async def ask_cases(
     connection: asyncpg.Connection,
     beliefs: Sequence[Mapping[str, Any]],
     cases: Sequence[Mapping[str, Any]],
     options: Mapping[str, object],
-) -> Precision:
+) -> dict[str, float]:
     """What comes for each case, beside what should."""
     names = {identity(b["_id"]): b["_id"] for b in beliefs if not b["pinned"]}
     user = identity(next(b["user_id"] for b in beliefs))
@@ -92,38 +80,30 @@ async def ask_cases(
             recall.append(len(wanted & found) / len(wanted))
         else:
             silent.append(float(not found))
-    return Precision(fmean(precision), fmean(recall), fmean(silent))
+    return {"precision": fmean(precision), "recall": fmean(recall), "silent": fmean(silent)}
 
 
-async def measure_cases(url: str, folder: Path) -> dict[str, Precision]:
+async def measure_cases(
+    url: str, connection: asyncpg.Connection, folder: Path
+) -> dict[str, dict[str, float]]:
     """With and without the cut."""
     beliefs = json.loads((folder / "beliefs.json").read_text(encoding="utf-8"))
     cases = json.loads((folder / "cases.json").read_text(encoding="utf-8"))
-    connection = await asyncpg.connect(url)
     async with daemon(url):
         await connection.execute(WRITE, json.dumps([memory_of(b) for b in beliefs]))
         for belief in beliefs:
             if belief["superseded_by"]:
                 await connection.execute(REPLACE, identity(belief["_id"]), identity(belief["superseded_by"]))
-        await wait_for(connection, IDLE, pause=0.02)
-    results = {
+        await until_idle(connection)
+    return {
         name: await ask_cases(connection, beliefs, cases, {"relevant_only": only})
         for name, only in (("ten results", False), ("relevant_only", True))
     }
-    await connection.close()
-    return results
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """Of a set: parts of what the first ten results are without the cut."""
-
-    evidence_kept: float
-    others_left_out: float
-    silent: float
-
-
-async def measure_set(connection: asyncpg.Connection, bodies: Sequence[Body], stranger: Body) -> Cut:
+async def measure_set(
+    connection: asyncpg.Connection, bodies: Sequence[Body], stranger: Body
+) -> dict[str, float]:
     """What the cut leaves of the answers, and of answers to questions about another body."""
     evidence, others, silent = [], [], []
     for n, body in enumerate(bodies):
@@ -140,49 +120,38 @@ async def measure_set(connection: asyncpg.Connection, bodies: Sequence[Body], st
             evidence += [float(row in left) for row in found & question.evidence]
             others += [float(row not in left) for row in found - question.evidence]
             silent.append(float(not elsewhere))
-    return Cut(fmean(evidence), fmean(others), fmean(silent))
+    return {"evidence_kept": fmean(evidence), "others_left_out": fmean(others), "silent": fmean(silent)}
 
 
-async def measure_sets(url: str, files: Sequence[Path]) -> dict[str, Cut]:
-    """All sets."""
-    written = {name: (await write(url, texts))[0] for name, texts in read(files).items()}
-    connection = await asyncpg.connect(url)
-    strangers = next(iter(written.values()))
-    results = {name: await measure_set(connection, bodies, strangers[0]) for name, bodies in written.items()}
-    await connection.close()
-    return results
-
-
-def main() -> None:
-    """Runs the benchmark."""
-    made = arguments(__doc__ or "")
-    made.add_argument("--cases", type=Path, metavar="FOLDER", help="beliefs and cases of PrecisionMemBench")
-    made.add_argument("--data", type=Path, nargs="+", metavar="FILE", help="bodies of text with questions")
-    options = made.parse_args()
-    if not options.cases and not options.data:
-        made.error("give --cases, --data or both")
-    lines: list[dict[str, object]] = []
-    if options.cases:
-        with database(options.database_url) as url:
-            cases = asyncio.run(measure_cases(url, options.cases))
+async def measure(
+    url: str,
+    connection: asyncpg.Connection,
+    *,
+    cases: Annotated[Path | None, "folder of beliefs and cases of PrecisionMemBench"] = None,
+    data: Annotated[list[Path], "bodies of text with questions"] = [],  # noqa: B006
+) -> list[Figures]:
+    """The cases, then the sets."""
+    if not cases and not data:
+        raise SystemExit("give --cases, --data or both")
+    lines: list[Figures] = []
+    if cases:
+        asked = await measure_cases(url, connection, cases)
         print_table(
             ["", "precision", "recall", "silent"],
-            [(n, [shown(p.precision), shown(p.recall), shown(p.silent)]) for n, p in cases.items()],
+            [(name, [shown(value) for value in found.values()]) for name, found in asked.items()],
         )
-        lines += [{"benchmark": f"precision: {n}", **asdict(p)} for n, p in cases.items()]
-    if options.data:
-        with database(None if options.cases else options.database_url) as url:
-            sets = asyncio.run(measure_sets(url, options.data))
+        lines += [{"benchmark": f"precision: {name}", **found} for name, found in asked.items()]
+    if data:
+        sets = {name: (await write(url, texts))[0] for name, texts in read(data).items()}
+        [stranger, *_] = next(iter(sets.values()))
+        cuts = {name: await measure_set(connection, bodies, stranger) for name, bodies in sets.items()}
         print_table(
             ["relevant_only", "evidence kept", "others left out", "silent about another body"],
-            [(name, [shown(value) for value in astuple(cut)]) for name, cut in sets.items()],
+            [(name, [shown(value) for value in cut.values()]) for name, cut in cuts.items()],
         )
-        lines += [{"benchmark": f"what belongs: {name}", **asdict(cut)} for name, cut in sets.items()]
-    text = "\n".join(map(json.dumps, lines))
-    print("\n" + text)
-    if options.json is not None:
-        options.json.write_text(text + "\n")
+        lines += [{"benchmark": f"what belongs: {name}", **cut} for name, cut in cuts.items()]
+    return lines
 
 
 if __name__ == "__main__":
-    main()
+    command(__doc__, measure)

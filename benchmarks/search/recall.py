@@ -11,14 +11,12 @@ each with its embedding: as the service of one user's rows, and as that user, wh
 
 from __future__ import annotations
 
-import argparse
-import asyncio
-import json
 import time
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
+from typing import Annotated, Literal
 
 import asyncpg
 from pgvector import Vector
@@ -26,7 +24,7 @@ from pgvector.asyncpg import register_vector
 
 from benchmarks.chart import Line, draw
 from benchmarks.corpus import Corpus, Question
-from benchmarks.harness import arguments, database, percentiles, report
+from benchmarks.harness import Figures, command, percentiles, print_figures
 from benchmarks.load.bulk import SOURCES, Rows, learn, load
 from daemon.db.indexes import MIN_ROWS
 from providers.local_embedder import LocalEmbedder
@@ -57,7 +55,7 @@ select array(
     cross join lateral memoryd.rank_passages(
         r, memoryd.question(r.reader, r.query, r.scopes, null),
         array(select e.ctid from memoryd.entries e
-              where e.scope = memoryd.scope_of($1, null) and e.source = 'memory'), '{}', 0, true) h
+              where e.scope = memoryd.scope_of($1, null) and e.source = 'memory'), '{}', 0, 0) h
     order by h.relevance * h.weight desc limit 10)
 """
 
@@ -126,89 +124,61 @@ async def cover(
     return fmean(parts)
 
 
-async def run(url: str, options: argparse.Namespace) -> list[dict[str, object]]:
+async def measure(  # noqa: PLR0913 - the options of the command
+    url: str,
+    connection: asyncpg.Connection,
+    *,
+    table: Literal["agent_memory", "conversation_messages"] = "agent_memory",
+    rows: int = 10_000,
+    scopes: Annotated[int, "users that the rows are shared out to"] = 1,
+    questions: int = 500,
+    compared: Annotated[int, "questions whose results are compared with exact scans"] = 100,
+    lists_from: Annotated[int, "rows from which on the table gets lists"] = MIN_ROWS,
+    loaded: Annotated[bool, "the database has the rows, from a run before"] = False,
+    growth: Annotated[bool, f"at {', '.join(f'{n:,}' for n in GROWTH)} rows"] = False,
+    plot: Annotated[Path | None, "draw the growth into this SVG file"] = None,
+) -> list[Figures]:
     """Loads and measures, at each size."""
-    connection = await asyncpg.connect(url)
     await register_vector(connection)
-    users = [uuid.UUID(int=n + 1) for n in range(options.scopes)]
-    rows = Rows(users=users, seed=1)
+    users = [uuid.UUID(int=n + 1) for n in range(scopes)]
+    made = Rows(users=users, seed=1)
     corpus, embedder = Corpus(2), LocalEmbedder()
-    asked = [corpus.question() for _ in range(options.questions)]
-    questions = list(zip(asked, map(Vector, await embedder.embed([q.text for q in asked])), strict=True))
+    asked = [corpus.question() for _ in range(questions)]
+    embedded = list(zip(asked, map(Vector, await embedder.embed([q.text for q in asked])), strict=True))
     # Texts like the rows, as a new task is like earlier ones. The questions are words without order, far from any row.
-    texts = list(map(Vector, await embedder.embed([corpus.text() for _ in range(options.compared)])))
-    figures: list[dict[str, object]] = []
+    texts = list(map(Vector, await embedder.embed([corpus.text() for _ in range(compared)])))
+    figures: list[Figures] = []
     there = 0
-    for size in GROWTH if options.growth else (options.rows,):
+    for size in GROWTH if growth else (rows,):
         began = time.perf_counter()
-        if not options.loaded:
-            await load(connection, options.table, rows, size - there)
-            await learn(connection, url, lists_from=options.lists_from)
-        there = size
-        one: dict[str, object] = {
-            "table": options.table,
-            "rows": size,
-            "scopes": options.scopes,
-            "load_s": round(time.perf_counter() - began),
-        }
+        if not loaded:
+            await load(connection, table, made, size - there)
+            await learn(connection, url, lists_from=lists_from)
+        there, took = size, round(time.perf_counter() - began)
+        one: Figures = {"table": table, "rows": size, "scopes": scopes, "load_s": took}
         for role in ("memoryd_service", "memoryd_user"):
-            seconds = await ask(connection, users, questions, role=role)
-            one |= {f"{role} {k}": v for k, v in percentiles(seconds["all"]).items()}
+            seconds = await ask(connection, users, embedded, role=role)
+            one |= percentiles(seconds.pop("all"), f"{role} ")
             if role == "memoryd_service":
-                one |= {
-                    f"{kind} words p50_ms": percentiles(s)["p50_ms"]
-                    for kind, s in seconds.items()
-                    if kind != "all"
-                }
-        for asked_with, vectors in (("questions", [v for _, v in questions]), ("texts", texts)):
-            found = await compare(connection, options.table, users, vectors[: options.compared])
+                one |= {f"{kind} words p50_ms": percentiles(s)["p50_ms"] for kind, s in seconds.items()}
+        for asked_with, vectors in (("questions", [v for _, v in embedded]), ("texts", texts)):
+            found = await compare(connection, table, users, vectors[:compared])
             one[f"dense recall@10 of {asked_with}"] = round(found, 4)
-        if options.table == "agent_memory":
-            one["best of all rows found@10"] = round(
-                await cover(connection, users, questions[: options.compared]), 4
-            )
-        report("recall", one, None)
+        if table == "agent_memory":
+            best = await cover(connection, users, embedded[:compared])
+            one["best of all rows found@10"] = round(best, 4)
+        print_figures("recall", one)
         figures.append(one)
-    await connection.close()
+    if plot is not None:
+        lines = [
+            Line(f"{role} {part}", [
+                (float(str(f["rows"])), float(str(f[f"memoryd_{role} {part}_ms"]))) for f in figures
+            ])
+            for role in ("service", "user") for part in ("p50", "p99")
+        ]  # fmt: skip
+        draw(plot, "recall() by rows in the scope", "rows", "ms", lines)
     return figures
 
 
-def main() -> None:
-    """Command line."""
-    parser = arguments(__doc__ or "")
-    parser.add_argument("--table", choices=sorted(SOURCES), default="agent_memory")
-    parser.add_argument("--rows", type=int, default=10_000)
-    parser.add_argument("--scopes", type=int, default=1, help="users that the rows are shared out to")
-    parser.add_argument("--questions", type=int, default=500)
-    parser.add_argument(
-        "--compared", type=int, default=100, help="questions whose results are compared with exact scans"
-    )
-    parser.add_argument(
-        "--lists-from", type=int, default=MIN_ROWS, help="rows from which on the table gets lists"
-    )
-    parser.add_argument("--loaded", action="store_true", help="the database has the rows, from a run before")
-    parser.add_argument(
-        "--growth", action="store_true", help=f"at {', '.join(f'{n:,}' for n in GROWTH)} rows"
-    )
-    parser.add_argument("--plot", type=Path, help="draw the growth into this SVG file")
-    options = parser.parse_args()
-    with database(options.database_url) as url:
-        figures = asyncio.run(run(url, options))
-    if options.json is not None:
-        options.json.write_text("".join(json.dumps({"benchmark": "recall", **one}) + "\n" for one in figures))
-    if options.plot is not None:
-        names = {
-            "memoryd_service p50_ms": "service p50",
-            "memoryd_service p99_ms": "service p99",
-            "memoryd_user p50_ms": "user p50",
-            "memoryd_user p99_ms": "user p99",
-        }
-        lines = [
-            Line(name, [(float(str(f["rows"])), float(str(f[key]))) for f in figures])
-            for key, name in names.items()
-        ]
-        draw(options.plot, "recall() by rows in the scope", "rows", "ms", lines)
-
-
 if __name__ == "__main__":
-    main()
+    command(__doc__, measure)

@@ -8,6 +8,7 @@ broken. The seed decides the texts and the order of faults, not their exact mome
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import contextlib
 import json
@@ -21,7 +22,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 
-from benchmarks.harness import arguments, embedded, percentiles, prepare, report
+from benchmarks.harness import Figures, arguments, embedded, percentiles, prepare, report
 from benchmarks.soak.account import account
 from benchmarks.soak.faults import Daemons, Faults
 from benchmarks.soak.ledger import Ledger
@@ -51,32 +52,24 @@ where a.datname = current_database() and a.state = 'active' and a.application_na
 
 
 async def soak(
-    server: EmbeddedPostgres,
-    log: Path,
-    *,
-    seconds: float,
-    daemons: int,
-    fault_pause: float,
-    write_pause: float,
-    seed: int,
-    folder: Path,
-) -> tuple[dict[str, object], dict[str, object]]:
+    server: EmbeddedPostgres, log: Path, folder: Path, given: argparse.Namespace
+) -> tuple[Figures, Figures]:
     """The figures, and what is wrong."""
     url = await _owned(server.tcp_url)
-    ledger = Ledger(random.Random(seed))
-    writers = Writers(url, ledger, seed)
+    ledger = Ledger(random.Random(given.seed))
+    writers = Writers(url, ledger, given.seed)
     stopping = asyncio.Event()
     (folder / "backups").mkdir()
     with log.open("ab") as stream:
         processes = Daemons(url, stream, SETTINGS | {"trail_key": f"file:{folder / 'key'}"})
         await processes.command("anchors", "new-key", str(folder / "key"))
-        processes.start(daemons)
-        faults = Faults(server, url, processes, random.Random(seed), folder / "backups")
+        processes.start(given.daemons)
+        faults = Faults(server, url, processes, random.Random(given.seed), folder / "backups")
         try:
-            writing = asyncio.create_task(writers.run(write_pause))
-            failing = asyncio.create_task(faults.run(stopping, fault_pause))
+            writing = asyncio.create_task(writers.run(given.write_pause))
+            failing = asyncio.create_task(faults.run(stopping, given.fault_pause))
             watching = asyncio.create_task(_watch_slow(url, log))
-            await asyncio.sleep(seconds)
+            await asyncio.sleep(given.seconds)
             stopping.set()
             writers.stop()
             watching.cancel()
@@ -97,17 +90,15 @@ async def soak(
                     wrong[" ".join(check[:2])] = str(error)
         finally:
             processes.stop()
-    figures: dict[str, object] = {
-        "seconds": seconds,
-        "daemons": daemons,
+    figures: Figures = {
+        "seconds": given.seconds,
+        "daemons": given.daemons,
         "acknowledged_rows": ledger.acknowledged,
         "users_erased": sum(u.erased for u in ledger.users),
         "statements_broken": ledger.broken,
         "faults": dict(faults.done),
         "stopped_by_another_fault": dict(faults.failed),
-        "seconds_until_a_command_had_its_context_at_worst": {
-            kind: round(took, 1) for kind, took in sorted(faults.recovered.items())
-        },
+        "seconds_until_a_command_had_its_context_at_worst": faults.recovered,
         "rows_by_table": {table: len(rows) for table, rows in sorted(ledger.rows.items())},
         "drained_in_seconds": drained,
         "recall": percentiles(ledger.recalls) if len(ledger.recalls) > 1 else None,
@@ -188,18 +179,8 @@ def main() -> None:
     parser.add_argument("--log", type=Path, help="keep the daemons' log here")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, embedded() as server:
-        figures, wrong = asyncio.run(
-            soak(
-                server,
-                options.log or Path(folder, "log"),
-                seconds=options.seconds,
-                daemons=options.daemons,
-                fault_pause=options.fault_pause,
-                write_pause=options.write_pause,
-                seed=options.seed,
-                folder=Path(folder),
-            )
-        )
+        log = options.log or Path(folder, "log")
+        figures, wrong = asyncio.run(soak(server, log, Path(folder), options))
     report("soak", figures | {"wrong": wrong or "nothing"}, options.json)
     sys.exit(bool(wrong))
 

@@ -131,7 +131,7 @@ class Faults:
                 self.failed[kind] += 1
             self.done[kind] += 1
             self._daemons.replace_dead()
-            took = await answered - began
+            took = round(await answered - began, 1)
             self.recovered[kind] = max(took, self.recovered.get(kind, 0.0))
 
     async def _answered(self) -> float:

@@ -57,21 +57,11 @@ class Writers:
 
     async def run(self, pause: float) -> None:
         """Writes until stopped, each writer pausing this number of seconds between two statements."""
-        steps = (
-            [self._memories] * 2
-            + [self._commands] * 2
-            + [self._messages] * 2
-            + [self._executor] * 2
-            + [
-                self._change,
-                self._knowledge,
-                self._chunks,
-                self._documents,
-                self._anchors,
-                self._recall,
-                self._erase,
-            ]
-        )
+        often = [self._memories, self._commands, self._messages, self._executor]
+        steps: list[Step] = [
+            *often, *often, self._change, self._knowledge, self._chunks, self._documents, self._anchors, self._recall,
+            self._erase,
+        ]  # fmt: skip
         await asyncio.gather(*(self._writer(step, pause) for step in steps))
 
     async def _writer(self, step: Step, pause: float) -> None:

@@ -10,18 +10,17 @@ Printed are the counts, and of each rule some findings with their texts.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import random
 import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import asyncpg
 
-from benchmarks.harness import arguments, database, report
+from benchmarks.harness import Figures, command
 from plugins.audit.find import chosen, find
 from plugins.audit.rule import Extent, Finding
 
@@ -60,23 +59,29 @@ def memories(file: Path) -> Iterator[dict[str, Any]]:
             yield {"user_id": user, "content": text, "created_at": at.isoformat()}
 
 
-async def measure(url: str, files: list[Path], rules: list[str], read: int, seed: int) -> dict[str, object]:
+async def measure(
+    _url: str,
+    connection: asyncpg.Connection,
+    *,
+    data: Annotated[list[Path], "conversations or memories"],
+    rule: Annotated[list[str], "these alone"] = [],  # noqa: B006
+    read: Annotated[int, "how many findings of each rule to show"] = 30,
+    seed: int = 1,
+) -> Figures:
     """Loads, audits, prints."""
-    connection = await asyncpg.connect(url)
     loaded = 0
-    for file in files:
+    for file in data:
         rows = list(memories(file))
         await connection.execute(INSERT, json.dumps(rows, default=str), file.stem)
         loaded += len(rows)
-    figures: dict[str, object] = {"memories": loaded}
-    async for rule, found in find(connection, chosen(rules), Extent(), limit=100_000):
-        figures[rule.name] = found.total
-        figures[f"{rule.name}_rows"] = found.rows
+    figures: Figures = {"memories": loaded}
+    async for one, found in find(connection, chosen(rule), Extent(), limit=100_000):
+        figures[one.name] = found.total
+        figures[f"{one.name}_rows"] = found.rows
         sample = random.Random(seed).sample(list(found.findings), min(read, len(found.findings)))
-        print(f"\n== {rule.name}: {found.total}")
+        print(f"\n== {one.name}: {found.total}")
         for nth, finding in enumerate(sample, 1):
             await _show(connection, nth, finding)
-    await connection.close()
     return figures
 
 
@@ -89,18 +94,5 @@ async def _show(connection: asyncpg.Connection, nth: int, finding: Finding) -> N
             print(f"     {texts[i]['day']} {'kept ' if i == finding.kept else ''}{texts[i]['content']!r}")
 
 
-def main() -> None:
-    """Command line."""
-    parser = arguments(__doc__ or "")
-    parser.add_argument("--data", type=Path, nargs="+", required=True)
-    parser.add_argument("--rule", action="append", default=[], help="only this one; several are possible")
-    parser.add_argument("--read", type=int, default=30, help="how many findings of each rule to show")
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
-    with database(options.database_url) as url:
-        figures = asyncio.run(measure(url, options.data, options.rule, options.read, options.seed))
-    report("audit", figures, options.json)
-
-
 if __name__ == "__main__":
-    main()
+    command(__doc__, measure)

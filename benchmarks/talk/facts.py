@@ -28,17 +28,12 @@ from typing import Any
 
 import asyncpg
 
-from benchmarks.harness import arguments, daemon, database, report, wait_for
-from benchmarks.search.bodies import IDLE
-from benchmarks.talk.labelled import Chat, Question, read_chats
+from benchmarks.harness import Figures, arguments, daemon, database, report, until_idle
+from benchmarks.talk.labelled import INSERT, Chat, Question, plain, read_chats
 from benchmarks.talk.recorded import Recorder
 
 CALLS_OF_A_DAEMON = 4
 FIRST = 5
-INSERT = """
-insert into conversation_messages (id, session_id, user_id, agent_id, role, speaker, content, created_at)
-values ($1, $2, $3, 'chatbot', $4, $5, $6, $7)
-"""
 QUEUE = "select memoryd.queue_stretches(16, '0 seconds', $1)"
 STORED = """
 select m.content, coalesce(array_agg(s.message_id) filter (where s.message_id is not null), '{}') as said_in,
@@ -83,7 +78,7 @@ def main() -> None:
     report(f"facts of {options.chats.name}", figures, options.json)
 
 
-async def _measure(url: str, chats: Sequence[Chat], recorder: Recorder, options: Any) -> dict[str, object]:
+async def _measure(url: str, chats: Sequence[Chat], recorder: Recorder, options: Any) -> Figures:
     settings = {
         "language_model": os.environ.get("MEMORYD_LANGUAGE_MODEL", "openai/any"),
         "openai_base_url": recorder.base_url,
@@ -97,7 +92,7 @@ async def _measure(url: str, chats: Sequence[Chat], recorder: Recorder, options:
         room = asyncio.Semaphore(options.parallel)
         await asyncio.gather(*(_talk(url, chat, room) for chat in chats))
         connection = await asyncpg.connect(url)
-        await wait_for(connection, IDLE, pause=0.05)
+        await until_idle(connection)
         stored = {
             chat.name: [Memory(*row) for row in await connection.fetch(STORED, chat.user, chat.ends)]
             for chat in chats
@@ -106,7 +101,7 @@ async def _measure(url: str, chats: Sequence[Chat], recorder: Recorder, options:
         for name in ("with facts", "without"):
             if name == "without":
                 await connection.execute("delete from agent_memory")
-                await wait_for(connection, IDLE, pause=0.05)
+                await until_idle(connection)
             found = await _asked(connection, chats, stored, show=options.show)
             total = sum(len(chat.questions) for chat in chats)
             for way in ("recall", "context"):
@@ -129,10 +124,7 @@ async def _talk(url: str, chat: Chat, room: asyncio.Semaphore) -> None:
     async with room:
         connection = await asyncpg.connect(url)
         for session in chat.sessions:
-            for turn in session:
-                await connection.execute(
-                    INSERT, turn.id, session[0].id, chat.user, turn.role, turn.speaker, turn.text, turn.at
-                )
+            await connection.executemany(INSERT, chat.rows(session))
             while await connection.fetchval(
                 "select exists (select from memoryd.unread where user_id = $1)", chat.user
             ):
@@ -143,7 +135,7 @@ async def _talk(url: str, chat: Chat, room: asyncio.Semaphore) -> None:
         await connection.close()
 
 
-def _judged(chats: Sequence[Chat], stored: dict[str, list[Memory]], *, show: bool) -> dict[str, object]:
+def _judged(chats: Sequence[Chat], stored: dict[str, list[Memory]], *, show: bool) -> Figures:
     count: Counter[str] = Counter()
     for chat in chats:
         memories = stored[chat.name]
@@ -238,11 +230,7 @@ def _answers(line: str, question: Question, texts: dict[Any, str], memories: Seq
         return _there(question.evidence, line)
     right = [texts[one] for one in question.answers]
     right += [one.text for one in memories if set(one.said_in) & set(question.answers)]
-    return any(_plain(text)[:60] in _plain(line) for text in right)
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.lower().split())
+    return any(plain(text)[:60] in plain(line) for text in right)
 
 
 if __name__ == "__main__":

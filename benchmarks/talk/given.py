@@ -10,56 +10,40 @@ of how many messages that need nothing the block has a line. benchmarks/talk/sma
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
 import asyncpg
 
-from benchmarks.harness import arguments, daemon, database, report, wait_for
-from benchmarks.search.bodies import IDLE
-from benchmarks.talk.labelled import Chat, read_chats
+from benchmarks.harness import Figures, command, daemon, until_idle
+from benchmarks.talk.labelled import INSERT, Chat, plain, read_chats
 
 FIRST = 5
-INSERT = """
-insert into conversation_messages (id, session_id, user_id, agent_id, role, speaker, content, created_at)
-values ($1, $2, $3, 'chatbot', $4, $5, $6, $7)
-"""
 RECALL = """
 select id from recall($1, user_id => $2, match_count => $3, options => jsonb_build_object('asked_at', $4::timestamptz))
 """
 CONTEXT = "select build_context('chatbot', $1, $2, jsonb_build_object('asked_at', $3::timestamptz))"
 
 
-def main() -> None:
-    parser = arguments(__doc__ or "")
-    parser.add_argument("--chats", type=Path, required=True, help="conversations with labels")
-    parser.add_argument("--show", action="store_true", help="print what is not as it should be")
-    options = parser.parse_args()
-    chats = read_chats(options.chats)
-    with database(options.database_url) as url:
-        figures = asyncio.run(_measure(url, chats, show=options.show))
-    report(f"what is given, {options.chats.name}", figures, options.json)
-
-
-async def _measure(url: str, chats: Sequence[Chat], *, show: bool) -> dict[str, object]:
+async def measure(
+    url: str,
+    connection: asyncpg.Connection,
+    *,
+    chats: Annotated[Path, "conversations with labels"],
+    show: Annotated[bool, "print what is not as it should be"] = False,
+) -> Figures:
+    """Writes, waits, asks."""
+    told = read_chats(chats)
     async with daemon(url):
-        connection = await asyncpg.connect(url)
-        for chat in chats:
+        for chat in told:
             for session in chat.sessions:
-                rows = [
-                    (t.id, session[0].id, chat.user, t.role, t.speaker, t.text, t.at)
-                    for t in session
-                ]  # fmt: skip
-                await connection.executemany(INSERT, rows)
-        await wait_for(connection, IDLE, pause=0.05)
-        figures = await _asked(connection, chats, show=show)
-        await connection.close()
-    return figures
+                await connection.executemany(INSERT, chat.rows(session))
+        await until_idle(connection)
+        return await _asked(connection, told, show=show)
 
 
-async def _asked(connection: asyncpg.Connection, chats: Sequence[Chat], *, show: bool) -> dict[str, object]:
+async def _asked(connection: asyncpg.Connection, chats: Sequence[Chat], *, show: bool) -> Figures:
     right: dict[str, list[bool]] = {"any@5": [], "in the context": [], "needs memory": [], "small talk": []}
 
     def judge(name: str, chat: Chat, text: str, *, fine: bool) -> None:
@@ -71,8 +55,8 @@ async def _asked(connection: asyncpg.Connection, chats: Sequence[Chat], *, show:
         texts = {turn.id: turn.text for session in chat.sessions for turn in session}
         for question in chat.questions:
             block = await connection.fetchval(CONTEXT, question.text, chat.user, chat.ends)
-            said = _plain(block)
-            fine = any(_plain(texts[one])[:60] in said for one in question.answers)
+            said = plain(block)
+            fine = any(plain(texts[one])[:60] in said for one in question.answers)
             if question in chat.needs:
                 judge("needs memory", chat, question.text, fine=fine)
                 continue
@@ -83,7 +67,7 @@ async def _asked(connection: asyncpg.Connection, chats: Sequence[Chat], *, show:
         for text in chat.small_talk:
             block = await connection.fetchval(CONTEXT, text, chat.user, chat.ends)
             judge("small talk", chat, text, fine=not block)
-    figures: dict[str, object] = {
+    figures: Figures = {
         name: f"{sum(fine)} of {len(fine)} ({sum(fine) / max(1, len(fine)):.3f})"
         for name, fine in right.items()
     }
@@ -91,9 +75,5 @@ async def _asked(connection: asyncpg.Connection, chats: Sequence[Chat], *, show:
     return figures
 
 
-def _plain(text: Any) -> str:
-    return " ".join((text or "").lower().split())
-
-
 if __name__ == "__main__":
-    main()
+    command(__doc__, measure)

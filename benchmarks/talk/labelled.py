@@ -16,6 +16,10 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid5
 
+INSERT = """
+insert into conversation_messages (id, session_id, user_id, agent_id, role, speaker, content, created_at)
+values ($1, $2, $3, 'chatbot', $4, $5, $6, $7)
+"""
 SPACE = UUID("0a6f6d1c-9a4b-4b56-9d37-5b3a4d5f1e00")
 FIRST_SESSION = datetime(2026, 11, 9, 10, tzinfo=UTC)
 """Where the file has no times: a Monday. The other sessions are a week apart."""
@@ -74,6 +78,10 @@ class Chat:
     small_talk: Sequence[str] = ()
     """What needs nothing."""
 
+    def rows(self, session: Sequence[Turn]) -> list[tuple[object, ...]]:
+        """The arguments of INSERT for one of its sessions."""
+        return [(t.id, session[0].id, self.user, t.role, t.speaker, t.text, t.at) for t in session]
+
     @property
     def ends(self) -> datetime:
         """When the last message was said."""
@@ -84,11 +92,18 @@ def read_chats(file: Path) -> list[Chat]:
     """The chats of a file."""
     found = json.loads(file.read_text(encoding="utf-8"))
     return (
-        [_plain(one) for one in found] if isinstance(found, list) else [_timed(one) for one in found["chats"]]
+        [_untimed(one) for one in found]
+        if isinstance(found, list)
+        else [_timed(one) for one in found["chats"]]
     )
 
 
-def _plain(chat: Mapping[str, Any]) -> Chat:
+def plain(text: str | None) -> str:
+    """For comparisons: small letters, single blanks."""
+    return " ".join((text or "").lower().split())
+
+
+def _untimed(chat: Mapping[str, Any]) -> Chat:
     name = chat["user"]
     sessions = [
         [

@@ -9,16 +9,14 @@ The labelled messages and the names that they name are in benchmarks/talk/patter
 
 from __future__ import annotations
 
-import asyncio
 import json
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import asyncpg
 
-from benchmarks.harness import arguments, database, percentiles, report
+from benchmarks.harness import Figures, Times, command
 
 MESSAGES = Path(__file__).with_name("patterns.json")
 PATTERNS = ("decision", "names", "past", "planning", "correction", "how-to")
@@ -68,12 +66,16 @@ def figures(
     return right / max(1, said), right / max(1, there)
 
 
-async def measure(url: str, wrong: bool) -> dict[str, Any]:
+async def measure(
+    _url: str,
+    connection: asyncpg.Connection,
+    *,
+    wrong: Annotated[bool, "show the messages of tuned_on that are classified otherwise"] = False,
+) -> Figures:
     """Precision and recall by half and pattern, and milliseconds a message."""
     given = json.loads(MESSAGES.read_text(encoding="utf-8"))
-    connection = await asyncpg.connect(url)
     await make_world(connection, given["world"])
-    result: dict[str, Any] = {}
+    result: Figures = {}
     for half in ("tuned_on", "held_out"):
         messages = given[half]
         wanted = [set(m["patterns"]) for m in messages]
@@ -91,28 +93,12 @@ async def measure(url: str, wrong: bool) -> dict[str, Any]:
             for message, w, f in zip(messages, wanted, found, strict=True):
                 if w != f:
                     print(f"wanted {sorted(w)}, found {sorted(f)}: {message['message']}")
-    took = []
-    for _ in range(ROUNDS):
-        for half in ("tuned_on", "held_out"):
-            for message in given[half]:
-                began = time.perf_counter()
-                await connection.fetch("select * from classify_message($1)", message["message"])
-                took.append(time.perf_counter() - began)
-    await connection.close()
-    return result | {f"classify_{k}": v for k, v in percentiles(took).items()}
-
-
-def main() -> None:
-    """Command line."""
-    parser = arguments(__doc__ or "")
-    parser.add_argument(
-        "--wrong", action="store_true", help="show the messages of tuned_on that are classified otherwise"
-    )
-    options = parser.parse_args()
-    with database(options.database_url) as url:
-        result = asyncio.run(measure(url, options.wrong))
-    report("patterns", result, options.json)
+    times = Times()
+    for message in [*given["tuned_on"], *given["held_out"]] * ROUNDS:
+        with times.of("classify"):
+            await connection.fetch("select * from classify_message($1)", message["message"])
+    return result | times.figures()
 
 
 if __name__ == "__main__":
-    main()
+    command(__doc__, measure)

@@ -6,10 +6,11 @@ import hashlib
 import json
 import threading
 import urllib.request
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
+
+from benchmarks.served import Handler, served
 
 
 class Recorder:
@@ -31,22 +32,16 @@ class Recorder:
             self._kept = {_key(one["request"]): one for one in kept}
         elif play:
             raise SystemExit(f"{file} is not there")
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-
-    @property
-    def base_url(self) -> str:
+        self._serving = ExitStack()
+        self.base_url = ""
         """Where it listens."""
-        return f"http://127.0.0.1:{self._http.server_address[1]}/v1"
 
     def __enter__(self) -> Self:
-        threading.Thread(target=self._http.serve_forever, daemon=True).start()
+        self.base_url = f"{self._serving.enter_context(served(self._handler()))}/v1"
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._http.shutdown()
-        self._http.server_close()
+    def __exit__(self, *_: object) -> None:
+        self._serving.close()
 
     def answer(self, request: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         """Status and body."""
@@ -87,29 +82,18 @@ class Recorder:
             read: dict[str, Any] = json.loads(reply.read())
         return read
 
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
+    def _handler(self) -> type[Handler]:
         owner = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self) -> None:
-                request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        class Recording(Handler):
+            def respond(self) -> None:
                 try:
-                    status, reply = owner.answer(request)
+                    status, reply = owner.answer(json.loads(self.body()))
                 except OSError as error:
                     status, reply = 503, {"error": {"message": str(error)}}
-                body = json.dumps(reply).encode()
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
+                self.answer(json.dumps(reply).encode(), status=status)
 
-            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class names it
-                pass
-
-        return Handler
+        return Recording
 
 
 def _key(request: dict[str, Any]) -> str:

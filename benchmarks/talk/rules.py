@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.harness import arguments, report
+from benchmarks.harness import Figures, arguments, report
 from plugins.hooks.standing import rules_in, sentences_of
 from plugins.hooks.stating import BUCKETS, HEADER, WEIGHTS, Reader
 
@@ -148,9 +148,14 @@ class Learned:
         return HEADER.pack(self.unit, self.start - threshold) + self.weights
 
 
+def readers_of(by: dict[str, Learned], threshold: float) -> dict[str, Reader]:
+    """What reads with these weights."""
+    return {writer: Reader(one.file(threshold)) for writer, one in by.items()}
+
+
 def wrong(all_: list[Prompt], by: dict[str, Learned], threshold: float) -> dict[str, list[str]]:
     """The ordinary prompts of each writer that are taken for rules."""
-    readers = {writer: Reader(one.file(threshold)) for writer, one in by.items()}
+    readers = readers_of(by, threshold)
     taken: dict[str, list[str]] = {writer: [] for writer in by}
     for one in all_:
         if not one.rule and one.writer in by and rules_in(one.text, readers[one.writer]):
@@ -160,7 +165,7 @@ def wrong(all_: list[Prompt], by: dict[str, Learned], threshold: float) -> dict[
 
 def found(all_: list[Prompt], by: dict[str, Learned], threshold: float) -> dict[str, list[bool]]:
     """Which rules of each writer are found: a sentence that is kept states it."""
-    readers = {writer: Reader(one.file(threshold)) for writer, one in by.items()}
+    readers = readers_of(by, threshold)
     right: dict[str, list[bool]] = {writer: [] for writer in by}
     for one in all_:
         if one.rule:
@@ -187,9 +192,7 @@ def main() -> None:
     """Learns and reports."""
     parser = arguments(__doc__ or "")
     parser.add_argument("--write", action="store_true", help="write the weights of all writers")
-    parser.add_argument(
-        "--show", action="store_true", help="print the ordinary prompts that are taken for rules"
-    )
+    parser.add_argument("--show", action="store_true", help="print what is wrongly taken for a rule")
     options = parser.parse_args()
     all_ = prompts()
     sentences = Sentences(all_)
@@ -197,19 +200,16 @@ def main() -> None:
     by = {str(writer): Learned.of(sentences, writers != writer) for writer in np.unique(writers)}
     threshold = threshold_of(all_, by)
     right, taken = found(all_, by, threshold), wrong(all_, by, threshold)
-    figures: dict[str, object] = {
+    figures: Figures = {
         writer: f"{sum(right[writer])} of {len(right[writer])} rules found, {len(taken[writer])} of "
         f"{sum(not one.rule and one.writer == writer for one in all_)} ordinary prompts taken for one"
         for writer in by
     }
     if options.show:
-        for text in (text for texts in taken.values() for text in texts):
-            print(repr(text))
+        print(*(repr(text) for texts in taken.values() for text in texts), sep="\n")
     if options.write:
         Path(WEIGHTS).write_bytes(Learned.of(sentences, np.ones(len(writers), bool)).file(threshold))
-    report(
-        "standing rules, leaving one writer out", figures | {"threshold": round(threshold, 2)}, options.json
-    )
+    report("rules", figures | {"threshold": round(threshold, 2)}, options.json)
 
 
 if __name__ == "__main__":

@@ -7,21 +7,23 @@ chosen on the half "tuned"; "held out" is the other half. Each pair is measured 
 
 from __future__ import annotations
 
-import asyncio
 import json
 import statistics
-import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import asyncpg
 
-from benchmarks.harness import arguments, database
+from benchmarks.harness import Figures, Times, command, print_table
 
 PAIRS = Path(__file__).with_name("surprise_pairs.json")
 HALVES = ("tuned", "held out")
 LABELS = ("paraphrase", "contradiction", "elaboration", "unrelated")
+ROWS = 20
+"""Of an insert."""
 STEPS = tuple(n / 10 for n in range(11))
 
 MEASURE = """
@@ -59,45 +61,44 @@ def pairs() -> list[Pair]:
     return [Pair(*each) for each in json.loads(PAIRS.read_text())]
 
 
-async def surprise(connection: asyncpg.Connection, pair: Pair) -> float:
-    """How new what is said is, where the other sentence is all that is known."""
+@asynccontextmanager
+async def undone(connection: asyncpg.Connection) -> AsyncIterator[None]:
+    """What is done in the block is rolled back."""
     transaction = connection.transaction()
     await transaction.start()
     try:
-        await connection.fetchval(KNOW, pair.known)
-        row = await connection.fetchrow(MEASURE, pair.said)
-        return 1.0 if row is None else 1 - float(row["said"])
+        yield
     finally:
         await transaction.rollback()
 
 
+async def surprise(connection: asyncpg.Connection, pair: Pair) -> float:
+    """How new what is said is, where the other sentence is all that is known."""
+    async with undone(connection):
+        await connection.fetchval(KNOW, pair.known)
+        row = await connection.fetchrow(MEASURE, pair.said)
+        return 1.0 if row is None else 1 - float(row["said"])
+
+
 async def cost(connection: asyncpg.Connection, entries: int, runs: int) -> tuple[float, float]:
     """Milliseconds a row takes in a plain insert: more with a score than without one, and one note_knowledge() in all."""
-    texts = [f"{p.known[:-1]}, as team {n} of office {n * 7} found." for n in range(9) for p in pairs()][
-        :entries
-    ]
-    await connection.execute(INSERT, texts, 1.0)
+    texts = [f"{p.known[:-1]}, as team {n} of office {n * 7} found." for n in range(9) for p in pairs()]
+    await connection.execute(INSERT, texts[:entries], 1.0)
     await connection.execute(FILL)
     await connection.execute("delete from memoryd.unindexed")
     await connection.execute("analyze memoryd.entries")
-    taken: dict[bool, list[float]] = {True: [], False: []}
-    noted = []
+    times = Times()
     for n in range(runs):
         fresh = [f"{p.said[:-1]}, says customer {n}." for p in pairs()[n % 10 :: 10]]
-        for scored in (True, False):
-            transaction = connection.transaction()
-            await transaction.start()
-            began = time.perf_counter()
-            await connection.execute(INSERT, fresh, None if scored else 1.0)
-            taken[scored].append((time.perf_counter() - began) * 1000 / len(fresh))
-            await transaction.rollback()
-        transaction = connection.transaction()
-        await transaction.start()
-        began = time.perf_counter()
-        await connection.fetch("select * from note_knowledge($1, 'insight', 'benchmark')", fresh[0])
-        noted.append((time.perf_counter() - began) * 1000)
-        await transaction.rollback()
-    return statistics.median(taken[True]) - statistics.median(taken[False]), statistics.median(noted)
+        for name, score in (("scored", None), ("plain", 1.0)):
+            async with undone(connection):
+                with times.of(name):
+                    await connection.execute(INSERT, fresh, score)
+        async with undone(connection):
+            with times.of("noted"):
+                await connection.fetch("select * from note_knowledge($1, 'insight', 'benchmark')", fresh[0])
+    scored, plain, noted = (statistics.median(times[name]) * 1000 for name in ("scored", "plain", "noted"))
+    return (scored - plain) / ROWS, noted
 
 
 def share(values: Sequence[float], *, below: float = 2.0, above: float = -1.0) -> str:
@@ -106,44 +107,38 @@ def share(values: Sequence[float], *, below: float = 2.0, above: float = -1.0) -
     return f"{hits}/{len(values)}"
 
 
-async def main(url: str, entries: int, runs: int) -> dict[str, object]:
-    """Prints the tables; returns their figures."""
-    connection = await asyncpg.connect(url)
-    measured: dict[tuple[str, str], list[float]] = {(h, each): [] for h in HALVES for each in LABELS}
+async def measure(
+    _url: str,
+    connection: asyncpg.Connection,
+    *,
+    entries: Annotated[int, "entries that are known while the cost is measured"] = 1800,
+    runs: Annotated[int, "inserts of 20 rows"] = 15,
+) -> list[Figures]:
+    """Prints the tables."""
+    measured: dict[tuple[str, str], list[float]] = {(each, h): [] for each in LABELS for h in HALVES}
     for pair in pairs():
-        measured[pair.half, pair.label].append(await surprise(connection, pair))
-    print("| pairs | half | under .2 | over .7 | median |\n|---|---|---:|---:|---:|")
-    for label in LABELS:
-        for half in HALVES:
-            values = measured[half, label]
-            low, high = share(values, below=0.2), share(values, above=0.7)
-            print(f"| {label} | {half} | {low} | {high} | {statistics.median(values):.2f} |")
-    print("\nSurprise over: of both halves, as many of 50\n")
-    print(f"| over | {' | '.join(LABELS)} |\n|---|{'---:|' * len(LABELS)}")
-    for step in STEPS[:-1]:
-        counts = [sum(v >= step for half in HALVES for v in measured[half, label]) for label in LABELS]
-        print(f"| {step:.1f} | {' | '.join(map(str, counts))} |")
+        measured[pair.label, pair.half].append(await surprise(connection, pair))
+    print_table(
+        ["pairs", "under .2", "over .7", "median"],
+        [
+            (", ".join(of), [share(v, below=0.2), share(v, above=0.7), f"{statistics.median(v):.2f}"])
+            for of, v in measured.items()
+        ],
+    )
+    print("\nSurprise over: of both halves, as many of 50")
+    counts = {
+        step: [sum(v >= step for half in HALVES for v in measured[label, half]) for label in LABELS]
+        for step in STEPS[:-1]
+    }
+    print_table(["over", *LABELS], [(f"{step:.1f}", list(map(str, count))) for step, count in counts.items()])
     added, note = await cost(connection, entries, runs)
     print(
         f"\nWith {entries:,} entries known, a score adds {added:.1f} ms to a row of an insert; "
         f"note_knowledge() takes {note:.1f} ms."
     )
-    await connection.close()
-    return {
-        "surprise": {f"{label}, {half}": values for (half, label), values in measured.items()},
-        "added_ms": added,
-        "note_ms": note,
-    }
+    surprises = {", ".join(of): values for of, values in measured.items()}
+    return [{"surprise": surprises, "added_ms": added, "note_ms": note}]
 
 
 if __name__ == "__main__":
-    parser = arguments(__doc__ or "")
-    parser.add_argument(
-        "--entries", type=int, default=1800, help="entries that are known while the cost is measured"
-    )
-    parser.add_argument("--runs", type=int, default=15, help="inserts of 20 rows")
-    options = parser.parse_args()
-    with database(options.database_url) as where:
-        figures = asyncio.run(main(where, options.entries, options.runs))
-    if options.json:
-        options.json.write_text(json.dumps(figures, indent=2))
+    command(__doc__, measure)

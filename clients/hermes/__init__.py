@@ -211,7 +211,6 @@ class MemorydProvider(MemoryProvider):  # type: ignore[misc]  # Hermes is not in
         self._session = new_session_id
 
     def get_tool_schemas(self) -> list[dict[str, Any]]:
-        """The tools."""
         return TOOLS
 
     def handle_tool_call(self, tool_name: str, args: dict[str, Any], **kwargs: Any) -> str:

@@ -88,7 +88,6 @@ class _Commands(TyperGroup):
         self.commands = _LazyCommands()
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """See click."""
         if args[0] not in self.commands and (now := REMOVED.get(args[0])) is not None:
             show_sentence(f"There is no command {args[0]} any more. Instead: {now}")
             raise typer.Exit(2)
@@ -136,7 +135,6 @@ def command_tree() -> Callable[[], object]:
 
 
 def main() -> None:
-    """Entry point."""
     # A script's background jobs begin with SIGINT ignored. Then asyncio would cancel nothing, at SIGTERM neither.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for stream in (sys.stdout, sys.stderr):

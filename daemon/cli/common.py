@@ -52,14 +52,10 @@ class Server(Protocol):
         ...
 
     @property
-    def psql_path(self) -> Path:
-        """The program."""
-        ...
+    def psql_path(self) -> Path: ...
 
     @property
-    def free_bytes(self) -> int:
-        """Of its disk."""
-        ...
+    def free_bytes(self) -> int: ...
 
     def is_running(self) -> bool:
         """Whether it takes connections, or will soon."""

@@ -54,7 +54,6 @@ def _migrate(settings: Settings, *, dry_run: bool, repair: bool) -> None:
 
 
 def log_upgrade(upgrade: Upgrade, *, embedder: str, logger: FilteringBoundLogger) -> None:
-    """Logs the applied changes."""
     for migration in upgrade.schema:
         logger.info("migration_applied", migration=str(migration))
     if upgrade.tokens:
@@ -79,7 +78,7 @@ async def migrate_database(
     `model`: that of the embedder that the settings name, where it is known.
     """
     from daemon.db.migrator import migrate as apply
-    from daemon.db.pool import connect
+    from daemon.db.pool import connected
     from daemon.db.settings import model_of, model_to_use, read_models
     from daemon.db.tokens import load_tokens, tokens_are_missing
     from daemon.settings import roles_in
@@ -89,8 +88,7 @@ async def migrate_database(
         model = model_of(embedder)
         await embedder.close()
     # What works behind a transaction pooler works everywhere, and here nothing is asked twice.
-    connection = await connect(url, pooled=True)
-    try:
+    async with connected(url, pooled=True) as connection:
         if not dry_run:
             model = model_to_use(
                 model,
@@ -110,8 +108,6 @@ async def migrate_database(
         )
         tokens = await (tokens_are_missing if dry_run else load_tokens)(connection)
         return replace(done, tokens=tokens)
-    finally:
-        await connection.close()
 
 
 def psql(

@@ -37,7 +37,6 @@ class Misuse(Failure):
 
 
 def show_sentence(sentence: str) -> None:
-    """To a person."""
     typer.secho(sentence, err=True, fg="red")
 
 

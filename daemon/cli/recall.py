@@ -161,7 +161,8 @@ def recall(
     rows = with_database(ask)
     if json:
         parts = (*RECALLED, *RELEVANCE_PARTS, *SCORE_PARTS, "left_out") if explain else RECALLED
-        as_json([{name: _value(row, name) for name in parts} for row in rows])
+        shown = [{name: row[name] for name in parts} for row in rows]
+        as_json([row | {"metadata": json_module.loads(row["metadata"])} for row in shown])
     elif not rows:
         say("Nothing is remembered about this.")
     elif explain:
@@ -201,10 +202,6 @@ def _kind(row: Any) -> str:
     )
     of_it = (metadata.get(name) for name in names)
     return f"{row['source']}/{next((str(k) for k in of_it if k), '-')}"
-
-
-def _value(row: Any, name: str) -> Any:
-    return json_module.loads(row[name]) if name == "metadata" else row[name]
 
 
 @with_options("context")

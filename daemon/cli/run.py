@@ -149,7 +149,6 @@ class DaemonFactory:
         self._made: dict[Model, Embedder] = {}
 
     async def bring_up_to_date(self, settings: Settings, url: str) -> None:
-        """Migrates a database, and says so."""
         from daemon.db.settings import model_of
 
         upgrade = await migrate_database(settings, url, model=model_of(self.first))

@@ -27,12 +27,12 @@ _BARE = "' ' || regexp_replace(lower({}), '[[:space:][:punct:]]+', ' ', 'g') || 
 # words of these names, also as "Mia's" or "Mias". An erasure keeps them; after it nobody knows the names.
 NAMING = f"""
 with names as materialized (
-    select distinct m.speaker as name
+    select distinct m.speaker as name, {_BARE.format("m.speaker")} as bare
     from (select * from public.conversation_messages m where m.user_id = $1 order by m.created_at desc limit 50) m
     where m.speaker is not null and m.role = 'user'
 ), words as materialized (select distinct w[1] as word from names n, regexp_matches(lower(n.name), '\\w{{3,}}', 'g') w)
 select k.id, k.whole, k.archived from (
-    select k.id, k.nth, k.archived, exists (select from names n where strpos(k.text, {_BARE.format("n.name")}) > 0) as whole,
+    select k.id, k.nth, k.archived, exists (select from names n where strpos(k.text, n.bare) > 0) as whole,
            exists (select from words w
                    where strpos(k.text, ' ' || w.word || ' ') > 0 or strpos(k.text, ' ' || w.word || 's ') > 0) as part
     from (select k.id, k.status = 'archived' as archived, {_BARE.format("k.title || ' ' || k.content")} as text,

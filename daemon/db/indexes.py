@@ -24,7 +24,7 @@ from structlog.typing import FilteringBoundLogger
 
 from daemon.db.errors import IN_THE_WAY, MigrationError
 from daemon.db.lease import Lease
-from daemon.db.pool import POSTGRES_NAMES, Database, connect, pin
+from daemon.db.pool import POSTGRES_NAMES, Database, connected, pin
 from daemon.db.settings import READ_SETTING
 
 MIN_ROWS = 60_000
@@ -125,8 +125,7 @@ async def _make(database: Database, table: str, rows: int, dimensions: int) -> i
     """Builds the index of one of the two tables of entries, on a connection of its own; returns its lists."""
     lists = max(MIN_LISTS, min(MAX_LISTS, isqrt(rows) * 3 // 2))
     name, schema = f"{table}_lists_{rows}", database.vector_schema
-    connection = await connect(database.url, application="memoryd dense index")
-    try:
+    async with connected(database.url, application="memoryd dense index") as connection:
         await pin(connection, POSTGRES_NAMES, scope="session", maintenance_work_mem=BUILD_MEMORY)
         old = [r["relname"] for r in await connection.fetch(LEFT_OVER, table)]
         if name in old:
@@ -141,8 +140,6 @@ async def _make(database: Database, table: str, rows: int, dimensions: int) -> i
         await connection.execute(SAVE, name, lists, rows, table)
         for leftover in (n for n in old if n != name):
             await connection.execute(f'drop index concurrently if exists memoryd."{leftover}"', timeout=A_DAY)
-    finally:
-        await connection.close()
     return lists
 
 

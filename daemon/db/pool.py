@@ -318,6 +318,18 @@ async def connect(
         raise ValueError(f"DATABASE_URL cannot be read{said}. {FORM}") from None
 
 
+@asynccontextmanager
+async def connected(
+    url: str, *, pooled: bool = False, application: str = "memoryd"
+) -> AsyncIterator[asyncpg.Connection]:
+    """A connection as `connect` opens it, closed at the end."""
+    connection = await connect(url, pooled=pooled, application=application)
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
 def quoted(name: str) -> str:
     """A name with any characters as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'

@@ -21,7 +21,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 import asyncpg
 
 from daemon.db.errors import MigrationError, is_gone
-from daemon.db.pool import IS_STANDBY, connect, quoted
+from daemon.db.pool import IS_STANDBY, connect, connected, quoted
 from daemon.settings import Settings
 from handlers.shared.ports import AnyConnection
 
@@ -39,8 +39,7 @@ async def hears_notifications(url: str) -> bool:
     heard = asyncio.Event()
     listener = await connect(url, pooled=True)
     try:
-        sender = await connect(url)
-        try:
+        async with connected(url) as sender:
             try:
                 await listener.add_listener(channel, lambda *_: heard.set())
                 # Several short transactions: a pooler hands its server connections round.
@@ -52,8 +51,6 @@ async def hears_notifications(url: str) -> bool:
                 # promoted. Then what counts is whose the connections are.
                 return await _have_backends_of_their_own(listener, sender)
             await asyncio.wait_for(heard.wait(), 2.0)
-        finally:
-            await sender.close()
         return True
     except (TimeoutError, asyncpg.ProtocolViolationError):
         return False  # the second: it takes no settings, whatever it does with sessions
@@ -185,11 +182,8 @@ async def refuse_standby(connection: AnyConnection) -> None:
 
 async def is_standby(url: str) -> bool:
     """Whether the URL leads to a standby now; opens its own connection, since a failover may change that."""
-    connection = await connect(url, pooled=True)
-    try:
+    async with connected(url, pooled=True) as connection:
         return bool(await connection.fetchval(IS_STANDBY))
-    finally:
-        await connection.close()
 
 
 def without_password(url: str) -> tuple[str, dict[str, str]]:

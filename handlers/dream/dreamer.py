@@ -74,7 +74,7 @@ class Dreamer:
 
     async def due(self) -> bool:
         """Whether the fleet is idle or a dream overdue, and there is something to dream about."""
-        return await lease.is_due(self._store, self._when)
+        return bool(await self._store.fetchval(lease.DUE, *self._when.arguments))
 
     async def end_dead(self) -> None:
         """Ends a dream whose daemon died: until then its row says running."""
@@ -142,7 +142,8 @@ class Dreamer:
             return report
         await writer.count_uses(self._store, dream_id)
         report = replace(report, links_faded=await writer.fade(self._store))
-        return replace(report, status="completed", associations_pruned=await writer.prune(self._store))
+        pruned = int(await self._store.fetchval(writer.PRUNE))
+        return replace(report, status="completed", associations_pruned=pruned)
 
     async def _redraw(self, dream_id: UUID, wording: Wording, lost: asyncio.Event) -> int:
         """Draws insights again whose memories changed or went; those that have nothing to say any more are deleted."""
@@ -156,7 +157,7 @@ class Dreamer:
             ]
             total += await chunk.write(self._embedding)
             if empty:
-                total += await writer.drop_stale(self._store, empty)
+                total += int(await self._store.fetchval(writer.DROP_STALE, empty))
             if len(stale) < REDRAWN:
                 break
         return total
@@ -206,7 +207,7 @@ class _Chunk:
     async def write(self, embedding: Embedding) -> int:
         """Writes all that was drawn; how many insights."""
         if self._confirmed:
-            await writer.confirm(self._store, self._dream_id, self._confirmed)
+            await self._store.execute(writer.CONFIRM, self._confirmed, self._dream_id)
         if self._drawn:
             embeddings = await embedding.if_possible(
                 {n: one.insight.text for n, one in enumerate(self._drawn)}, patience=None
@@ -238,7 +239,6 @@ class DreamHandler:
         self._dreamer = dreamer
 
     async def prepare(self, jobs: Sequence[Job]) -> Commit:
-        """Dreams once for all of the batch."""
         deadline = time.monotonic() + WAIT_SECONDS
         # A topic that nobody serves has no jobs: "facts" may stand here where its plugin does not.
         await self._until_done(("capture", "facts"), max(job.id for job in jobs), deadline)

@@ -124,8 +124,6 @@ where id = $1 and status = 'running'
 
 @dataclass(frozen=True, slots=True)
 class DreamReport:
-    """The figures of a dream."""
-
     dream_id: UUID
     status: Literal["completed", "interrupted"]
     memories_scanned: int = 0
@@ -159,11 +157,6 @@ class DreamTimes:
             MIN_MEMORIES,
             self.overdue_seconds,
         )
-
-
-async def is_due(store: Store, when: DreamTimes) -> bool:
-    """Whether a dream is due, and there is something to dream about."""
-    return bool(await store.fetchval(DUE, *when.arguments))
 
 
 async def end_dead(store: Store) -> bool:

@@ -55,7 +55,7 @@ where i.user_id is not distinct from excluded.user_id
 # Memories that were deleted or changed since the dream read them.
 RECHECK = "select memoryd.recheck_insights($1, $2)"
 
-# The model has written about the very same memories before.
+# Insights $1 were drawn again, by dream $2, from the very same memories: the model has written about these before.
 CONFIRM = """
 with locked as materialized (
     select i.id from public.dream_insights i where i.id = any($1) order by i.id for no key update
@@ -63,6 +63,7 @@ with locked as materialized (
 update public.dream_insights i set generated_at = now(), dream_id = $2 from locked l where i.id = l.id
 """
 
+# Insights that say nothing without the memories that are gone.
 DROP_STALE = """
 with locked as materialized (
     select i.id from public.dream_insights i
@@ -126,6 +127,7 @@ FADE = "select memoryd.fade_links(now(), $1)"
 WEIGH = "select memoryd.weigh_memories(now())"
 FADED_AT_ONCE = 20_000
 
+# Associations that are too weak to tell anything.
 PRUNE = """
 with pruned as (
     delete from public.memory_associations
@@ -192,16 +194,6 @@ async def _write_causes(connection: AnyConnection, causes: Sequence[Cause]) -> N
     await connection.execute(WRITE_CAUSES, effects, of, [surest[pair] for pair in sorted(surest)])
 
 
-async def confirm(store: Store, dream_id: UUID, insights: Sequence[UUID]) -> None:
-    """Notes that these insights were drawn again from the very same memories."""
-    await store.execute(CONFIRM, list(insights), dream_id)
-
-
-async def drop_stale(store: Store, insights: Sequence[UUID]) -> int:
-    """Deletes insights that say nothing without the memories that are gone; how many."""
-    return int(await store.fetchval(DROP_STALE, list(insights)))
-
-
 async def write_verdicts(store: Store, verdicts: Sequence[Verdict]) -> None:
     """Writes what later memories did to insights."""
     await store.execute(
@@ -228,8 +220,3 @@ async def fade(store: Store) -> int:
         if faded < FADED_AT_ONCE:
             break
     return total
-
-
-async def prune(store: Store) -> int:
-    """Deletes associations that are too weak to tell anything; how many."""
-    return int(await store.fetchval(PRUNE))

@@ -56,7 +56,6 @@ from memoryd.search(memoryd.recall_request($9, $2, $3, $4, $5, $6, $7, '{}', $1,
 
 
 async def calibration_of(reader: Reader) -> Calibration:
-    """The calibration of the embeddings that recall uses."""
     (found,) = await reader.fetch("select background, unit, spread from memoryd.calibration()")
     return Calibration(found["background"], found["unit"], found["spread"])
 
@@ -69,8 +68,6 @@ def embedding_of(memory: str) -> str:
 
 
 class Embedding:
-    """Wraps an embedder for the handlers."""
-
     def __init__(self, embedder: Embedder, reader: Reader) -> None:
         self._embedder = embedder
         self._reader = reader
@@ -143,8 +140,6 @@ class Question:
 
 
 class Questions:
-    """Makes questions ready."""
-
     def __init__(self, *, reader: Reader, embedding: Embedding, words: Embedder) -> None:
         self._reader = reader
         self._embedding = embedding

@@ -68,9 +68,9 @@ begin
              memoryd.searched_dimensions, memoryd.comparable, memoryd.group_scope,
              memoryd.message_scope, memoryd.find,
              memoryd.show_rows, memoryd.linked_rows, memoryd.best_rows,
-             memoryd.search, memoryd.profile_of, memoryd.embed, memoryd.embeds_here,
+             memoryd.search, memoryd.search_prompt, memoryd.profile_of, memoryd.embed, memoryd.embeds_here,
              memoryd.asks_nothing, memoryd.vector_of_question, memoryd.recall_request,
-             memoryd.recall_and_log, memoryd.calibration,
+             memoryd.recall_and_log, memoryd.log_recall, memoryd.calibration,
              memoryd.calibrated, memoryd.words_of_question, memoryd.frequent_words,
              memoryd.function_words, memoryd.language_of,
              memoryd.document_of_chunk,
@@ -85,7 +85,8 @@ begin
             -- The functions of contexts that run with the caller's rights, and anchor_line(), which answers
             -- who works for the agents.
             ('memoryd_service, memoryd_user',
-            'memoryd.anchor_line, memoryd.lines_of, memoryd.profile_lines,
+            'memoryd.anchor_line, memoryd.lines_of, memoryd.profile_lines, memoryd.disarmed,
+             memoryd.has_access_level,
              memoryd.compose, memoryd.quote_hash, memoryd.pattern_scopes, memoryd.known_names,
              memoryd.patterns_of, memoryd.words_of, memoryd.claimed_trust, memoryd.least_trusted,
              memoryd.trust_of_memory,

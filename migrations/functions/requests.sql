@@ -67,8 +67,7 @@ end
 $$;
 
 -- The answer to a request, with the caller's rights; of a context a memoryd.composed, of an embedding null
--- where the model gave none. p_near: see
--- memoryd.question().
+-- where the model gave none. p_near: see memoryd.question().
 create or replace function memoryd.answer(
     p_kind text, p_agent text, p_user uuid, p_query text, p_options jsonb, p_embedding vector, p_near jsonb
 ) returns jsonb
@@ -79,13 +78,24 @@ declare
     -- Null for a user who asks for themselves: recall then finds also what others share with them.
     whose constant uuid :=
         case when memoryd.caller_is_privileged() or p_user <> memoryd.caller_id() then p_user end;
+    began constant timestamptz := clock_timestamp();
+    asked memoryd.search_request;
+    results memoryd.search_result[];
 begin
-    return case p_kind
-        when 'context' then
-            to_jsonb(memoryd.compose(
-                p_agent, p_query, p_user, p_user is not null, p_embedding, null,
-                memoryd.conditions_of(p_options)))
-        when 'recall' then (
+    if p_kind in ('recall', 'prompt') then
+        asked := memoryd.recall_request(
+            null, p_query, p_agent, whose, memoryd.comparable(p_embedding),
+            coalesce((p_options ->> 'match_count')::integer, 10),
+            case when jsonb_typeof(p_options -> 'sources') = 'array'
+                 then array(select jsonb_array_elements_text(p_options -> 'sources')) end,
+            coalesce(nullif(p_options -> 'filter', 'null'), '{}'), p_options, p_near);
+        if p_kind = 'prompt' then
+            results := array(select s from memoryd.search_prompt(asked) s);
+            perform memoryd.log_recall(asked, results, began);
+        else
+            results := array(select r from memoryd.recall_and_log(asked) r);
+        end if;
+        return (
             select coalesce(
                 jsonb_agg(
                     jsonb_build_object(
@@ -94,13 +104,13 @@ begin
                         'metadata', f.metadata, 'created_at', f.created_at)
                     order by f.ordinality),
                 '[]')
-            from memoryd.recall_and_log(memoryd.recall_request(
-                null, p_query, p_agent, whose, memoryd.comparable(p_embedding),
-                coalesce((p_options ->> 'match_count')::integer, 10),
-                case when jsonb_typeof(p_options -> 'sources') = 'array'
-                     then array(select jsonb_array_elements_text(p_options -> 'sources')) end,
-                coalesce(nullif(p_options -> 'filter', 'null'), '{}'), p_options, p_near))
-                with ordinality f)
+            from unnest(results) with ordinality f);
+    end if;
+    return case p_kind
+        when 'context' then
+            to_jsonb(memoryd.compose(
+                p_agent, p_query, p_user, p_user is not null, p_embedding, null,
+                memoryd.conditions_of(p_options)))
         when 'embed' then
             case when p_embedding is not null
                  then jsonb_build_object('embedding', p_embedding::text, 'near', p_near) end
@@ -190,9 +200,8 @@ end
 $$;
 
 -- recall(), build_context(), what explains them, "agent-memory-read"() or search_keys() by meaning, also
--- where a daemon has to embed the question: then the first call returns a request, and the second one, with
--- this request, what was found. A database function cannot commit half-way, and no daemon sees what is not
--- committed.
+-- where a daemon has to embed the question: then the first call returns a request, which no daemon sees
+-- before it is committed, and the second one, with this request, what was found.
 create or replace function public.ask_memory(
     kind text, query text, agent_id text default null, user_id uuid default null,
     options jsonb default '{}', request uuid default null) returns jsonb
@@ -208,11 +217,16 @@ declare
     result jsonb;
 begin
     if kind is null or kind not in (
-        'recall', 'context', 'read', 'keys', 'explain_recall', 'explain_context') then
+        'recall', 'prompt', 'context', 'read', 'keys', 'explain_recall', 'explain_context') then
         raise exception 'unknown kind %', coalesce(quote_literal(left(kind, 100)), 'null')
             using errcode = 'invalid_parameter_value',
-                  hint = 'Kinds: recall, context, read, keys, explain_recall, explain_context.';
+                  hint = 'Kinds: recall, prompt, context, read, keys, explain_recall, explain_context.';
     end if;
+    perform memoryd.refuse(
+        'options are of type ' || jsonb_typeof(given), 'Give an object, such as {"match_count": 5}.')
+    where jsonb_typeof(given) <> 'object';
+    perform memoryd.refuse(n || ' is ' || left((given -> n)::text, 100), 'Give a whole number, 0 or more.')
+    from unnest('{match_count,match_offset}'::text[]) n where given ->> n !~ '^\d{1,9}$';
     if not by_meaning and not memoryd.asks_nothing(coalesce(query, '')) then
         select d.request, d.embedding, d.near into request, embedding, near
         from memoryd.embed_by_daemon(agent_id, user_id, query, request) d;
@@ -221,9 +235,9 @@ begin
         end if;
         by_meaning := embedding is not null;
     end if;
-    if kind = 'recall' then
+    if kind in ('recall', 'prompt') then
         perform set_config('memoryd.last_recall', '', true);
-        result := memoryd.answer('recall', agent_id, user_id, query, given, embedding, near);
+        result := memoryd.answer(kind, agent_id, user_id, query, given, embedding, near);
     elsif kind = 'keys' then
         result := to_jsonb(array(select k from public.search_keys(
             given ->> 'prefix', query, agent_id, user_id, given -> 'filter',
@@ -246,13 +260,14 @@ begin
         perform set_config('memoryd.question_embedding', '', true);
     end if;
     return jsonb_build_object('by', case when by_meaning then 'meaning' else 'words' end, 'result', result)
-        || case when kind = 'recall' then jsonb_build_object(
+        || case when kind in ('recall', 'prompt') then jsonb_build_object(
                'recall_id', nullif(current_setting('memoryd.last_recall', true), '')) else '{}' end;
 end
 $$;
 comment on function public.ask_memory(text, text, text, uuid, jsonb, uuid) is
-    'recall, context, explain_recall, explain_context, read (agent-memory-read) or keys (search_keys: '
-    'options prefix, filter, match_count, match_offset) as {"by": "meaning" or "words", "result": ...}. '
+    'recall, prompt (a recall for a chatbot), context, explain_recall, explain_context, read '
+    '(agent-memory-read) or keys (search_keys: options prefix, filter, match_count, match_offset) as '
+    '{"by": "meaning" or "words", "result": ...}. '
     '{"request": id}: a daemon embeds the question; call again with this request, in a new transaction.';
 
 -- If the job of a request becomes a dead letter, the request fails with the job's error, so that the client

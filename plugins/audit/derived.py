@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 
 class Kind(StrEnum):
-    """The kinds of things that rows are derived from."""
-
     MESSAGE = "message"
     CONVERSATION = "conversation"
     DOCUMENT = "document"
@@ -156,7 +154,6 @@ class DerivedRow:
 
     @property
     def table(self) -> str:
-        """Where it is."""
         return TABLES[self.kind]
 
 
@@ -171,13 +168,7 @@ class Lineage:
 
     @property
     def certain(self) -> list[DerivedRow]:
-        """The rows that were certainly derived."""
         return [row for row in self.rows if row.certain]
-
-    @property
-    def influenced(self) -> list[DerivedRow]:
-        """The rows that may have been influenced."""
-        return [row for row in self.rows if not row.certain]
 
 
 async def derived(connection: AnyConnection, kind: Kind, what: UUID | str) -> Lineage:

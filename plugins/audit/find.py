@@ -6,8 +6,11 @@ Promise: nothing is locked or changed; a rule sees the rows that the role of the
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
+from plugins.audit.patterns import MissingExtraError
 from plugins.audit.rule import (
     CURRENT,
     SECONDS,
@@ -16,10 +19,9 @@ from plugins.audit.rule import (
     Extent,
     Findings,
     Repair,
-    Rule,
     SqlRule,
 )
-from plugins.audit.scan import PERSONAL_DATA, SECRETS, ScanRule
+from plugins.audit.scan import PERSONAL_DATA, SECRETS, Rule, ScanRule
 
 if TYPE_CHECKING:
     from handlers.shared.ports import AnyConnection
@@ -135,6 +137,15 @@ def chosen(names: Sequence[str]) -> tuple[Rule, ...]:
         if each.name in names:
             each.finder()
     return tuple(rule for rule in known.values() if rule.name in names) if names else RULES
+
+
+def plain(rows: Sequence[Any]) -> dict[UUID, str]:
+    """What rows said, by id, but for secrets and personal numbers, as far as the packages that find them are installed."""
+    finders = []
+    for rule in OPTIONAL:
+        with suppress(MissingExtraError):
+            finders.append(rule.finder())
+    return {row["id"]: row["said"] for row in rows if not any(find(row["said"]) for find in finders)}
 
 
 async def find(

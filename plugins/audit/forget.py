@@ -29,6 +29,7 @@ FORGET = "select public.forget($1::uuid[], $2::text)"
 DELETE = "delete from public.{table} t where t.id = any($1)"
 MAY_CLEAN = "select has_function_privilege('memoryd.remove_outdated(integer)', 'execute')"
 CLEAN = "select * from memoryd.remove_outdated(null)"
+OF_A_USER = "Forget a user by an erasure, which also deletes what is not derived: memoryd erase USER"
 ISOLATION = "select current_setting('transaction_isolation')"
 
 
@@ -54,9 +55,7 @@ async def forget(
 ) -> Mapping[str, int]:
     """Forgets it; returns the number of deleted rows by kind. Raises ForgetError, asyncpg.PostgresError."""
     if kind == Kind.USER:
-        raise ForgetError(
-            "Forget a user by an erasure, which also deletes what is not derived: memoryd erase USER"
-        )
+        raise ForgetError(OF_A_USER)
     gone: Counter[str] = Counter()
     async with connection.transaction():
         if await connection.fetchval(ISOLATION) != "read committed":

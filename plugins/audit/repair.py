@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from plugins.audit.rule import SECONDS, Extent, Finding, Repair, Rule
+from plugins.audit.rule import SECONDS, Extent, Finding, Repair
 
 if TYPE_CHECKING:
     from handlers.shared.ports import AnyConnection
+    from plugins.audit.scan import Rule
 
 EXPIRES_IN_DAYS = 30
 REDACTED = "[removed]"
@@ -80,7 +81,6 @@ async def repair(connection: AnyConnection, rule: Rule, findings: Sequence[Findi
 async def _apply(
     connection: AnyConnection, findings: Sequence[Finding], planned: set[tuple[str, UUID]]
 ) -> int:
-    """The rows that were changed."""
     rows = [(finding, i) for finding in findings for i in finding.ids if (finding.table, i) in planned]
     if not rows:
         return 0

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ ALL_SYSTEMS = ""
 
 
 class Repair(StrEnum):
-    """The repair of a finding."""
-
     FORGET = "forget"
     EXPIRE = "expire"
     REDACT = "redact"
@@ -72,34 +70,9 @@ class Findings:
     rows: int
 
 
-class Rule(Protocol):
-    """A rule finds one kind of fault."""
-
-    @property
-    def name(self) -> str:
-        """The name for --rule."""
-        ...
-
-    @property
-    def says(self) -> str:
-        """A sentence about the fault."""
-        ...
-
-    @property
-    def repairs(self) -> str:
-        """A sentence about the repair."""
-        ...
-
-    async def find(
-        self, connection: AnyConnection, extent: Extent, *, limit: int, ids: Sequence[UUID] | None = None
-    ) -> Findings:
-        """The current findings, for the role of the connection. `ids`: only these rows."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqlRule:
-    """A rule about memories that is one statement.
+    """A rule about memories that is one statement. `name`: for --rule; `says`: the fault, `repairs`: its repair, in a sentence.
 
     `sql` gives `ids`, `kept`, `reason`, `agent_id`, `user_id` and `rank` (the highest come first), from $1 to $5.
     """
@@ -113,7 +86,7 @@ class SqlRule:
     async def find(
         self, connection: AnyConnection, extent: Extent, *, limit: int, ids: Sequence[UUID] | None = None
     ) -> Findings:
-        """See Rule."""
+        """The current findings, for the role of the connection. `ids`: only these rows."""
         rows = await connection.fetch(
             LIMITED.format(sql=self.sql), *extent.arguments(ids), limit, timeout=SECONDS
         )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from plugins.audit.patterns import LONGEST, Finder, personal_data_in, secrets_in
-from plugins.audit.rule import SECONDS, Extent, Finding, Findings, Repair
+from plugins.audit.rule import SECONDS, Extent, Finding, Findings, Repair, SqlRule
 
 if TYPE_CHECKING:
     from handlers.shared.ports import AnyConnection
@@ -71,7 +71,7 @@ ANCHORED = "select a.memory_id from public.memory_anchors a where a.memory_id = 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanRule:
-    """A rule about the content of texts."""
+    """A rule about the content of texts, as SqlRule is one about memories."""
 
     name: str
     says: str
@@ -81,7 +81,7 @@ class ScanRule:
     async def find(
         self, connection: AnyConnection, extent: Extent, *, limit: int, ids: Sequence[UUID] | None = None
     ) -> Findings:
-        """See Rule. Raises MissingExtraError without the packages of the extra."""
+        """See SqlRule. Raises MissingExtraError without the packages of the extra."""
         finder = self.finder()
         findings: list[Finding] = []
         total = 0
@@ -151,6 +151,9 @@ async def _with_anchors(connection: AnyConnection, findings: Sequence[Finding]) 
         for finding in findings
     ]
 
+
+Rule = SqlRule | ScanRule
+"""A rule finds one kind of fault."""
 
 SECRETS = ScanRule(
     name="secrets",

@@ -36,7 +36,6 @@ class DocumentHandler:
         self._situate = situate
 
     async def prepare(self, jobs: Sequence[Job]) -> Commit:
-        """Cuts the documents."""
         read = await self._reader.fetch(READ, list({j.ref for j in jobs}))
         made: dict[UUID, tuple[str, bytes, str]] = {
             r["id"]: (

@@ -31,8 +31,6 @@ OPEN_SECONDS = 60.0
 
 
 class DriveDrop(Drop):
-    """Takes files from one folder in Google Drive."""
-
     def __init__(
         self,
         files: DriveFiles,

@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from plugins.files.local import MAX_BYTES, File, LocalFiles, UnreadableFileError
-from plugins.replica.drive.api import DOCUMENT, MARKDOWN, Api, Node, checksum
+from plugins.replica.drive.api import DOCUMENT, MARKDOWN, Api, Node, checksum, other_content
 from plugins.replica.drive.client import DriveError
 
 TAKEN, REJECTED = "taken", "rejected"
@@ -29,8 +29,6 @@ DEEPEST = 20
 
 @dataclass(frozen=True, slots=True)
 class DroppedFile:
-    """A file in the drop folder."""
-
     node: Node
     path: Path
     """The folder's id, and the names of the folders and of the file; no path of this machine."""
@@ -58,7 +56,6 @@ class DriveFiles:
         """The content of the last download: two callers ask for it."""
 
     def close(self) -> None:
-        """Ends the running call, and refuses all others."""
         self._api.close()
 
     def check(self) -> None:
@@ -88,7 +85,6 @@ class DriveFiles:
             return list(self._known.values())
 
     def look_at(self, path: Path) -> File:
-        """See `Source`."""
         with self._lock:
             one = self._known[path]
             if (digest := one.node.sha256) is None:
@@ -96,7 +92,6 @@ class DriveFiles:
             return File(path, one.node.when, digest)
 
     def read(self, path: Path) -> tuple[bytes, File]:
-        """See `Source`."""
         with self._lock:
             one = self._known[path]
             content = self._bytes(one)
@@ -150,12 +145,9 @@ class DriveFiles:
                 f"It has {node.size:,} bytes, the limit is {MAX_BYTES:,}. Split it, or take out pictures."
             )
         try:
-            content = self._api.content(node)
+            return self._api.content(node)
         except DriveError as error:
             raise _refusal(error, "The account may not download this file.") from None
-        if checksum(content) != node.md5:
-            raise _other_content()
-        return content
 
     def _export(self, node: Node) -> bytes:
         if node.kind != DOCUMENT:
@@ -169,7 +161,7 @@ class DriveFiles:
             reason = "Google Drive does not export it: it has more than 10 MB, or may not be downloaded."
             raise _refusal(error, reason) from None
         if self._api.get(node.id).version != node.version:
-            raise _other_content()
+            raise other_content()
         return content
 
     def _folder_id(self, name: str) -> str:
@@ -218,7 +210,3 @@ def _refusal(error: DriveError, reason: str) -> Exception:
 
 def _unusable(reason: str) -> DriveError:
     return DriveError(errno.EACCES, f"The drop folder in Google Drive cannot be used. {reason}")
-
-
-def _other_content() -> DriveError:
-    return DriveError(errno.ESTALE, "Google Drive sent another content than it announced.", passes=True)

@@ -156,8 +156,6 @@ class Drop:
 
 
 class DropFolder(Drop):
-    """Takes files from a folder of this machine."""
-
     def __init__(
         self,
         folder: Path,

@@ -54,8 +54,6 @@ class ParserError(Exception):
 
 
 class Ingest:
-    """Takes files in, for one owner."""
-
     def __init__(
         self, *, database: Database, parser: Parser, owned: Ownership, source: Source | None = None
     ) -> None:
@@ -82,7 +80,8 @@ class Ingest:
                 yield Outcome(looked.path, "rejected", SAME_NAME)
             else:
                 files.append(looked)
-        known = await store.known_hashes(self._database, [f.name for f in files], self._owned.user)
+        rows = await self._database.fetch(store.KNOWN, [f.name for f in files], self._owned.user)
+        known = {row["drop_path"]: row["file_hash"] for row in rows}
         new = [f for f in files if known.get(f.name) != f.digest]
         for file in files:
             if known.get(file.name) == file.digest:
@@ -97,8 +96,8 @@ class Ingest:
         self, new: Sequence[File], known: Mapping[str, bytes]
     ) -> tuple[list[File], list[Outcome]]:
         """The files whose bytes no document has, and the results for the others, whose moves it has written."""
-        user = self._owned.user
-        same = await store.same_bytes(self._database, [f.digest for f in new], user)
+        rows = await self._database.fetch(store.SAME, [f.digest for f in new], self._owned.user)
+        same = {row["file_hash"]: row["drop_path"] for row in rows}
         moved: dict[str, File] = {}
         outcomes: list[Outcome] = []
         wanted: list[File] = []

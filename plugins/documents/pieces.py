@@ -30,6 +30,7 @@ SHORTEST, LONGEST = 10_000, 20_000
 
 _BLANK_LINE = re.compile(r"\n[ \t]*\n")
 _SPACE = re.compile("(?<=[.!?。\uff01\uff1f])\\s*|\\s+")
+_PARTS = frozenset(("Mn", "Mc", "Me", "Cf", "Sk"))
 _LONGEST_CLUSTER = 100
 """Characters that are shown as one: a longer sequence of marks is cut."""
 
@@ -177,11 +178,7 @@ def _cut(
 def _between_clusters(text: str, offset: int) -> int:
     """The offset, or one shortly before it, so that no emoji or accented letter is cut in two."""
     for cut in range(offset, offset - _LONGEST_CLUSTER, -1):
-        if not _continues(text[cut]) and text[cut - 1] != "\u200d":
+        # Not before a part of the character before: a mark, a joiner, a skin colour.
+        if unicodedata.category(text[cut]) not in _PARTS and text[cut - 1] != "\u200d":
             return cut
     return offset
-
-
-def _continues(character: str) -> bool:
-    """Whether it is part of the character before: a mark, a joiner, a skin colour."""
-    return unicodedata.category(character) in {"Mn", "Mc", "Me", "Cf", "Sk"}

@@ -1,7 +1,4 @@
-"""The plugin documents: files become documents, by memoryd ingest and by the drop folder; documents are cut into chunks.
-
-Its SQL is migrations/functions/documents/; it stays in migrations/, where all SQL has one order.
-"""
+"""The plugin documents: files become documents, by memoryd ingest and by the drop folder; documents are cut into chunks."""
 
 from __future__ import annotations
 
@@ -42,7 +39,6 @@ class DocumentFiles(Plugin):
         yield Topic("situate", SituateHandler(reader=reader, thinker=thinker), batch=1, follow_ups=("index",))
 
     def parts(self, core: Core) -> Iterable[Part]:
-        """The part that takes files from the drop folder."""
         yield Part("drop folder", lambda: build_drop_folder(core))
 
     def prepare(self, settings: Settings) -> None:

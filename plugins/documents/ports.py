@@ -30,8 +30,6 @@ class Parser(Protocol):
         `name` is the file's name. It is a hint at the format if the bytes do not show it, and the title if they have none.
         Raises `UnreadableFileError`.
         """
-        ...
 
     async def close(self) -> None:
         """End the processes. The parser is not used afterwards."""
-        ...

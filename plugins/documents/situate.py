@@ -76,8 +76,6 @@ class _Reply(BaseModel):
 
 
 class SituateHandler:
-    """Chunks get a sentence."""
-
     def __init__(self, *, reader: Reader, thinker: Thinker | None) -> None:
         self._reader = reader
         self._thinker = thinker

@@ -16,6 +16,7 @@ from plugins.files.local import File
 
 NOBODY = "'00000000-0000-0000-0000-000000000000'"
 
+# The hashes of those files $1 that are documents of user $2 already.
 KNOWN = f"""
 select d.drop_path, d.file_hash
 from public.documents d
@@ -23,6 +24,7 @@ where d.file_hash is not null and md5(d.drop_path) = any(array(select md5(p) fro
   and coalesce(d.user_id, {NOBODY}) = coalesce($2::uuid, {NOBODY}) and d.status <> 'deleted'
 """
 
+# Those of the hashes $1 that documents of user $2 have, each with the path of one document.
 SAME = """
 select d.file_hash, d.drop_path
 from public.documents d
@@ -79,8 +81,6 @@ class Ownership:
 
 @dataclass(frozen=True, slots=True)
 class ReadFile:
-    """A file with its text."""
-
     file: File
     parsed: Parsed
 
@@ -88,16 +88,6 @@ class ReadFile:
 def _title(read: ReadFile) -> str:
     named = (each for each in (read.parsed.title, Path(read.file.name).stem.strip()) if each)
     return next((each for each in named if not is_blank(each)), "Untitled")
-
-
-async def known_hashes(database: Database, names: Sequence[str], user: UUID | None) -> dict[str, bytes]:
-    """The hashes of those files that are documents of this user already, by path."""
-    return {r["drop_path"]: r["file_hash"] for r in await database.fetch(KNOWN, list(names), user)}
-
-
-async def same_bytes(database: Database, digests: Sequence[bytes], user: UUID | None) -> dict[bytes, str]:
-    """Those of the hashes that documents of this user have, each with the path of one document."""
-    return {r["file_hash"]: r["drop_path"] for r in await database.fetch(SAME, list(digests), user)}
 
 
 async def save_moves(database: Database, moves: Sequence[tuple[str, str]], owned: Ownership) -> list[Any]:

@@ -51,10 +51,7 @@ def write_configuration(
         shared = os.statvfs("/dev/shm")  # noqa: S108 - only its size: containers often give it 64 MB
         if shared.f_frsize * shared.f_blocks < _SHARED_MEMORY_BYTES:
             given.setdefault("dynamic_shared_memory_type", "sysv")
-    lines = [f"{name} = '{_escape(value)}'\n" for name, value in given.items()]
+    escaped = {name: value.replace("\\", "\\\\").replace("'", "''") for name, value in given.items()}
+    lines = [f"{name} = '{value}'\n" for name, value in escaped.items()]
     text = "".join(["# Written by memoryd at each start; ALTER SYSTEM overrides it.\n", *lines])
     cluster.write(FILE, text, owner=owner)
-
-
-def _escape(value: str) -> str:
-    return value.replace("\\", "\\\\").replace("'", "''")

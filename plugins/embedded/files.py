@@ -32,7 +32,6 @@ class Folder:
 
     @property
     def owner(self) -> tuple[int, int]:
-        """The user and group of the folder."""
         status = os.fstat(self.handle)
         return status.st_uid, status.st_gid
 
@@ -47,7 +46,6 @@ class Folder:
             os.close(handle)
 
     def give(self, uid: int, gid: int) -> None:
-        """Gives it to that user."""
         os.fchown(self.handle, uid, gid)
 
     def read(self, name: str) -> str | None:
@@ -99,7 +97,6 @@ class Folder:
             os.unlink(name, dir_fd=self.handle)
 
     def names(self) -> list[str]:
-        """The names of its entries."""
         return os.listdir(self.handle)  # noqa: PTH208 - of the open folder
 
     def _open(self, name: str, flags: int) -> int:

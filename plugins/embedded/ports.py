@@ -29,7 +29,6 @@ def remembered_port(folder: Path) -> int | None:
 
 
 def remember_port(folder: Folder, port: int) -> None:
-    """Stores the port for the next start."""
     folder.write(FILE, f"{port}\n")
 
 

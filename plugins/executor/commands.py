@@ -1,4 +1,4 @@
-"""The statements by which the built-in executor claims and completes commands: one function for each step.
+"""The statements by which the built-in executor claims and completes commands: one for each step.
 
 Promise: all daemons together run at most N commands of an agent at once. A daemon that lost the lease of a command writes
 nothing. A command whose executor died, the built-in one or another with a lease, is run again, three times in all.
@@ -6,16 +6,10 @@ nothing. A command whose executor died, the built-in one or another with a lease
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from uuid import UUID
-
-import asyncpg
-
-from daemon.db.pool import Database
-
 MAX_TRIES = 3
 
-# At most $2 running commands for each agent, in all daemons together. One statement claims for all agents.
+# Claims at most $3 commands for daemon $1, for $4 seconds: at most $2 running ones for each agent, in all daemons together. One
+# statement claims for all agents.
 CLAIM = """
 with room as materialized (
     select a.agent_id, $2 - (
@@ -54,6 +48,7 @@ select s.*, l.tries from started s join leased l on l.command_id = s.id
 # One daemon at a time counts the running commands; claims are short.
 LOCK = "select memoryd.lock('executor')"
 
+# Returns the commands $3 that still belong to daemon $1.
 RENEW = """
 update memoryd.executions
 set lease_until = now() + make_interval(secs => $2)
@@ -61,6 +56,7 @@ where daemon_id = $1 and command_id = any($3)
 returning command_id
 """
 
+# The output so far of a running command.
 STREAM = """
 update public.agent_commands
 set output = $3
@@ -86,6 +82,7 @@ where c.id = mine.command_id and c.status = 'running'
 returning 1
 """
 
+# Commands $2 of daemon $1 are ready again, for any daemon; the attempt is not counted.
 HAND_BACK = """
 with commands as materialized (
     select c.id from public.agent_commands c where c.id = any($2) order by c.id for no key update
@@ -151,42 +148,3 @@ with locked as materialized (
 )
 select (select count(*) from again) as again, (select count(*) from failed) as failed
 """
-
-
-async def claim(
-    database: Database, *, daemon: UUID, parallel: int, limit: int, seconds: float
-) -> list[asyncpg.Record]:
-    """Claims at most `limit` ready commands, with a lease for this daemon. No agent has more than `parallel` at once."""
-    async with database.transaction() as connection:
-        await connection.execute(LOCK)
-        rows: list[asyncpg.Record] = await connection.fetch(CLAIM, daemon, parallel, limit, seconds)
-        return rows
-
-
-async def renew(database: Database, commands: Sequence[UUID], *, daemon: UUID, seconds: float) -> set[UUID]:
-    """Renews the leases of these commands for `seconds`. Returns the commands that still belong to this daemon."""
-    rows = await database.fetch(RENEW, daemon, seconds, list(commands))
-    return {r["command_id"] for r in rows}
-
-
-async def stream(database: Database, command: UUID, *, daemon: UUID, output: str) -> None:
-    """Writes the output so far of a running command."""
-    await database.execute(STREAM, command, daemon, output)
-
-
-async def complete(
-    database: Database, command: UUID, *, daemon: UUID, output: str, exit_code: int, error: str | None
-) -> None:
-    """Writes the outcome of a command, if it still belongs to this daemon."""
-    await database.fetchval(COMPLETE, command, daemon, output, exit_code, error)
-
-
-async def hand_back(database: Database, commands: Sequence[UUID], *, daemon: UUID) -> None:
-    """Makes these commands ready again, for any daemon; the attempt is not counted."""
-    await database.execute(HAND_BACK, daemon, list(commands))
-
-
-async def take_over(database: Database) -> tuple[int, int]:
-    """Takes over the commands of executors that died. Returns how many are run again, and how many failed for good."""
-    row = await database.fetchrow(TAKE_OVER, MAX_TRIES)
-    return (0, 0) if row is None else (row["again"], row["failed"])

@@ -108,7 +108,6 @@ def confine(
 
 
 def is_root(name: str) -> bool:
-    """Whether this is a name of root."""
     entry = _user(name)
     return entry is not None and entry.pw_uid == 0
 

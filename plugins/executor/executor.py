@@ -29,7 +29,6 @@ from daemon.measures import Measures
 from plugins.executor import commands
 from plugins.executor.confinement import Confinement
 from plugins.executor.program import Output, run_program
-from plugins.executor.room import Room
 from plugins.executor.unframed import unframed
 
 OUTPUT_BYTES = 16_000_000
@@ -46,6 +45,34 @@ CONTENDED = (
     asyncpg.InsufficientResourcesError,
 )
 """Errors after which the same statement may succeed later: a deadlock, lock contention, a full disk."""
+
+
+class Room:
+    """Room for this number of programs at once: the limit of one process, for all its databases.
+
+    Promise: a caller reserves room before it knows how many programs it needs, so there are never too many programs. Callers
+    that found no room are woken in the order in which they came.
+    """
+
+    def __init__(self, free: int) -> None:
+        self._free = free
+        self._waiting: dict[Callable[[], None], None] = {}
+
+    def take(self, *, wake: Callable[[], None]) -> int:
+        """Reserves half of the free room, since others may come before the need is known. After 0, `wake` is called later."""
+        taken = (self._free + 1) // 2
+        self._free -= taken
+        if not taken:
+            self._waiting[wake] = None
+        return taken
+
+    def give_back(self, number: int) -> None:
+        """Gives back room that is not needed, or no longer needed."""
+        self._free += number
+        if number:
+            waiting, self._waiting = self._waiting, {}
+            for wake in waiting:
+                wake()
 
 
 class Executor:
@@ -98,7 +125,6 @@ class Executor:
         return bool(self._running or self._claiming.locked())
 
     def wake(self) -> None:
-        """Tells the executor that a command may be ready."""
         self._woken.set()
 
     async def run(self) -> None:
@@ -122,9 +148,10 @@ class Executor:
     async def renew_leases(self) -> None:
         """Renews the leases of the commands that run here. Call it three times in the time of a lease."""
         if running := dict(self._running):
-            kept = await commands.renew(
-                self._database, list(running), daemon=self._daemon_id, seconds=self._lease_seconds
+            rows = await self._database.fetch(
+                commands.RENEW, self._daemon_id, self._lease_seconds, list(running)
             )
+            kept = {row["command_id"] for row in rows}
             for command_id, task in running.items():
                 # Another daemon took the command over, so this one must stop.
                 if command_id not in kept and command_id not in self._finishing and not task.done():
@@ -147,7 +174,7 @@ class Executor:
             task.cancel()
         if left:
             await asyncio.wait(list(left.values()))
-            await commands.hand_back(self._database, list(left), daemon=self._daemon_id)
+            await self._database.execute(commands.HAND_BACK, self._daemon_id, list(left))
             self._log.info("commands_handed_back", commands=len(left))
 
     async def _claim(self) -> None:
@@ -155,17 +182,7 @@ class Executor:
             return
         taken, begun = self._room.take(wake=self.wake), self.begun
         try:
-            rows = (
-                await commands.claim(
-                    self._database,
-                    daemon=self._daemon_id,
-                    parallel=self._parallel,
-                    limit=taken,
-                    seconds=self._lease_seconds,
-                )
-                if taken
-                else []
-            )
+            rows = await self._claimed(taken) if taken else []
             for r in rows:
                 task = asyncio.create_task(self._execute(r))
                 self._running[r["id"]] = task
@@ -175,6 +192,13 @@ class Executor:
             self._room.give_back(taken - (self.begun - begun))
         if taken and len(rows) == taken:
             self._woken.set()
+
+    async def _claimed(self, most: int) -> list[asyncpg.Record]:
+        async with self._database.transaction() as connection:
+            await connection.execute(commands.LOCK)
+            return await connection.fetch(
+                commands.CLAIM, self._daemon_id, self._parallel, most, self._lease_seconds
+            )
 
     def _ended(self, command_id: UUID, task: asyncio.Task[None]) -> None:
         self._room.give_back(1)
@@ -196,7 +220,7 @@ class Executor:
             await asyncio.sleep(OUT_OF_RESOURCES_SECONDS)
             # If the database is away too, the lease expires, and the command is run again.
             with contextlib.suppress(*DATABASE_FAULTS):
-                await commands.hand_back(self._database, [row["id"]], daemon=self._daemon_id)
+                await self._database.execute(commands.HAND_BACK, self._daemon_id, [row["id"]])
             return
         self._finishing.add(row["id"])
         try:
@@ -217,13 +241,8 @@ class Executor:
         pause = MIN_PAUSE_SECONDS
         while True:
             try:
-                await commands.complete(
-                    self._database,
-                    command_id,
-                    daemon=self._daemon_id,
-                    output=output,
-                    exit_code=exit_code,
-                    error=error,
+                await self._database.execute(
+                    commands.COMPLETE, command_id, self._daemon_id, output, exit_code, error
                 )
                 return
             except DATABASE_FAULTS as fault:
@@ -267,8 +286,6 @@ class Executor:
                 continue
             written = size
             with contextlib.suppress(*DATABASE_FAULTS):
-                await commands.stream(
-                    self._database, command_id, daemon=self._daemon_id, output=output.text()
-                )
+                await self._database.execute(commands.STREAM, command_id, self._daemon_id, output.text())
             # Each time the whole text is written again, so a longer text has a longer pause.
             pause = max(STREAM_SECONDS, size / 1_000_000)

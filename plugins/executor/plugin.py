@@ -12,9 +12,8 @@ from daemon.presence import keep_renewed
 from daemon.settings import Settings, roles_in
 from plugins.executor import commands
 from plugins.executor.confinement import Confinement, confine, is_root, seal
-from plugins.executor.executor import Executor
+from plugins.executor.executor import Executor, Room
 from plugins.executor.program import words_of
-from plugins.executor.room import Room
 from plugins.executor.settings import Executor as Section
 
 
@@ -40,7 +39,6 @@ class BuiltInExecutor(Plugin):
             seal(privileges=own.executor_user is not None and is_root(own.executor_user))
 
     def switches(self, settings: Settings) -> Mapping[str, object]:
-        """Whether the settings name a program."""
         return {"executor": bool(settings.section(Section).executor_command)}
 
     def _executor(self, core: Core) -> Executor | None:
@@ -74,13 +72,13 @@ class Leases:
         self._executor = executor
 
     async def run(self) -> None:
-        """Runs until cancelled."""
         await keep_renewed(self._renew, self._core.database, logger=self._core.logger)
 
     async def _renew(self) -> None:
         if self._executor is not None:
             await self._executor.renew_leases()
-        again, failed = await commands.take_over(self._core.database)
+        [row] = await self._core.database.fetch(commands.TAKE_OVER, commands.MAX_TRIES)
+        again, failed = row["again"], row["failed"]
         if again or failed:
             self._core.measures.taken_over["commands"] += again + failed
             self._core.logger.warning("commands_taken_over", again=again, failed=failed)

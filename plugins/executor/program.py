@@ -15,7 +15,7 @@ import signal
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import Any
 
 from plugins.executor.confinement import Confinement
 
@@ -94,8 +94,14 @@ async def run_program(
     ended = asyncio.Event()
     async with confinement.workplace() as folder:
         try:
-            start = _Start(argv, {**confinement.environment, **environment}, confinement, folder)
-            process, reading = await _start(start, given, _Reading(output, ended))
+            process, reading = await _start(
+                _Reading(output, ended),
+                argv,
+                given,
+                env={**confinement.environment, **environment},
+                cwd=folder,
+                **confinement.identity,
+            )
         except OSError as fault:
             if fault.errno in NO_ROOM:
                 raise
@@ -127,18 +133,8 @@ async def _to_its_end(
         reading.close()
 
 
-@dataclass(frozen=True, slots=True)
-class _Start:
-    """A program and its confinement."""
-
-    argv: Sequence[str]
-    environment: Mapping[str, str]
-    confinement: Confinement
-    folder: Path
-
-
 async def _start(
-    start: _Start, given: str, reading: _Reading
+    reading: _Reading, argv: Sequence[str], given: str, **options: Any
 ) -> tuple[asyncio.subprocess.Process, asyncio.ReadTransport]:
     # Our own file and pipe: with those of asyncio a process ends only when all its heirs have ended.
     read_end, write_end = os.pipe()
@@ -149,14 +145,12 @@ async def _start(
             stdin.write(given.encode("utf-8", "replace"))
             stdin.seek(0)
             process = await asyncio.create_subprocess_exec(
-                *start.argv,
+                *argv,
                 stdin=stdin,
                 stdout=write_end,
                 stderr=asyncio.subprocess.STDOUT,
-                env=start.environment,
-                cwd=start.folder,
                 start_new_session=True,
-                **start.confinement.identity,
+                **options,
             )
     except BaseException:
         transport.close()
@@ -167,8 +161,6 @@ async def _start(
 
 
 class _Reading(asyncio.Protocol):
-    """Reads the program's output as it comes."""
-
     def __init__(self, output: Output, ended: asyncio.Event) -> None:
         self._output = output
         self._ended = ended

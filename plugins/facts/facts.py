@@ -15,7 +15,6 @@ import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -27,7 +26,7 @@ from handlers.shared.ports import AnyConnection, Commit, Job, Reader, RowLockErr
 from handlers.shared.thinking import NoReplyError, Thinker
 from plugins.facts.operations import Changes, KnownFact, Message, held
 from plugins.facts.prompt import facts_prompt
-from plugins.facts.stretch import Operations, ShownMemory, ShownMessage, Stretch
+from plugins.facts.reply import Operations
 from providers.ports import UnavailableError
 
 MESSAGES = 20
@@ -40,7 +39,6 @@ MAX_QUERY = 4_000
 
 # Of a short backlog the oldest messages, of a long one (an import) the newest: from the first or the last unread one. In a
 # conversation of several users, user_id says who speaks. In a conversation of one user, a name may be somebody else's.
-_FIRST = datetime(1, 1, 2, tzinfo=UTC)
 READ = """
 with asked as (
     select m.session_id, m.user_id from public.conversation_messages m
@@ -240,24 +238,9 @@ class FactsHandler:
             return None
         new = [row for row in said if row["is_new"]]
         memories = await self._memories(new)
-        stretch = Stretch(
-            memories=tuple(
-                ShownMemory(
-                    f"k{nth}",
-                    row["content"],
-                    row["created_at"].date(),
-                    # What ends at midnight has held until the day before.
-                    None
-                    if row["until"] is None
-                    else (max(row["until"], _FIRST) - timedelta(seconds=1)).date(),
-                )
-                for nth, row in enumerate(memories, 1)
-            ),
-            before=tuple(_shown("", row) for row in said if not row["is_new"]),
-            messages=tuple(_shown(f"m{nth}", row) for nth, row in enumerate(new, 1)),
-        )
+        before = [row for row in said if not row["is_new"]]
         try:
-            operations = await thinker.ask(facts_prompt(stretch))
+            operations = await thinker.ask(facts_prompt(memories, before, new))
         except NoReplyError as silent:
             if silent.reason == "budget spent":
                 return None  # the tick waits for the next hour, and begins with what was said last
@@ -371,10 +354,6 @@ async def _write_names(connection: AnyConnection, asked: _StretchAnswer, taken: 
             [kind for _, kind in said.values()],
             asked.model,
         )
-
-
-def _shown(short: str, row: Any) -> ShownMessage:
-    return ShownMessage(short, row["by"], row["created_at"].date(), row["content"])
 
 
 def _stands(row: Any, shown: Any) -> tuple[Any, bool]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from uuid import UUID, uuid5
 
-from plugins.facts.stretch import Addition, Operations
+from plugins.facts.reply import Add, Operations
 
 _SPACE = UUID("6d6f7279-6400-5000-8000-666163747321")
 
@@ -38,8 +38,6 @@ class KnownFact:
 
 @dataclass(frozen=True, slots=True)
 class NewFact:
-    """A fact to be written."""
-
     id: UUID
     text: str
     about: str | None
@@ -50,8 +48,6 @@ class NewFact:
 
 @dataclass(slots=True)
 class Changes:
-    """What is to be written."""
-
     new: list[NewFact] = field(default_factory=list)
     sources: list[tuple[UUID, UUID]] = field(default_factory=list)
     """Message and memory."""
@@ -88,12 +84,12 @@ def held(
         changed.add(memory.id)
         return memory
 
-    def write(add: Addition, evidence: Sequence[Message]) -> UUID:
+    def write(text: str, evidence: Sequence[Message], add: Add | None = None) -> UUID:
         """The memory of this text: the one that is there, or a new one."""
-        there = known.get(_plain(add.text))
+        there = known.get(_plain(text))
         if there is None or there in changed:
-            new = _new(add, evidence, user)
-            there = known[_plain(add.text)] = new.id
+            new = _new(text, evidence, user, add)
+            there = known[_plain(text)] = new.id
             changes.new.append(new)
         changes.sources += [(message.id, there) for message in evidence]
         return there
@@ -102,7 +98,7 @@ def held(
         with _counted(changes, "supersede"):
             evidence = _evidence(one.evidence, messages)
             memory = older(one.id, evidence, text=one.text)
-            newer = write(Addition(one.text, None, None, None, ()), evidence)
+            newer = write(one.text, evidence)
             changes.superseded.append((memory.id, newer))
     for end in operations.end:
         with _counted(changes, "end"):
@@ -111,8 +107,7 @@ def held(
             changes.ended.append((memory.id, max(message.said_at for message in evidence)))
     for add in operations.add:
         with _counted(changes, "add"):
-            evidence = _evidence(add.evidence, messages)
-            write(add, evidence)
+            write(add.text, _evidence(add.evidence, messages), add)
     return changes
 
 
@@ -135,15 +130,16 @@ def _evidence(ids: Iterable[str], messages: Mapping[str, Message]) -> list[Messa
     return found
 
 
-def _new(add: Addition, evidence: Sequence[Message], user: UUID) -> NewFact:
+def _new(text: str, evidence: Sequence[Message], user: UUID, add: Add | None) -> NewFact:
     said_at = max(one.said_at for one in evidence)
-    begins = said_at if add.valid_from is None else _midnight(add.valid_from)
+    about, first, last = (None, None, None) if add is None else (add.about, add.valid_from, add.valid_to)
+    begins = said_at if first is None else _midnight(first)
     # The last day is over when the next one begins.
-    ends = None if add.valid_to is None else _midnight(add.valid_to) + timedelta(days=1)
-    if ends is not None and ends <= begins and add.valid_from is None:
-        begins = _midnight(add.valid_to or said_at.date())
-    key = "\n".join([str(user), *sorted(str(one.id) for one in evidence), add.text])
-    return NewFact(uuid5(_SPACE, key), add.text, add.about, begins, ends, said_at)
+    ends = None if last is None else _midnight(last) + timedelta(days=1)
+    if ends is not None and ends <= begins and first is None:
+        begins = ends - timedelta(days=1)
+    key = "\n".join([str(user), *sorted(str(one.id) for one in evidence), text])
+    return NewFact(uuid5(_SPACE, key), text, about, begins, ends, said_at)
 
 
 def _midnight(day: date) -> datetime:

@@ -21,7 +21,6 @@ class FactsInMessages(Plugin):
     settings = (Facts,)
 
     def topics(self, core: Core) -> Iterable[Topic]:
-        """Facts, by the language model."""
         from plugins.facts.facts import FactsHandler
 
         # One stretch at a time: a batch waits for a language model. Lanes: a user's conversations are read in order.
@@ -41,7 +40,6 @@ class FactsInMessages(Plugin):
         )
 
     def ticks(self, core: Core) -> Iterable[Tick]:
-        """Queues what is read next."""
         from plugins.facts.reading import Reading
 
         if core.thinker is not None:
@@ -56,15 +54,12 @@ class FactsInMessages(Plugin):
             yield Check("language model", "problem", *split_advice(str(error)))
 
     def prepare(self, settings: Settings) -> None:
-        """Facts need a language model."""
         check_facts(settings)
 
     def database_settings(self, settings: Settings) -> Mapping[str, object]:
-        """What is queued to be read."""
         return {"facts": read_in_messages(settings)}
 
     def switches(self, settings: Settings) -> Mapping[str, object]:
-        """What is read."""
         return {"facts": read_in_messages(settings)}
 
 

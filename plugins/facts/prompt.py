@@ -6,8 +6,10 @@ in code. After a change play and record benchmarks/talk/facts.py again.
 
 from __future__ import annotations
 
-from plugins.facts.reply import FactsReply, read_operations, shown
-from plugins.facts.stretch import Operations, Stretch
+from collections.abc import Sequence
+from typing import Any
+
+from plugins.facts.reply import FactsReply, Operations, read_operations, shown
 from providers.ports import Prompt
 
 FACTS = """\
@@ -102,6 +104,9 @@ answer: end: k2 (m1). Nothing else: k1 is still true, and m3 is a joke.
 """
 
 
-def facts_prompt(stretch: Stretch) -> Prompt[Operations]:
-    """Asks what a stretch of conversation changes in what is remembered."""
-    return Prompt("facts", FACTS, "conversation", shown(stretch), FactsReply, read_operations)
+def facts_prompt(
+    memories: Sequence[Any], before: Sequence[Any], messages: Sequence[Any]
+) -> Prompt[Operations]:
+    """Asks what a stretch of conversation changes in what is remembered. Rows: see `shown`."""
+    data = shown(memories, before, messages)
+    return Prompt("facts", FACTS, "conversation", data, FactsReply, read_operations)

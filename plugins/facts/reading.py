@@ -20,8 +20,6 @@ where u.queued_at < now() - interval '1 minute'
 
 
 class Reading:
-    """What the tick does."""
-
     def __init__(self, database: Database, thinker: Thinker, *, logger: FilteringBoundLogger) -> None:
         self._database = database
         self._thinker = thinker

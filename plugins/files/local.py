@@ -45,8 +45,6 @@ class UnreadableFileError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file as it was found."""
-
     path: Path
     modified: datetime
     digest: bytes
@@ -101,7 +99,6 @@ class LocalFiles:
 
     @staticmethod
     def is_there(name: str) -> bool:
-        """See `Source`."""
         return os.path.lexists(name)
 
     @staticmethod
@@ -113,14 +110,12 @@ class LocalFiles:
 
     @staticmethod
     def read(path: Path) -> tuple[bytes, File]:
-        """See `Source`."""
         with opened(path) as (file, status):
             content = file.read(MAX_BYTES + 1)
         return content, File(path, modified_of(status), hashlib.sha256(content).digest())
 
 
 def modified_of(status: os.stat_result) -> datetime:
-    """When it was changed last."""
     # A time before 1970 or after now is wrong, and some that a file may have are none in Python.
     return datetime.fromtimestamp(max(0.0, min(status.st_mtime, time.time())), UTC)
 

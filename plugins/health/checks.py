@@ -266,7 +266,6 @@ def check_embeddings(memory: Facts) -> Check:
 
 
 def check_daemons(status: Status) -> Check:
-    """Whether a daemon is running."""
     alive = sum(one.alive for one in status.daemons)
     dead = len(status.daemons) - alive
     gone = f" {dead} died without stopping." if dead else ""

@@ -24,7 +24,7 @@ from daemon.db.foreign import (
 )
 from daemon.db.migration_files import load_files, load_migrations, tables_of
 from daemon.db.plan import read_applied, read_ledger, schema_trouble
-from daemon.db.pool import MOST_CONNECTIONS, connect
+from daemon.db.pool import MOST_CONNECTIONS, connected
 from daemon.db.server import READ as READ_STANDBY
 from daemon.db.server import SERVER, Standby, hears_notifications
 from daemon.db.settings import Models, model_of, read_models
@@ -145,8 +145,7 @@ MISSED = DreamTimes(A_CENTURY, A_CENTURY, WINDOW_HOURS * 3600, (OVERDUE_HOURS + 
 async def examine(settings: Settings, url: str, *, free_bytes: int | None) -> AsyncIterator[Check]:
     """The checks, one by one. Raises OSError or asyncpg.PostgresError when the database cannot be reached."""
     # As behind a pooler: that works everywhere.
-    connection = await connect(url, pooled=True)
-    try:
+    async with connected(url, pooled=True) as connection:
         async with postgres_names(connection):
             found = await connection.fetchval(READ_SERVER, tables_of(load_migrations()))
         server: Facts = json.loads(found)
@@ -188,8 +187,6 @@ async def examine(settings: Settings, url: str, *, free_bytes: int | None) -> As
         # A plugin that misses it says so instead.
         if all(check.name != LANGUAGE_MODEL for check in of_plugins):
             yield await _check_language_model(settings)
-    finally:
-        await connection.close()
 
 
 async def _check_schema(
@@ -218,7 +215,6 @@ async def _check_schema(
 
 
 async def _check_work(connection: asyncpg.Connection, status: Status, memory: Facts) -> AsyncIterator[Check]:
-    """The checks of the daemons' work."""
     yield checks.check_embeddings(memory)
     yield checks.check_daemons(status)
     yield checks.check_parts(status)

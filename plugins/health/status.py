@@ -8,16 +8,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic import TypeAdapter
 
 from daemon.activity import BYTES_A_DAY
 from daemon.db.migration_files import AppliedFile
 from daemon.db.plan import schema_trouble
+from daemon.db.pool import Database
 from daemon.db.server import READ as READ_STANDBY
 from daemon.db.server import Standby
 from daemon.presence import ALIVE, silence
+from handlers.shared.ports import AnyConnection
 
 LARGEST = 5
 
@@ -101,14 +103,6 @@ select json_build_object(
 """  # noqa: S608 - a constant of ours
 
 
-class Reader(Protocol):
-    """The needed interface of a database, or of a connection."""
-
-    async def fetchval(self, sql: str, *args: object) -> Any:
-        """The first value of the first row."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class DaemonRow:
     """A daemon as its row tells; `alive`: see `daemon/presence.py`."""
@@ -143,8 +137,6 @@ class QueuedTopic:
 
 @dataclass(frozen=True, slots=True)
 class DeadTopic:
-    """The dead letters of a topic."""
-
     topic: str
     jobs: int
     newest_seconds: float
@@ -210,7 +202,7 @@ class Status:
     """Where the database is, as host:port/name."""
 
 
-async def read_status(reader: Reader) -> Status:
+async def read_status(reader: Database | AnyConnection) -> Status:
     """The status now.
 
     Raises asyncpg.UndefinedTableError where there is no schema yet.

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json as json_module
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from shutil import which
-from typing import TYPE_CHECKING
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import typer
@@ -17,9 +19,12 @@ from daemon.cli.common import settings_or_exit
 from daemon.cli.failure import Failure, Misuse, sentences
 from daemon.cli.output import as_json, remark, say, table
 from memory.text import is_blank, one_line
-
-if TYPE_CHECKING:
-    from plugins.hooks.hosts import Host
+from plugins.hooks import hosts
+from plugins.hooks.connecting import connect
+from plugins.hooks.files import State, config_file, read_config, state_folder
+from plugins.hooks.hosts import HOSTS, Unreadable, command_of, installed
+from plugins.hooks.libpq import Refusal, Unreachable, library
+from plugins.hooks.projects import project_of, root_of
 
 hooks = typer.Typer(
     name="hooks",
@@ -29,8 +34,6 @@ hooks = typer.Typer(
 
 
 class HostName(StrEnum):
-    """The hosts whose settings are known."""
-
     CLAUDE_CODE = "claude-code"
     CODEX = "codex"
     CURSOR = "cursor"
@@ -75,10 +78,6 @@ def install(
             raise Misuse("--agent needs the agent's id, of at most 200 characters.")
         from daemon.settings import DATABASES, NAMED_BY
         from daemon.settings.databases import readable
-        from plugins.hooks.files import config_file, read_config
-        from plugins.hooks.hosts import HOSTS, Unreadable
-        from plugins.hooks.hosts import install as name_in_settings
-        from plugins.hooks.libpq import library
 
         config = read_config()
         url = config.get("url")
@@ -86,15 +85,9 @@ def install(
             url = _address()
         url = readable(url, "The URL of the database")
         known = HOSTS[host]
-        try:
+        with _changing(_by_hand(host, checkout)):
             path = known.path(None) if checkout is None else known.path_in(checkout)
-            changed = name_in_settings(known, path, program=_program(), shared=checkout is not None)
-        except Unreadable as fault:
-            raise Failure(f"{fault}: nothing was changed. {_by_hand(host, checkout)}") from None
-        except OSError as fault:
-            raise Failure(
-                f"{fault.filename} cannot be written: {fault.strerror}. Nothing was changed."
-            ) from None
+            changed = hosts.install(known, path, program=_program(), shared=checkout is not None)
         agent = agent or config.get("agent") or "coding"
         _write_config(Path(config_file()), {"url": url, "agent": agent, "libpq": library(url)})
         say(f"{path} {'names memoryd now' if changed else 'named memoryd already'}.")
@@ -108,9 +101,7 @@ def install(
             )
         if known.advice:
             remark(known.advice)
-        others = [
-            p for p in (known.path(None), known.path(Path.cwd())) if p != path and installed_in(known, p)
-        ]
+        others = [p for p in (known.path(None), known.path(Path.cwd())) if p != path and installed(known, p)]
         if others:
             remark(f"{others[0]} names memoryd, too: each event would be stored twice. Remove one of them.")
 
@@ -123,30 +114,16 @@ def remove(
 ) -> None:
     """Remove memoryd from the settings of a coding agent; nothing else in them is changed. Memories stay."""
     with sentences():
-        from plugins.hooks.hosts import HOSTS, Unreadable
-        from plugins.hooks.hosts import remove as take_out
-
         known, checkout = HOSTS[host], _checkout(project, own)
-        try:
+        with _changing("Take out the commands with `memoryd hook` by hand."):
             path = known.path(None) if checkout is None else known.path_in(checkout)
-            changed = take_out(known, path)
-        except Unreadable as fault:
-            raise Failure(
-                f"{fault}: nothing was changed. Take out the commands with `memoryd hook` by hand."
-            ) from None
-        except OSError as fault:
-            raise Failure(
-                f"{fault.filename} cannot be written: {fault.strerror}. Nothing was changed."
-            ) from None
+            changed = hosts.remove(known, path)
         say(f"{path} {'names memoryd no more' if changed else 'does not name memoryd'}.")
 
 
 @hooks.command()
 def status(json: bool = typer.Option(False, "--json", help="Print JSON.")) -> None:
     """Show which coding agents have memory, and how many memories wait to be stored. Exit code 1: something is wrong."""
-    from plugins.hooks.files import State, config_file, read_config, state_folder
-    from plugins.hooks.hosts import HOSTS
-
     config = read_config()
     with sentences():
         try:
@@ -154,7 +131,7 @@ def status(json: bool = typer.Option(False, "--json", help="Print JSON.")) -> No
         except OSError as fault:
             raise Failure(f"{state_folder()} cannot be used: {fault.strerror}.") from None
     scopes = [
-        (host.name, scope, str(path), installed_in(host, path))
+        (host.name, scope, str(path), installed(host, path))
         for host in HOSTS.values()
         for scope, path in (("user", host.path(None)), ("project", host.path(Path.cwd())))
     ]
@@ -201,11 +178,7 @@ def rules(
 ) -> None:
     """List the rules of the project in this folder that people stated in prompts; edit or forget one."""
     from plugins.hooks import memory
-    from plugins.hooks.connecting import connect
-    from plugins.hooks.files import config_file, read_config
-    from plugins.hooks.libpq import Refusal, Unreachable
     from plugins.hooks.privacy import cleaned, tells_secret
-    from plugins.hooks.projects import project_of, root_of
     from plugins.hooks.standing import LONGEST_RULE
 
     with sentences():
@@ -215,9 +188,7 @@ def rules(
             )
         if (edit is None) != (text is None) or (edit and forget) or (text is not None and is_blank(text)):
             raise Misuse("Give --edit ID TEXT, or --forget ID, or neither.")
-        config = read_config()
-        if not config.get("url") or not config.get("agent"):
-            raise Failure(f"{config_file()} does not say which database: memoryd hooks install")
+        config = _config()
         agent, project = str(config["agent"]), project_of(root_of(str(Path.cwd())))
         try:
             connection = connect(str(config["url"]), config.get("libpq"))
@@ -250,15 +221,11 @@ def mcp() -> None:
     For the settings of coding agents. `memoryd mcp` serves any agent and database.
     """
     from daemon.settings import DATABASES, NAMED_BY
-    from plugins.hooks.files import config_file, read_config
-    from plugins.hooks.projects import project_of, root_of
     from plugins.mcp.cli import Tools
     from plugins.mcp.cli import mcp as serve
 
     with sentences():
-        config = read_config()
-        if not config.get("url") or not config.get("agent"):
-            raise Failure(f"{config_file()} does not say which database: memoryd hooks install")
+        config = _config()
         which = project_of(root_of(str(Path.cwd())))
         for name in [
             name for name in os.environ if name.upper() in {*DATABASES, NAMED_BY, "MEMORYD_DATABASE"}
@@ -285,11 +252,23 @@ def _checkout(project: bool, own: bool) -> Path | None:
     return Path.cwd() if project else None
 
 
-def installed_in(host: Host, path: Path) -> bool:
-    """Whether the settings name memoryd at each event of the host."""
-    from plugins.hooks.hosts import installed
+def _config() -> dict[str, Any]:
+    """The configuration. Raises Failure where it has no database or no agent."""
+    config = read_config()
+    if not config.get("url") or not config.get("agent"):
+        raise Failure(f"{config_file()} does not say which database: memoryd hooks install")
+    return config
 
-    return installed(host, path)
+
+@contextmanager
+def _changing(by_hand: str) -> Iterator[None]:
+    """While settings are changed. Raises Failure where they cannot be, with what to do `by_hand`."""
+    try:
+        yield
+    except Unreadable as fault:
+        raise Failure(f"{fault}: nothing was changed. {by_hand}") from None
+    except OSError as fault:
+        raise Failure(f"{fault.filename} cannot be written: {fault.strerror}. Nothing was changed.") from None
 
 
 def _address() -> str:
@@ -326,9 +305,6 @@ def _named(url: str) -> str:
 def _unreachable(url: str) -> str:
     """Why a database cannot be used; "" where it can."""
     from daemon.settings.databases import readable
-    from plugins.hooks.connecting import connect
-    from plugins.hooks.files import config_file
-    from plugins.hooks.libpq import Refusal, Unreachable
 
     try:
         readable(url, f"The database in {config_file()}")
@@ -344,8 +320,6 @@ def _program() -> str:
 
 
 def _by_hand(host: HostName, checkout: Path | None) -> str:
-    from plugins.hooks.hosts import HOSTS, command_of
-
     known = HOSTS[host]
     if known.module:
         return "Give that file another name."

@@ -227,7 +227,9 @@ def _affirms(newer: Rule, older: Rule) -> bool:
         if newer.does:
             return kept == [newer.does.keys()]
         limits = newer.limits and older.limits and len(denied) == len(kept) == 1
-        return bool(older.denies) and (not kept or (limits and _are_limits(denied[0] ^ kept[0])))
+        # Rules that differ by their numbers alone: "never more than 3".
+        by_numbers = limits and {kind_of(word) for word in denied[0] ^ kept[0]} == {"number"}
+        return bool(older.denies) and (not kept or by_numbers)
     new = {word: slot for word, slot in newer.does.items() if word not in older.does}
     old = {word: slot for word, slot in older.does.items() if word not in newer.does}
     if not new and not old:
@@ -237,11 +239,6 @@ def _affirms(newer: Rule, older: Rule) -> bool:
     if newer.verbs and older.verbs and newer.verbs.isdisjoint(older.verbs):
         return False
     return _are_of_a_kind(newer, new, old) or _are_named(newer, new, old)
-
-
-def _are_limits(words: frozenset[str]) -> bool:
-    """Whether rules differ by their numbers alone: "never more than 3"."""
-    return {kind_of(word) for word in words} == {"number"}
 
 
 def _are_of_a_kind(newer: Rule, new: dict[str, str], old: dict[str, str]) -> bool:

@@ -132,12 +132,9 @@ def _read_tool(event: Event, given: dict[str, Any]) -> None:
         event.failure = answer or "it failed"
     if event.name == "PostToolUseFailure":
         event.failure = event.failure or "it failed"
-    if not event.failure or given.get("is_interrupt") is True or _is_stopped(event.failure):
+    is_stopped = any(words in event.failure[:500].lower() for words in STOPPED)
+    if not event.failure or given.get("is_interrupt") is True or is_stopped:
         event.failure = None
-
-
-def _is_stopped(failure: str) -> bool:
-    return any(words in failure[:500].lower() for words in STOPPED)
 
 
 def _failure(answer: object) -> str:
@@ -204,13 +201,14 @@ def _last_said(transcript: str, *, is_over: bool) -> str:
                 return said if is_last else ""
         if message.get("role") == "user" and any(as_object(p).get("type") != "tool_result" for p in parts):
             return ""
-        if message.get("role") == "assistant" and (
-            said := "\n".join(
-                as_text(as_object(p).get("text")) for p in parts if as_text(as_object(p).get("text"))
-            )
-        ):
+        if message.get("role") == "assistant" and (said := texts_of(parts)):
             return said
     return ""
+
+
+def texts_of(parts: list[Any]) -> str:
+    """The texts of the parts of a message, a line or more each."""
+    return "\n".join(text for part in parts if (text := as_text(as_object(part).get("text"))))
 
 
 def as_text(given: object) -> str:

@@ -93,7 +93,6 @@ class State:
         return found[:MOST_ABANDONED]
 
     def forget(self, session: str) -> None:
-        """Deletes the journal of a session."""
         _unlink(self._journal(session))
 
     def put(self, memory: dict[str, Any]) -> bool:
@@ -131,7 +130,6 @@ class State:
                 self.refuse(path)
 
     def stored(self, path: str) -> None:
-        """Removes a stored memory from the spool."""
         _unlink(path)
 
     def refuse(self, path: str) -> None:

@@ -99,8 +99,6 @@ def _answer(arguments: list[str]) -> dict[str, Any]:
 
 
 class _Work:
-    """The work of one event."""
-
     def __init__(
         self, event: Event, session: str, head: dict[str, Any], state: State, config: dict[str, Any]
     ) -> None:

@@ -36,11 +36,13 @@ ANSWER_SECONDS = 0.4
 """To wait for the daemon, whose connections are warm. After it the database builds the context, five times as slowly."""
 PAUSE_SECONDS = 0.004
 
+# Rows are locked in the order of END, or two hooks that share a spool might wait for each other.
 STORE = """
 insert into agent_memory (id, agent_id, kind, content, metadata, source, ttl_hours, created_at, key)
 select m.id, $2, m.kind, m.content, m.metadata, m.source, m.ttl_hours, m.created_at, m.key
 from jsonb_to_recordset($1::jsonb) as m(id uuid, kind text, content text, metadata jsonb, source text, ttl_hours integer,
                                        created_at timestamptz, key text)
+order by m.created_at, m.id
 on conflict (id) do update
 set content = excluded.content, metadata = agent_memory.metadata || excluded.metadata, kind = excluded.kind,
     ttl_hours = excluded.ttl_hours, created_at = excluded.created_at, superseded_by = null

@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Any, BinaryIO
 
 from plugins.hooks import turns
-from plugins.hooks.events import as_object, as_text, read_event
+from plugins.hooks.events import as_object, as_text, read_event, texts_of
 from plugins.hooks.hosts import TOOLS
 from plugins.hooks.privacy import Rules, cleaned
 from plugins.hooks.projects import project_of, repository_of, root_of
@@ -222,9 +222,7 @@ def _of_claude(record: dict[str, Any], calls: dict[str, Any]) -> Told:
     parts = (
         [as_object(p) for p in content] if isinstance(content, list) else [{"type": "text", "text": content}]
     )
-    said = "\n".join(
-        text for part in parts if part.get("type") == "text" and (text := as_text(part.get("text")))
-    )
+    said = texts_of([part for part in parts if part.get("type") == "text"])
     if record.get("type") == "assistant":
         if said:
             yield "AgentResponse", {"text": said[-LONGEST_GIVEN:]}
@@ -303,7 +301,7 @@ def _prompt(said: str) -> str:
 def _joined(content: object) -> str:
     """The texts of a content, of which long ones keep both ends."""
     parts = content if isinstance(content, list) else [{"text": content}]
-    said = "\n".join(text for part in parts if (text := as_text(as_object(part).get("text"))))
+    said = texts_of(parts)
     half = LONGEST_GIVEN // 2
     return said if len(said) <= LONGEST_GIVEN else said[:half] + "\n" + said[-half:]
 

@@ -27,78 +27,59 @@ MARKS = frozenset(",:!().;-=，：。！")
 SENSES = {
     "ALWAYS": "always|immer|stets|grundsätzlich|siempre|toujours|总 是|始 终|一 律|统 一|永 远",
     "NEVER": "never|nie|niemals|nunca|jamás|jamais|永 远 不|绝 不|千 万 别|千 万 不",
-    "HENCE": "from now on|from here on|going forward|in future|in the future|for the future|ab jetzt|ab sofort"
-    "|ab heute|von nun an"
-    "|künftig|zukünftig|in zukunft|a partir de ahora|de ahora en adelante|desde ahora|en adelante|désormais"
-    "|dorénavant"
-    "|à partir de maintenant|à l'avenir|以 后|今 后|从 现 在|往 后",
+    "HENCE": "from now on|from here on|going forward|in future|in the future|for the future|ab jetzt"
+    "|ab sofort|ab heute|von nun an|künftig|zukünftig|in zukunft|a partir de ahora|de ahora en adelante"
+    "|desde ahora|en adelante|désormais|dorénavant|à partir de maintenant|à l'avenir|以 后|今 后|从 现 在|往 后",
     "REMEMBER": "remember|keep in mind|note that|note|don't forget|dont forget|do not forget"
-    "|for future reference|for reference|fyi"
-    "|as a rule|merk dir|merke dir|denk daran|denk dran|beachte|vergiss nicht|recuerda|acuérdate|ten en cuenta"
-    "|apunta|anota"
-    "|no olvides|retiens|souviens|rappelle|garde en tête|n'oublie pas|记 住|记 得|注 意",
+    "|for future reference|for reference|fyi|as a rule|merk dir|merke dir|denk daran|denk dran|beachte"
+    "|vergiss nicht|recuerda|acuérdate|ten en cuenta|apunta|anota|no olvides|retiens|souviens|rappelle"
+    "|garde en tête|n'oublie pas|记 住|记 得|注 意",
     "WE": "we|we're|we've|us|team|wir|uns|nosotros|on|nous|我 们|咱 们",
     "OUR": "our|unser|unsere|unserem|unseren|unserer|nuestro|nuestra|nuestros|nuestras|notre|nos|我 们 的",
     "HERE": "here|around here|over here|in this repo|in this repository|in this project|in this codebase"
-    "|for this project"
-    "|in our repo|in our project|hier|bei uns|in diesem repo|in diesem projekt|aquí|en este proyecto"
-    "|en este repo|ici|chez nous"
-    "|dans ce projet|dans ce repo|dans ce dépôt|这 里|这 个 项 目|本 项 目|项 目 里|这 个 仓 库|仓 库 里",
-    "NOW": "now|today|tomorrow|tonight|yesterday|yet|still|currently|atm|right now|for now|this time|this one"
-    "|just this once|once"
-    "|first|again|later|until|jetzt|heute|morgen|gestern|diesmal|erstmal|vorerst|gerade|noch|ahora|hoy|mañana"
-    "|ayer|esta vez"
-    "|por ahora|todavía|de momento|primero|aún|maintenant|aujourd'hui|demain|cette fois|pour l'instant"
-    "|pour le moment|encore"
-    "|d'abord|今 天|明 天|昨 天|这 次|先|暂 时|现 在|刚 才|又",
+    "|for this project|in our repo|in our project|hier|bei uns|in diesem repo|in diesem projekt|aquí"
+    "|en este proyecto|en este repo|ici|chez nous|dans ce projet|dans ce repo|dans ce dépôt|这 里|这 个 项 目"
+    "|本 项 目|项 目 里|这 个 仓 库|仓 库 里",
+    "NOW": "now|today|tomorrow|tonight|yesterday|yet|still|currently|atm|right now|for now|this time"
+    "|this one|just this once|once|first|again|later|until|jetzt|heute|morgen|gestern|diesmal|erstmal"
+    "|vorerst|gerade|noch|ahora|hoy|mañana|ayer|esta vez|por ahora|todavía|de momento|primero|aún"
+    "|maintenant|aujourd'hui|demain|cette fois|pour l'instant|pour le moment|encore|d'abord|今 天|明 天|昨 天"
+    "|这 次|先|暂 时|现 在|刚 才|又",
     "THIS": "this|that|these|those|it|its|it's|dies|diese|dieser|dieses|diesen|este|esta|esto|ese|esa|eso|ce"
-    "|cet|cette|ces|ça|这"
-    "|这 个|那|那 个|它",
-    "NOT": "not|no|dont|don't|doesn't|doesnt|isn't|isnt|aren't|arent|can't|cant|won't|wont|nothing|nobody|none"
-    "|without|cannot"
-    "|nicht|kein|keine|keinen|keiner|keinem|nichts|ohne|nada|sin|ningún|ninguna|nadie|ne|pas|aucun|aucune|rien"
-    "|sans|不|别|没"
-    "|不 要|不 能|不 用|禁 止",
-    "MUST": "must|has to|have to|needs to|need to|needs|need|should|shall|required|mandatory|muss|müssen|soll"
-    "|sollen|sollte|gehört"
-    "|gehören|darf|dürfen|debe|deben|hay que|tiene que|tienen que|doit|doivent|il faut|faut|必 须|要|得|需 要|应 该|一 定",
+    "|cet|cette|ces|ça|这|这 个|那|那 个|它",
+    "NOT": "not|no|dont|don't|doesn't|doesnt|isn't|isnt|aren't|arent|can't|cant|won't|wont|nothing|nobody"
+    "|none|without|cannot|nicht|kein|keine|keinen|keiner|keinem|nichts|ohne|nada|sin|ningún|ninguna"
+    "|nadie|ne|pas|aucun|aucune|rien|sans|不|别|没|不 要|不 能|不 用|禁 止",
+    "MUST": "must|has to|have to|needs to|need to|needs|need|should|shall|required|mandatory|muss|müssen"
+    "|soll|sollen|sollte|gehört|gehören|darf|dürfen|debe|deben|hay que|tiene que|tienen que|doit|doivent"
+    "|il faut|faut|必 须|要|得|需 要|应 该|一 定",
     "ONLY": "only|solely|exclusively|nur|ausschließlich|solo|sólo|solamente|seulement|uniquement|只|仅|只 能|只 有",
     "INSTEAD": "instead|instead of|rather than|rather|over|prefer|statt|anstatt|lieber|en vez de|en lugar de"
-    "|prefiero|au lieu"
-    "|plutôt|préfère|而 不 是|代 替",
+    "|prefiero|au lieu|plutôt|préfère|而 不 是|代 替",
     "ENDED": "anymore|any more|any longer|no longer|stop|nicht mehr|ya no|deja de|ne plus|n'est plus|plus"
-    "|arrête|不 再|不 要 再"
-    "|别 再|已 经",
+    "|arrête|不 再|不 要 再|别 再|已 经",
     "IS": "is|are|be|being|ist|sind|wird|werden|es|son|está|están|va|van|est|sont|是|在|为",
     "LIVE": "live|lives|goes|go|sits|belongs|belong|kept|stored|called|named|runs|uses|use|comes|come|liegt"
-    "|liegen|steht|stehen"
-    "|heißt|heißen|läuft|laufen|kommt|kommen|vive|viven|se llama|se llaman|usa|usamos|se trouve|se trouvent"
-    "|s'appelle|utilise"
-    "|utilisons|vont|放|叫|位 于|用",
+    "|liegen|steht|stehen|heißt|heißen|läuft|laufen|kommt|kommen|vive|viven|se llama|se llaman|usa"
+    "|usamos|se trouve|se trouvent|s'appelle|utilise|utilisons|vont|放|叫|位 于|用",
     "ALL": "all|every|each|any|everything|everyone|whenever|every time|each time|alle|jede|jeder|jedes|alles"
-    "|todo|todos|todas|toda"
-    "|cada|cada vez|tout|tous|toutes|toute|chaque|所 有|每|每 个|每 次|任 何|全 部|都",
+    "|todo|todos|todas|toda|cada|cada vez|tout|tous|toutes|toute|chaque|所 有|每|每 个|每 次|任 何|全 部|都",
     "YOU": "you|u|ur|your|you're|youre|yourself|du|dir|dein|deine|tu|te|tus|toi|ton|ta|tes|你",
     "I": "i|i'm|im|i'd|id|i'll|me|my|mine|ich|mir|mich|mein|meine|yo|mi|mis|je|moi|mon|ma|mes|我",
     "ASKS": "why|what|whats|what's|how|which|who|where|does|did|do we|do you|can you|can u|could you|can we"
-    "|should i|should we"
-    "|would|is there|are there|warum|wieso|weshalb|wie|was|welche|welcher|wo|kannst du|können wir|por qué|qué"
-    "|cómo|cuál|dónde"
-    "|puedes|pourquoi|comment|quel|quelle|est-ce|peux-tu|tu peux|为 什 么|怎 么|什 么|哪|吗|能 不 能|帮 我",
+    "|should i|should we|would|is there|are there|warum|wieso|weshalb|wie|was|welche|welcher|wo"
+    "|kannst du|können wir|por qué|qué|cómo|cuál|dónde|puedes|pourquoi|comment|quel|quelle|est-ce"
+    "|peux-tu|tu peux|为 什 么|怎 么|什 么|哪|吗|能 不 能|帮 我",
     "WAS": "were|had|been|has been|have been|got|gets|used to|ago|last|failed|broke|broken|wrong|war|waren"
-    "|hatte|hatten|wurde|fue"
-    "|era|estaba|había|était|étaient|avait|了|过",
-    "IF": "if|when|unless|before|after|wenn|falls|bevor|nachdem|sobald|si|cuando|antes de|después|quand|avant"
-    "|après|如 果|当|之 前"
-    "|之 后|时",
+    "|hatte|hatten|wurde|fue|era|estaba|había|était|étaient|avait|了|过",
+    "IF": "if|when|unless|before|after|wenn|falls|bevor|nachdem|sobald|si|cuando|antes de|después|quand"
+    "|avant|après|如 果|当|之 前|之 后|时",
     "SO": "because|bc|cause|since|so|otherwise|or else|weil|sonst|denn|da|deshalb|porque|así que|si no|car"
-    "|parce que|sinon|donc"
-    "|因 为|否 则|不 然|所 以",
-    "DO": "fix|add|write|make|show|look|find|check|give|explain|rename|change|update|remove|delete|run|try|move"
-    "|put|revert|undo"
-    "|create|build|implement|generate|tell|help|mach|mache|bau|schau|zeig|schreib|füg|änder|lösch|prüf|haz|pon"
-    "|añade|arregla"
-    "|mira|cambia|borra|quita|crea|dime|fais|ajoute|corrige|regarde|mets|enlève|crée|explique|montre|修|改|加|看|把|写|删",
+    "|parce que|sinon|donc|因 为|否 则|不 然|所 以",
+    "DO": "fix|add|write|make|show|look|find|check|give|explain|rename|change|update|remove|delete|run|try"
+    "|move|put|revert|undo|create|build|implement|generate|tell|help|mach|mache|bau|schau|zeig|schreib"
+    "|füg|änder|lösch|prüf|haz|pon|añade|arregla|mira|cambia|borra|quita|crea|dime|fais|ajoute|corrige"
+    "|regarde|mets|enlève|crée|explique|montre|修|改|加|看|把|写|删",
 }
 """What words of five languages have in common; a sign of Chinese is a word."""
 

@@ -16,7 +16,6 @@ SHOWN_METADATA = ("kind", "title", "speaker", "role", "category", "project")
 
 
 def as_text(answer: object) -> str:
-    """JSON text for the client."""
     return json.dumps(answer, ensure_ascii=False, default=_plain, separators=(",", ":"))
 
 

@@ -66,10 +66,7 @@ def _session(given: object) -> object:
 
 Text = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_TEXT), AfterValidator(_plain)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(_plain)]
-Within = Annotated[
-    Name | None,
-    Field(description="Its project, channel or group."),
-]
+Within = Annotated[Name | None, Field(description="Its project, channel or group.")]
 Moment = Annotated[datetime, AfterValidator(lambda t: t if t.tzinfo is not None else t.replace(tzinfo=UTC))]
 Source = Annotated[str, _among(list(load_sources())), Field(json_schema_extra={"enum": list(load_sources())})]
 Role = Annotated[str, _among(ROLES), Field(json_schema_extra={"enum": list(ROLES)})]
@@ -78,7 +75,7 @@ Model = TypeVar("Model", bound="Arguments")
 
 
 class Arguments(BaseModel):
-    """The base of all arguments."""
+    """The arguments of a tool."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     for_programs: ClassVar[Sequence[str]] = ()
@@ -86,26 +83,13 @@ class Arguments(BaseModel):
 
 
 class Remember(Arguments):
-    """The arguments of remember."""
-
-    text: Annotated[
-        Text,
-        Field(
-            description="One statement that is understood without this conversation: with names and dates."
-        ),
-    ]
-    kind: Annotated[
-        Literal["fact", "note", "goal", "observation", "outcome", "error"],
-        Field(description="fact, note and goal stay; the others are forgotten after some days."),
-    ] = "fact"
-    ttl_hours: Annotated[
-        int | None,
-        Field(
-            ge=1,
-            le=876_000,
-            description="Forget it after this number of hours.",
-        ),
-    ] = None
+    text: Text = Field(
+        description="One statement that is understood without this conversation: with names and dates."
+    )
+    kind: Literal["fact", "note", "goal", "observation", "outcome", "error"] = Field(
+        "fact", description="fact, note and goal stay; the others are forgotten after some days."
+    )
+    ttl_hours: int | None = Field(None, ge=1, le=876_000, description="Forget it after this number of hours.")
     project: Within = None
 
 
@@ -130,102 +114,70 @@ def _with_options(what: Of) -> Callable[[type[Model]], type[Model]]:
 
     def added(arguments: type[Model]) -> type[Model]:
         fields = {option.name: _field(option) for option in options_of(what)}
-        return create_model(
-            arguments.__name__, __base__=arguments, __module__=__name__, __doc__=arguments.__doc__, **fields
-        )
+        return create_model(arguments.__name__, __base__=arguments, __module__=__name__, **fields)
 
     return added
 
 
 @_with_options("recall")
 class Recall(Arguments):
-    """The arguments of recall."""
-
     for_programs = ("min_score", "exclude_session", "exclude_last", "asked_at", "roles", "profile")
 
-    query: Annotated[Text, Field(description="A question or keywords.")]
-    count: Annotated[int, Field(ge=1, le=50, description="How many results at most.")] = 10
-    short: Annotated[
-        bool, Field(description="Only ids and first lines; the tool get brings the whole texts.")
-    ] = False
-    sources: Annotated[list[Source] | None, Field(min_length=1, description="Search only these.")] = None
+    query: Text = Field(description="A question or keywords.")
+    count: int = Field(10, ge=1, le=50, description="How many results at most.")
+    short: bool = Field(False, description="Only ids and first lines; the tool get brings the whole texts.")
+    sources: list[Source] | None = Field(None, min_length=1, description="Search only these.")
 
 
 @_with_options("context")
 class Context(Arguments):
-    """The arguments of context."""
-
     for_programs = ("exclude_session", "exclude_last", "asked_at", "profile", "project_only", "exclude")
 
-    message: Annotated[Text, Field(description="The task or message, in its words.")]
+    message: Text = Field(description="The task or message, in its words.")
 
 
 class Know(Arguments):
-    """The arguments of know."""
-
     for_programs = ("confidence", "tags", "source")
 
-    text: Annotated[Text, Field(description="A sentence or a few.")]
-    category: Annotated[
-        Literal[
-            "principle", "procedure", "team", "client", "project", "thread", "commitment", "decision", "correction",
-            "insight", "outcome",
-        ],
-        Field(description="An outcome names its decision in related_ids and says success."),
-    ] = "insight"  # fmt: skip
-    title: Annotated[Name | None, Field(description="A short title.")] = None
-    confidence: Annotated[Literal["high", "medium", "low"], Field(description="How sure this is.")] = "high"
-    tags: Annotated[list[Name], Field(max_length=50, description="Words to find it by.")] = []
-    related_ids: Annotated[
-        list[UUID],
-        Field(
-            max_length=50,
-            description="For an outcome its decision, for a correction what it corrects.",
-        ),
-    ] = []
-    source: Annotated[Name | None, Field(description="The person or thing that it was learned from.")] = None
-    reasoning: Annotated[Text | None, Field(description="Only for a decision: its reasons.")] = None
-    success: Annotated[bool | None, Field(description="Only for an outcome.")] = None
+    text: Text = Field(description="A sentence or a few.")
+    category: Literal[
+        "principle", "procedure", "team", "client", "project", "thread", "commitment", "decision", "correction",
+        "insight", "outcome",
+    ] = Field("insight", description="An outcome names its decision in related_ids and says success.")  # fmt: skip
+    title: Name | None = Field(None, description="A short title.")
+    confidence: Literal["high", "medium", "low"] = Field("high", description="How sure this is.")
+    tags: list[Name] = Field([], max_length=50, description="Words to find it by.")
+    related_ids: list[UUID] = Field(
+        [], max_length=50, description="For an outcome its decision, for a correction what it corrects."
+    )
+    source: Name | None = Field(None, description="The person or thing that it was learned from.")
+    reasoning: Text | None = Field(None, description="Only for a decision: its reasons.")
+    success: bool | None = Field(None, description="Only for an outcome.")
 
 
 class Feedback(Arguments):
-    """The arguments of feedback."""
-
-    recall_id: Annotated[UUID, Field(description="The recall_id that recall returned.")]
-    useful: Annotated[bool, Field(description="Whether its results helped.")]
+    recall_id: UUID = Field(description="The recall_id that recall returned.")
+    useful: bool = Field(description="Whether its results helped.")
 
 
 class Forget(Arguments):
-    """The arguments of forget."""
-
-    ids: Annotated[
-        list[UUID],
-        Field(
-            min_length=1,
-            max_length=100,
-            description="Ids of results of recall whose source is memory.",
-        ),
-    ]
+    ids: list[UUID] = Field(
+        min_length=1, max_length=100, description="Ids of results of recall whose source is memory."
+    )
 
 
 class Get(Arguments):
-    """The arguments of get."""
-
-    ids: Annotated[list[UUID], Field(min_length=1, max_length=50, description="Ids of results of recall.")]
+    ids: list[UUID] = Field(min_length=1, max_length=50, description="Ids of results of recall.")
 
 
 class Supersede(Arguments):
-    """The arguments of supersede."""
-
-    id: Annotated[UUID, Field(description="The memory's id: of a result of recall whose source is memory.")]
-    text: Annotated[Text, Field(description="What is true instead, whole, in a statement.")]
+    id: UUID = Field(description="The memory's id: of a result of recall whose source is memory.")
+    text: Text = Field(description="What is true instead, whole, in a statement.")
 
 
 class Explain(Arguments):
-    """The arguments of explain."""
-
-    of: Annotated[Literal["recall", "context"], Field(description="What to explain.")]
-    text: Annotated[Text, Field(description="The query of the recall, or the message of the context.")]
+    of: Literal["recall", "context"] = Field(description="What to explain.")
+    text: Text = Field(description="The query of the recall, or the message of the context.")
     project: Within = None
 
 
@@ -252,7 +204,7 @@ def schema(kind: type[Arguments], *, without: Sequence[str] = ()) -> dict[str, A
     a call that is refused says. An argument that may be null is one that may be left out.
     """
     made = kind.model_json_schema()
-    del made["title"], made["description"]
+    del made["title"]
     made["properties"] = {
         name: _without_null(each)
         for name, each in made["properties"].items()
@@ -283,4 +235,5 @@ def _fault(error: dict[str, Any]) -> str:
         return f"{shown} is not an argument of this tool"
     if error["type"] == "missing":
         return f"{shown} is missing"
-    return f"{shown}: {error['msg'][:200]}"
+    example = ', such as "2026-03-01" or "2026-03-01T09:30:00Z"' * error["type"].startswith("datetime")
+    return f"{shown}: {error['msg'][:200]}{example}"

@@ -38,8 +38,6 @@ class CallFailedError(Exception):
 
 
 class Calls:
-    """Runs the calls of one identity."""
-
     def __init__(
         self,
         opened: Callable[[], Coroutine[Any, Any, Database]],
@@ -88,7 +86,6 @@ class Calls:
         return await self._told(work, tool=tool.name)
 
     async def database_answers(self) -> bool:
-        """Whether the database answers."""
         try:
             async with asyncio.timeout(GRACE):
                 await (await self._database()).fetchval("select 1")

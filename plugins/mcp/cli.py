@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 
 class Tools(StrEnum):
-    """Which tools are offered."""
-
     ALL = "all"
     BASIC = "basic"
 
@@ -85,7 +83,7 @@ def mcp(
 
 def _door(settings: Settings, port: int) -> tuple[str, socket.socket]:
     from plugins.mcp.token import read_token
-    from plugins.operate.asgi import listen
+    from plugins.operate.callers import listen
 
     token = read_token(settings.section(Mcp).mcp_token)
     try:

@@ -56,7 +56,6 @@ class _Request:
         self.gone = asyncio.Event()
 
     async def receive(self) -> Message:
-        """The client's next message."""
         if self._read.is_set():  # Only the end of the connection can follow; `watch` waits for it.
             await self.gone.wait()
             return {"type": "http.disconnect"}
@@ -68,7 +67,6 @@ class _Request:
         return message
 
     async def send(self, message: Message) -> None:
-        """Sends the next part of the answer."""
         self.begun = True
         self._ended = message["type"] == "http.response.body" and not message.get("more_body", False)
         await self._send(message)

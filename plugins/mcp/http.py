@@ -7,13 +7,11 @@ another name. A call without a valid id is refused. A call ends when its client 
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import hmac
 import json
 import math
 import socket
-import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -26,8 +24,9 @@ from structlog.typing import FilteringBoundLogger
 
 from plugins.mcp.hanging_up import EndsWithItsClient, error_answer
 from plugins.mcp.unread import BATCH, NAMELESS, OTHER
-from plugins.operate.asgi import LOOPBACK, serve
-from plugins.operate.callers import LOCAL, name_in
+from plugins.operate.asgi import serve
+from plugins.operate.callers import LOCAL, LOOPBACK, name_in
+from plugins.operate.metrics.cached import Cache
 
 PATH = "/mcp"
 HEALTH = "/health"
@@ -36,21 +35,50 @@ LARGEST_BODY = 16 * 1024 * 1024
 """Bytes. More than the longest text of a tool, so that a longer text gets an error in words for the model."""
 
 
-class OnlyThisMachine:
-    """Accepts requests for this machine's own names that come from no web page, or from one of this machine."""
+class Door:
+    """What stands before the calls: the first of its checks that fails answers.
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    Requests are for this machine's own names, and come from no web page, or from one of this machine. GET /health needs no
+    token: 200, or 503 while the database does not answer. All else has the token (Authorization: Bearer), which is compared in
+    constant time.
+    """
+
+    def __init__(
+        self,
+        calls: ASGIApp,
+        token: str,
+        answers: Callable[[], Awaitable[bool]],
+        *,
+        logger: FilteringBoundLogger,
+    ) -> None:
+        self._calls = calls
+        self._hash = _hash(token)
+        self._up = Cache(answers, seconds=HEALTH_SECONDS, patience=math.inf)
+        self._log = logger
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = Headers(scope=scope) if scope["type"] == "http" else Headers({"host": LOOPBACK})
+        # What is no request is the start and the end of the server.
+        answer = await self._answer(scope) if scope["type"] == "http" else None
+        await (answer or self._calls)(scope, receive, send)
+
+    async def _answer(self, scope: Scope) -> JSONResponse | None:
+        """The answer to a request that is not a call with the token."""
+        headers = Headers(scope=scope)
         scheme, _, origin = headers.get("origin", f"http://{LOOPBACK}").partition("://")
         if name_in(headers.get("host", "")) not in LOCAL:
-            await error_answer(421, "This server does not have that host name.")(scope, receive, send)
-        elif scheme != "http" or name_in(origin) not in LOCAL:
-            await error_answer(403, "Pages of other sites may not send requests here.")(scope, receive, send)
-        else:
-            await self._app(scope, receive, send)
+            return error_answer(421, "This server does not have that host name.")
+        if scheme != "http" or name_in(origin) not in LOCAL:
+            return error_answer(403, "Pages of other sites may not send requests here.")
+        if scope["path"] == HEALTH and scope["method"] in ("GET", "HEAD"):
+            up = await self._up.get()
+            return JSONResponse({"status": "ok" if up else "no database"}, status_code=200 if up else 503)
+        kind, _, token = headers.get("authorization", "").partition(" ")
+        if kind.lower() == "bearer" and hmac.compare_digest(_hash(token.strip()), self._hash):
+            return None
+        self._log.warning("mcp_refused", reason="token")
+        refused = error_answer(401, "The token is missing or wrong. Send: Authorization: Bearer TOKEN")
+        refused.headers["WWW-Authenticate"] = "Bearer"
+        return refused
 
 
 class CallValidator:
@@ -99,53 +127,6 @@ def _finite(text: str) -> float:
     return value if math.isfinite(value := float(text)) else _refuse(text)
 
 
-class TokenRequired:
-    """Accepts requests that have the token (Authorization: Bearer), compared in constant time."""
-
-    def __init__(self, app: ASGIApp, token: str, *, logger: FilteringBoundLogger) -> None:
-        self._app = app
-        self._hash = _hash(token)
-        self._log = logger
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)  # start and end of the server
-            return
-        scheme, _, token = Headers(scope=scope).get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and hmac.compare_digest(_hash(token.strip()), self._hash):
-            await self._app(scope, receive, send)
-            return
-        self._log.warning("mcp_refused", reason="token")
-        refused = error_answer(401, "The token is missing or wrong. Send: Authorization: Bearer TOKEN")
-        refused.headers["WWW-Authenticate"] = "Bearer"
-        await refused(scope, receive, send)
-
-
-class HealthOpen:
-    """Answers GET /health without a token: 200, or 503 while the database does not answer."""
-
-    def __init__(self, app: ASGIApp, answers: Callable[[], Awaitable[bool]]) -> None:
-        self._app = app
-        self._answers = answers
-        self._one = asyncio.Lock()
-        self._asked, self._up = -math.inf, False
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] != HEALTH or scope["method"] not in ("GET", "HEAD"):
-            await self._app(scope, receive, send)
-            return
-        up = await self._is_up()
-        answer = JSONResponse({"status": "ok" if up else "no database"}, status_code=200 if up else 503)
-        await answer(scope, receive, send)
-
-    async def _is_up(self) -> bool:
-        async with self._one:
-            if time.monotonic() - self._asked >= HEALTH_SECONDS:
-                self._up = await self._answers()
-                self._asked = time.monotonic()
-            return self._up
-
-
 def _hash(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
 
@@ -170,5 +151,5 @@ async def serve_http(
     calls = RequestBodyLimitMiddleware(CallValidator(app), LARGEST_BODY)
     host, port = listening.getsockname()[:2]
     logger.info("mcp_listening", url=f"http://{host}:{port}{PATH}")
-    within = HealthOpen(TokenRequired(EndsWithItsClient(calls), token, logger=logger), answers)
-    await serve(OnlyThisMachine(within), listening, lifespan="on")
+    door = Door(EndsWithItsClient(calls), token, answers, logger=logger)
+    await serve(door, listening, lifespan="on")

@@ -42,7 +42,6 @@ class Identity:
 
     @property
     def role(self) -> str:
-        """The role of Postgres."""
         return "memoryd_service" if self.user is None else "memoryd_user"
 
     @property

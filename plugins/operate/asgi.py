@@ -17,7 +17,6 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-LOOPBACK = "127.0.0.1"
 MOST_CLIENTS = 128
 REQUEST_SECONDS = 10.0
 """For a request to come; longer than clients keep idle connections (httpx: 5 s)."""
@@ -35,7 +34,6 @@ class _TimedConnection(H11Protocol):
         self._unread = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begins."""
         super().connection_made(transport)
         self._look()
         if len(self.connections) > MOST_CLIENTS:
@@ -45,7 +43,6 @@ class _TimedConnection(H11Protocol):
                 min(waiting)[2].let_go()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Ends."""
         super().connection_lost(exc)
         self._stop()
 
@@ -58,7 +55,6 @@ class _TimedConnection(H11Protocol):
         self._look()
 
     def on_response_complete(self) -> None:
-        """All of an answer was written, here."""
         super().on_response_complete()
         self._stop()
         self._look()
@@ -69,7 +65,6 @@ class _TimedConnection(H11Protocol):
         self._look()
 
     def resume_writing(self) -> None:
-        """The client has read it."""
         super().resume_writing()
         self._stop()
         self._look()
@@ -110,22 +105,6 @@ class _Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
-
-
-def listen(port: int, host: str = LOOPBACK) -> socket.socket:
-    """A socket that listens; port 0 is any free one. Raises OSError."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # Named, since asyncio turns Nagle's algorithm off only where the socket says TCP: else each answer waits 40 ms.
-    opened = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        opened.bind((host, port))
-        # Now: what is only bound can be bound again by others, and the log would name an address that refuses.
-        opened.listen()
-    except OSError:
-        opened.close()
-        raise
-    return opened
 
 
 async def serve(app: ASGIApp, listening: socket.socket, *, lifespan: Literal["on", "off"]) -> None:

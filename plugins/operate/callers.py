@@ -1,4 +1,4 @@
-"""Callers of memoryd's HTTP servers: the name that they call a server by, and the identity of their transactions.
+"""Callers of memoryd's HTTP servers: the socket and the name that they call, and the identity of their transactions.
 
 Promise: a server answers to its own names alone: a page that a browser shows would get in by a name of its own (DNS rebinding).
 A header that no browser writes names nothing, whatever part of it looks like a name. An identity (a role of Postgres and
@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 from collections.abc import Mapping
 
 from handlers.shared.ports import AnyConnection
 
-LOCAL = ("127.0.0.1", "localhost", "::1")
+LOOPBACK = "127.0.0.1"
+LOCAL = (LOOPBACK, "localhost", "::1")
 ENTER = """
 select set_config('role', $1, true),
        set_config('request.jwt.claims', $2, true),
@@ -24,6 +26,22 @@ select set_config('role', $1, true),
 """
 
 _HOST = re.compile(r"(\[[0-9a-f]*:[0-9a-f:.]*\]|[^\s:@/?#,;\\\[\]]+)(:[0-9]{0,5})?")
+
+
+def listen(port: int, host: str = LOOPBACK, *, queue: int = 128) -> socket.socket:
+    """A socket that listens; port 0 is any free one. `queue`: clients that may wait for it. Raises OSError."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # Named, since asyncio turns Nagle's algorithm off only where the socket says TCP: else each answer waits 40 ms.
+    opened = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        opened.bind((host, port))
+        # Now: what is only bound can be bound again by others, and the log would name an address that refuses.
+        opened.listen(queue)
+    except OSError:
+        opened.close()
+        raise
+    return opened
 
 
 def name_in(host: str) -> str:

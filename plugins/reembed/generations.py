@@ -19,7 +19,7 @@ from structlog.typing import FilteringBoundLogger
 from daemon.db.apply import Patience
 from daemon.db.errors import IN_THE_WAY, MigrationError
 from daemon.db.lease import Lease
-from daemon.db.pool import Database, connect
+from daemon.db.pool import Database, connected
 from daemon.db.settings import Model
 
 LEASE = Lease("reembed", 15.0)
@@ -120,11 +120,8 @@ async def prepare_swap(database: Database) -> None:
     """Does beforehand what needs no lock: what transactions left behind, and what the planner must know of the table."""
     async with database.transaction() as connection:
         await connection.execute(RECONCILE, timeout=A_DAY)
-    connection = await connect(database.url, pooled=database.pooled, application="memoryd reembed")
-    try:
+    async with connected(database.url, pooled=database.pooled, application="memoryd reembed") as connection:
         await connection.execute("vacuum (analyze) memoryd.spare_entries", timeout=A_DAY)
-    finally:
-        await connection.close()
 
 
 async def _in_one_moment(database: Database, sql: str, *args: object) -> Any:

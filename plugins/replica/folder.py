@@ -67,8 +67,6 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """All files of a folder."""
-
     files: dict[str, Entry] = field(default_factory=dict)
     folders: set[str] = field(default_factory=set)
     unread: set[str] = field(default_factory=set)

@@ -90,7 +90,6 @@ class LocalFolder:
         """See `Folder`."""
 
     def reach(self) -> None:
-        """See `Folder`."""
         if self.root.exists():
             self.list()
             if not os.access(self.root, os.W_OK):
@@ -233,7 +232,6 @@ def _place_of(folder: int) -> tuple[int, int]:
 
 
 def _list(folder: int, prefix: str, listing: Listing) -> None:
-    """The visible files below a folder."""
     with os.scandir(folder) as found:
         names = [one.name for one in found if not one.name.startswith(".")]
     for name in names:
@@ -289,7 +287,6 @@ def _create(folder: int, name: str, content: bytes) -> None:
 
 
 def _put_new(folder: int, temporary: str, name: str) -> None:
-    """Renames a file, unless another file has the name."""
     try:
         os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
     except FileExistsError:

@@ -1,7 +1,4 @@
-"""The plugin replica: documents, memories and knowledge as files that people read and change.
-
-Its SQL is migrations/functions/replica/; it stays in migrations/, where all SQL has one order.
-"""
+"""The plugin replica: documents, memories and knowledge as files that people read and change."""
 
 from __future__ import annotations
 

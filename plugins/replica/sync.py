@@ -1,10 +1,10 @@
 """One pass over the replica: finds what changed on either side, and makes folder and documents the same.
 
     Sync.run           once, in a daemon that holds the lease
-     1 survey          what the folder and the database have            survey.py
+     1 survey          what the folder and the database have
      2 erase again     files that name what was erased go               documents/ignored_files.py
      3 claim           paths of files of entries are theirs             entries/sync.py
-     4 match           which file is which document's                   survey.py, plugins/replica/rules/decision.py
+     4 match           which file is which document's                   plugins/replica/rules/decision.py
      5 compare         per document: by three hashes, one side goes to the other
                                                                         plugins/replica/rules/decision.py
      6 conflicts       what people wrote into files of conflicts        documents/conflicts.py
@@ -23,6 +23,7 @@ its base. No transaction is open while a file is read or written.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -30,6 +31,7 @@ from functools import partial
 from hashlib import sha256
 from uuid import UUID
 
+from plugins.files.local import is_text, written
 from plugins.files.refusals import accepted
 from plugins.replica.changed_files import SETTLE_SECONDS, ChangedFiles, FileText
 from plugins.replica.documents.conflicts import Conflicts
@@ -38,30 +40,11 @@ from plugins.replica.documents.index import Index
 from plugins.replica.entries.sync import Collections
 from plugins.replica.folder import Folder
 from plugins.replica.pass_state import PassState, Report, Settling, SkipReason, Writer
-from plugins.replica.rules.decision import (
-    RECENT_SECONDS,
-    Action,
-    RowState,
-    ask_first,
-    began_from,
-    began_of,
-    decide,
-    is_old,
-)
+from plugins.replica.rules import decision
+from plugins.replica.rules.decision import Action, RowState
 from plugins.replica.rules.document_file import DocumentText, Text, read, write
 from plugins.replica.rules.paths import key, path_for, source_of, title_of, user_of
-from plugins.replica.store.documents import (
-    ADD,
-    BURY,
-    FORGET,
-    MOVE,
-    TAKE,
-    Base,
-    Document,
-    Edit,
-    Store,
-)
-from plugins.replica.survey import Survey
+from plugins.replica.store.documents import ADD, BURY, FORGET, MOVE, TAKE, Base, Document, Edit, Store
 
 BATCH = 100
 """Documents whose contents are in memory at once."""
@@ -82,12 +65,11 @@ class Sync:
     def __init__(self, *, store: Store, folder: Folder, settle_seconds: float = SETTLE_SECONDS) -> None:
         self._store = store
         self._folder = folder
-        reading = ChangedFiles(folder, settle_seconds=settle_seconds)
-        self._writer = Writer(folder, store, reading)
+        self._reading = ChangedFiles(folder, settle_seconds=settle_seconds)
+        self._writer = Writer(folder, store, self._reading)
         self._deletions = Settling(settle_seconds)
         self._conflicts = Conflicts(store, self._writer, Settling(settle_seconds))
         self._collections = Collections(store.entries, self._writer, Settling(settle_seconds))
-        self._survey = Survey(store, folder, reading, self._collections)
         self._index = Index(store, folder, self._writer)
         self._ignored = IgnoredFiles(store, self._writer)
 
@@ -100,10 +82,10 @@ class Sync:
 
     async def run(self, replica: UUID) -> Report:
         """One pass. Raises FolderUnavailable, LeaseLostError, and what the database raises."""
-        state = await self._survey.read(replica)
+        state = await self._survey(replica)
         await self._ignored.erase_again(state, self._collections.known)
         self._collections.claim(state)
-        new = await self._survey.match(state)
+        new = await self._match(state)
         gone = await self._compare(state)
         # First what people wrote into files of conflicts: one of these may become the document's text.
         has_conflicts = bool(state.lost or state.conflicts)
@@ -122,6 +104,72 @@ class Sync:
         await self._ignored.note(state)
         await self._index.run(state)
         return state.report
+
+    async def _survey(self, replica: UUID) -> PassState:
+        """The state of both sides. Raises FolderUnavailable."""
+        await asyncio.to_thread(self._folder.check, replica)
+        listing = await asyncio.to_thread(self._folder.list)
+        known = await self._store.files()
+        has_hashes = any(entry.hash is not None for entry in listing.files.values())
+        noted = _noted(known) if has_hashes else {}
+        files = await asyncio.to_thread(self._reading.files, listing, noted)
+        # Once more: if the folder was unmounted meanwhile, nothing is gone.
+        await asyncio.to_thread(self._folder.check, replica)
+        expected = {base.path: base.conflict or base.document for base in known}
+        expected |= await self._collections.load()
+        if listing.unread:
+            files.unknown.update(path for path in expected if listing.is_unknown(path))
+        if listing.is_young:
+            # What is not listed yet is not gone; unless it is listed under another path.
+            named = {
+                one for file in files.known.values() for one in (file.id, file.conflict, file.collection)
+            }
+            files.unknown.update(
+                path for path, one in expected.items() if path not in listing.files and one not in named
+            )
+        state = PassState(
+            listing,
+            files,
+            {base.document: base for base in known if base.conflict is None},
+            {base.conflict: base for base in known if base.conflict is not None},
+            expected,
+        )
+        report = state.report
+        if files.pause is not None:
+            report.waits, report.pause = True, files.pause
+        nameless = [written(path) for path in listing.unread if not is_text(path)]
+        report.unnamed = listing.left_out
+        report.left_out |= dict.fromkeys(nameless, SkipReason.NAME)
+        report.left_out |= dict.fromkeys(files.unread, SkipReason.NO_TEXT)
+        report.left_out |= dict.fromkeys(files.failed, SkipReason.UNREADABLE)
+        return state
+
+    async def _match(self, state: PassState) -> list[str]:
+        """Matches files with documents and conflicts, also moved ones. Returns the other files."""
+        files = state.files
+        state.lost = await self._store.conflicts()
+        state.lost_paths = decision.match(
+            {path: file.conflict for path, file in files.known.items() if file.conflict is not None}
+            | {base.path: base.conflict for base in state.conflicts.values() if base.path in files.unknown},
+            {conflict: base.path for conflict, base in state.conflicts.items()},
+            {conflict: base.user for conflict, base in state.conflicts.items()}
+            | {conflict: one.user for conflict, one in state.lost.items() if not one.deleted},
+        ).known
+        theirs = set(state.lost_paths.values())
+        named = {path: file.id for path, file in files.known.items() if path not in theirs}
+        paths = {document: base.path for document, base in state.bases.items()}
+        # A file that cannot be read now stays whose it was.
+        named |= {path: document for document, path in paths.items() if path in files.unknown}
+        # A document that was erased is known by its file, wherever that is by now.
+        owners = {document: base.user for document, base in state.bases.items()}
+        unknown = {document for document in named.values() if document is not None} - owners.keys()
+        if unknown:
+            owners |= await self._store.owners(unknown)
+        matches = decision.match(named, paths, owners)
+        await self._store.write(MOVE, list(matches.moved.items()), False)
+        state.report.counts["moved"] += len(matches.moved)
+        state.paths = matches.known
+        return matches.new
 
     async def _compare(self, state: PassState) -> dict[UUID, datetime]:
         """Compares each changed document with its file. Returns the documents of missing files."""
@@ -212,15 +260,15 @@ class Sync:
             state.taken.add(key(path))
         content = write(row.front, row.text)
         hashed = sha256(content).digest()
-        if file is not None and action is not Action.WRITE and _is_left(file, row, base):
-            hashed = file.hash
+        if file and base and action is not Action.WRITE and (base.version, row.id) == (row.version, file.id):
+            hashed = file.hash  # only a person changed lines of the front matter that are memoryd's
         if file is None or file.hash != hashed:
             replaces = None if file is None else file.hash
             if not await self._writer.write(state, path, content, replaces=replaces):
                 return
             state.report.counts["written"] += 1
         now = row.text.digest()
-        began = None if base is None else began_from(base.base, base.began, now=now)
+        began = None if base is None else decision.began_from(base.base, base.began, now=now)
         results.noted.append(Base(path, row.id, None, row.user, now, hashed, row.version, began))
 
     async def _bury(self, state: PassState, gone: Mapping[UUID, datetime]) -> None:
@@ -229,8 +277,8 @@ class Sync:
         confirmed = {document: version for document, version in gone.items() if bases[document].confirmed}
         others = {document: version for document, version in gone.items() if document not in confirmed}
         asked: list[str] = []
-        recent = await self._store.recently_buried(RECENT_SECONDS) if others else 0
-        if ask_first(len(others) + recent, of=len(bases) + recent):
+        recent = await self._store.recently_buried(decision.RECENT_SECONDS) if others else 0
+        if decision.ask_first(len(others) + recent, of=len(bases) + recent):
             asked, others = [bases[document].path for document in others], {}
         await self._store.ask_confirmation([*asked, *(bases[document].path for document in confirmed)])
         state.report.asked = len(asked)
@@ -251,9 +299,13 @@ class Sync:
         state.report.again |= bool(added)
 
 
-def _is_left(file: FileText, row: Document, base: Base | None) -> bool:
-    """Whether a file with the row's text stays as it is: only a person changed lines of the front matter that are memoryd's."""
-    return base is not None and base.version == row.version and file.id == row.id
+def _noted(known: Sequence[Base]) -> dict[bytes, FileText]:
+    counts = Counter(base.file for base in known)
+    return {
+        base.file: FileText(base.file, base.document if base.conflict is None else None, base.conflict)
+        for base in known
+        if counts[base.file] == 1
+    }
 
 
 def _new_users(rows: Iterable[Document], state: PassState) -> Iterator[UUID | None]:
@@ -274,7 +326,7 @@ def _action(state: PassState, document: UUID, row: Document | None, said: Docume
     title = title_of(path) if row is None else row.title
     theirs = None if said is None else said.text(title).digest()
     ours = None if row is None or row.text is None else row.text
-    action = decide(
+    action = decision.decide(
         RowState.GONE if row is None else row.row,
         base=None if base is None else base.base,
         theirs=theirs,
@@ -287,7 +339,7 @@ def _action(state: PassState, document: UUID, row: Document | None, said: Docume
         return Action.LEAVE
     if action is not Action.TAKE or base is None or said is None or ours is None or theirs == ours.digest():
         return action
-    is_lost = is_old(said.began, base=base.base, before=base.began, row=ours)
+    is_lost = decision.is_old(said.began, base=base.base, before=base.began, row=ours)
     return Action.TAKE_BOTH if is_lost else action
 
 
@@ -302,7 +354,7 @@ def _note_edit(
     lost: bool,
 ) -> None:
     text, base = said.text(row.title), state.bases.get(row.id)
-    began = began_of(said.began, before=None if base is None else base.began)
+    began = decision.began_of(said.began, before=None if base is None else base.began)
     columns = _columns(text, path, file, state)
     results.edits.append(Edit(path, row.id, row.version, lost, *columns, began))
 

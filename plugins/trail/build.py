@@ -85,10 +85,10 @@ def _ipfs(settings: Settings) -> Ledger:
         raise _MissingSettingError("neither MEMORYD_IPFS_URL nor MEMORYD_PINATA_JWT is set")
     if own.ipfs_url is not None and jwt is not None:
         raise ValueError("both MEMORYD_IPFS_URL and MEMORYD_PINATA_JWT are set: unset one of them")
-    from plugins.trail.ledgers.ipfs import Ipfs, Kubo, Pinata, Pinner
+    from plugins.trail.ledgers.ipfs import Ipfs, Kubo, Pinata
 
     seconds = settings.provider_timeout_seconds
-    pinner: Pinner
+    pinner: Kubo | Pinata
     if jwt is not None:
         pinner = Pinata(PINATA_URL, jwt=jwt, timeout_seconds=seconds)
     else:

@@ -40,8 +40,6 @@ order by k.nth
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A row of memoryd.trail_receipts with its item."""
-
     key: str
     anchor: str | None
     position: int | None
@@ -175,8 +173,6 @@ where ledger = $1 and key = $2
 
 
 class _Steps:
-    """The steps that earlier attempts reached, in the database."""
-
     def __init__(self, database: Database, ledger: str, key: str, steps: dict[str, str]) -> None:
         self._database = database
         self._of = (ledger, key)

@@ -21,16 +21,8 @@ from daemon.db.pool import Database
 from daemon.settings import Settings
 from handlers.shared.ports import AnyConnection
 from plugins.trail.keys import SignatureStore, key_file
-from plugins.trail.rules.merkle import (
-    MissingTileError,
-    Tile,
-    edge_of,
-    grow,
-    leaf_hash,
-    nodes_of,
-    root_at,
-    tiles_of_root,
-)
+from plugins.trail.rules import merkle
+from plugins.trail.rules.merkle import MissingTileError, Tile
 from plugins.trail.rules.note import ORIGIN, BadNote, Checkpoint, Note, sign, verifier_of
 from plugins.trail.settings import Trail as Section
 
@@ -91,8 +83,6 @@ class Pace:
 
 
 class Trail:
-    """Advances the log of one database."""
-
     def __init__(
         self,
         database: Database,
@@ -174,9 +164,9 @@ class Trail:
             size = int(state["size"])
             rows = await connection.fetch(SEQUENCE, BATCH)
             if rows:
-                edge = await read_tiles(connection, edge_of(size))
+                edge = await read_tiles(connection, merkle.edge_of(size))
                 try:
-                    changed = grow(edge, size, [leaf_hash(row["leaf"]) for row in rows])
+                    changed = merkle.grow(edge, size, [merkle.leaf_hash(row["leaf"]) for row in rows])
                 except MissingTileError as error:
                     raise BrokenTrailError(str(error)) from None
                 await connection.execute(
@@ -198,7 +188,11 @@ class Trail:
             if last is not None and last["size"] == state["size"]:
                 return  # another daemon was first
             origin, size = origin_of(state["id"]), int(state["size"])
-            await _check_last(connection, last, origin, size)
+            try:
+                before = None if last is None else Checkpoint.parse(Note.parse(last["note"]).text)
+            except BadNote as error:
+                raise BrokenTrailError(f"the last checkpoint cannot be read: {error}") from None
+            await _check_before(connection, before, origin, size)
             # Also what this daemon has signed itself, and what was signed on this machine: the database's own last one
             # may have been deleted.
             await _check_before(connection, self._signed, origin, size)
@@ -256,25 +250,11 @@ async def read_tiles(connection: AnyConnection, tiles: Collection[Tile]) -> dict
 
 async def read_root(connection: AnyConnection, size: int) -> bytes:
     """The root of the log's first `size` leaves, from its tiles. Raises BrokenTrailError."""
-    tiles = await read_tiles(connection, tiles_of_root(size))
+    tiles = await read_tiles(connection, merkle.tiles_of_root(size))
     try:
-        return await asyncio.to_thread(_root, size, tiles)
+        return await asyncio.to_thread(merkle.root_at, size, merkle.nodes_of(tiles))
     except MissingTileError as error:
         raise BrokenTrailError(str(error)) from None
-
-
-def _root(size: int, tiles: dict[Tile, bytes]) -> bytes:
-    return root_at(size, nodes_of(tiles))
-
-
-async def _check_last(connection: AnyConnection, last: Any, origin: str, size: int) -> None:
-    if last is None:
-        return
-    try:
-        before = Checkpoint.parse(Note.parse(last["note"]).text)
-    except BadNote as error:
-        raise BrokenTrailError(f"the last checkpoint cannot be read: {error}") from None
-    await _check_before(connection, before, origin, size)
 
 
 async def _check_before(connection: AnyConnection, before: Checkpoint | None, origin: str, size: int) -> None:

@@ -1,7 +1,4 @@
-"""The plugin trail: proofs of memories and their times, kept by ledgers.
-
-Its SQL is migrations/functions/trail/; it stays in migrations/, where all SQL has one order.
-"""
+"""The plugin trail: proofs of memories and their times, kept by ledgers."""
 
 from __future__ import annotations
 

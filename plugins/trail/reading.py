@@ -15,11 +15,12 @@ from typing import Any
 from uuid import UUID
 
 from daemon.db.pool import Database
+from daemon.settings import Settings
 from handlers.shared.ports import AnyConnection
-from plugins.trail.answers import LedgerAnswer
+from plugins.trail.answers import LedgerAnswer, query_ledgers
 from plugins.trail.delivery import CHAINS as CHAIN_LEDGERS
 from plugins.trail.log import LAST, origin_of, read_tiles
-from plugins.trail.rules.audit import Break, How, Leaf, StoredCheckpoint, check_notes, check_tiles, compare
+from plugins.trail.rules.audit import Break, How, Leaf, check_notes, check_tiles, compare
 from plugins.trail.rules.merkle import MissingTileError, Tiles, inclusion, leaf_hash, nodes_of, tiles_for
 from plugins.trail.rules.note import BadNote, Checkpoint, Note, Verifier
 from plugins.trail.rules.proof import Proof, leaf_of
@@ -187,16 +188,15 @@ async def verify_all(
     *,
     known: Sequence[Checkpoint] = (),
     tell: Callable[[int], None] = lambda _: None,
+    ask: Settings | None = None,
 ) -> Verification:
     """Compares every row with its leaf, and the log with every checkpoint.
 
     `known`: checkpoints from outside of the database, with a valid signature. `tell`: called with the number of leaves read.
+    `ask`: the settings of ledgers that are asked, too. Raises ValueError.
     """
     # Before the leaves: none of those that are signed is missing when these are read.
-    stored = [
-        StoredCheckpoint(row["size"], row["root"], row["note"], row["verifier"])
-        for row in await database.fetch(CHECKPOINTS)
-    ]
+    stored = await database.fetch(CHECKPOINTS)
     state = await _state(database)
     found = Verification(origin_of(state["id"]))
     checkpoints, found.breaks = check_notes(stored, found.origin, keys)
@@ -227,6 +227,9 @@ async def verify_all(
     found.changed = [
         {"anchor": str(row["id"]), "memory": str(row["memory_id"])} for row in await database.fetch(CHANGED)
     ]
+    if ask is not None:
+        found.ledgers, disputed = await query_ledgers(ask, database)
+        found.breaks += disputed
     return found
 
 

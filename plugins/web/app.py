@@ -16,8 +16,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from plugins.audit.rule import SECONDS as AUDIT_SECONDS
-from plugins.web import addresses, names
-from plugins.web.errors import REFUSED, NotThereError, answer_error, refusal, sentence_of
+from plugins.web import addresses, errors, names
 from plugins.web.forms import SAFE, BadValueError
 from plugins.web.gate import Gate, cookie_name, is_from_elsewhere
 from plugins.web.pages import (
@@ -36,11 +35,16 @@ from plugins.web.pages import (
     tasks,
     trail,
     users,
-    words,
 )
 from plugins.web.render import FOLDER, Fault, page
 from plugins.web.viewer import SECONDS
 from plugins.web.web import Web, must_edit, web_of
+
+
+async def words(request: Request) -> Response:
+    """What the words of these pages mean."""
+    return page(request, "words.html")
+
 
 PAGES: tuple[list[Route], ...] = (
     addresses.routes,
@@ -58,7 +62,7 @@ PAGES: tuple[list[Route], ...] = (
     audit.routes,
     names.routes,
     users.routes,
-    words.routes,
+    [Route("/words", words)],
     rights.routes,
     erasure.routes,
 )
@@ -87,15 +91,13 @@ class _Files(StaticFiles):
 
 
 def build_app(web: Web, *, hosts: tuple[str, ...], port: int) -> Starlette:
-    """The application of one server."""
-
     async def not_found(request: Request, error: Exception) -> Response:
         del error
-        return refusal(request, 404, "There is no such page.")
+        return errors.refusal(request, 404, "There is no such page.")
 
     async def wrong_method(request: Request, error: Exception) -> Response:
         del error
-        return refusal(request, 405, "This page does not take that method.")
+        return errors.refusal(request, 405, "This page does not take that method.")
 
     app = Starlette(
         routes=[
@@ -128,7 +130,7 @@ def _guarded(route: Route, seconds: float) -> Route:
                 must_edit(web_of(request))
             return await _in_time(_with_its_form(route, request), seconds)
         except Exception as error:  # noqa: BLE001 - nothing outside could tell the reader
-            return answer_error(request, error, web_of(request).log)
+            return errors.answer_error(request, error, web_of(request).log)
 
     return Route(route.path, answer, methods=list(route.methods or ()), name=route.name)
 
@@ -140,21 +142,24 @@ async def _with_its_form(route: Route, request: Request) -> Response:
     form = FORMS.get(path, path)
     shown = SHOWN.get(form if asks or form != path else route.path)
     if asks and shown is None:
-        raise NotThereError
+        raise errors.NotThereError
     try:
         request = addresses.with_texts(request)
         return await endpoint(await names.with_user(request))
-    except REFUSED as error:
+    except errors.ChangedMeanwhileError:
+        request.state.changed = True
+        return await SHOWN[route.path](request)
+    except errors.REFUSED as error:
         sent, field = request.method not in SAFE, getattr(error, "field", None)
         if shown is None or (field is None and not sent):
             raise
         asked = request.state.form if sent else request.query_params
         like = getattr(error, "like", ()) if asks or not sent else ()
         request.state.fault = Fault(
-            path, addresses.without_marks(asked), field or "", sentence_of(error), like
+            path, addresses.without_marks(asked), field or "", errors.sentence_of(error), like
         )
         scope = {**request.scope, "method": "GET", "path": form, "query_string": b""}
-        with suppress(BadValueError, NotThereError):
+        with suppress(BadValueError, errors.NotThereError):
             again = await shown(Request(scope, request.receive))
             if again.status_code == 400:  # else it is no page
                 return again
@@ -214,7 +219,6 @@ async def sign_in(request: Request) -> Response:
 
 
 async def sign_out(request: Request) -> Response:
-    """Ends the session."""
     name = cookie_name(request.app.state.port)
     web_of(request).guard.end(request.cookies.get(name))
     answer = Response(status_code=303, headers={"Location": "/sign-in"})

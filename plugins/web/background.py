@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import Generic, TypeVar
+from typing import Generic, Self, TypeVar
 
 from structlog.typing import FilteringBoundLogger
 
@@ -34,9 +34,15 @@ class Background(Generic[Result]):
         self.done = 0
         """Steps that the current run has done."""
 
+    @classmethod
+    def of(cls, kept: dict[str, object], name: str, log: FilteringBoundLogger) -> Self:
+        """The work of this name among what is kept for a session, or for all readers."""
+        found = kept.setdefault(name, cls(name, log))
+        assert isinstance(found, cls)
+        return found
+
     @property
     def runs(self) -> bool:
-        """Whether a run is in progress."""
         return self._task is not None and not self._task.done()
 
     @property

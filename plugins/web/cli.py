@@ -123,7 +123,7 @@ def _guard(
 
 
 def _open(port: int, address: str) -> socket.socket:
-    from plugins.operate.asgi import listen
+    from plugins.operate.callers import listen
 
     try:
         return listen(port, address)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 
 import asyncpg
@@ -25,24 +24,7 @@ class BusyError(Exception):
 
 
 class ChangedMeanwhileError(Exception):
-    """Somebody has changed the row since its form was shown: nothing was stored."""
-
-
-def shown_again(
-    shown: Callable[..., Awaitable[Response]],
-) -> Callable[[Callable[[Request], Awaitable[Response]]], Callable[[Request], Awaitable[Response]]]:
-    """Decorates a page that changes a row: if somebody changed the row meanwhile, the answer is its page with status 409."""
-
-    def around(change: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
-        async def answer(request: Request) -> Response:
-            try:
-                return await change(request)
-            except ChangedMeanwhileError:
-                return await shown(request, status=409)
-
-        return answer
-
-    return around
+    """Somebody has changed the row since its form was shown: nothing was stored, and its page is shown again."""
 
 
 def title_of(status: int) -> str:
@@ -81,7 +63,6 @@ def sentence_of(error: BaseException) -> str:
 
 
 def answer_error(request: Request, error: BaseException, log: FilteringBoundLogger) -> Response:
-    """The page for an exception."""
     if (fault := fault_of_the_database(error)) is not None:
         if fault[0] == 503:
             log.warning("web_without_database", error=describe(error))

@@ -125,14 +125,11 @@ class Gate:
                 "Your session has ended, so nothing was done. Sign in in another tab; then go back here, where your text is, "
                 "and send it again.",
             )
-        to = "/sign-in?next=" + quote(_local_path(request))
+        url = request.url
+        to = "/sign-in?next=" + quote(f"{url.path}?{url.query}" if url.query else url.path)
         if "hx-request" in request.headers:
             return Response(status_code=401, headers={"HX-Redirect": to})
         return Response(status_code=303, headers={"Location": to})
-
-
-def _local_path(request: Request) -> str:
-    return request.url.path + (f"?{request.url.query}" if request.url.query else "")
 
 
 def is_within_another_site(request: Request) -> bool:

@@ -67,19 +67,34 @@ class Conditions:
         return " and ".join(self._indexed) or "true"
 
 
+def rows_of(table: str, columns: str) -> str:
+    """SQL of the rows of the ids $1, in this order. `table`: with its alias, as in "public.documents d", and what is joined."""
+    return (
+        f"select {columns} from {table} "  # noqa: S608 - SQL of ours
+        "join unnest($1::uuid[]) with ordinality as wanted(id, nth) "
+        f"on wanted.id = {table.split()[1]}.id order by wanted.nth"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Timeline:
     """The rows of a table, the newest first.
 
     `table`: with its alias, as in "public.documents d"; a query in brackets only where something is scanned for. `time`: the
-    column to order by; `zone`: its cast, where the index has one. `rows_sql` reads the rows of the ids $1 in this order. All of
-    it is SQL of ours.
+    column to order by; `zone`: its cast, where the index has one. `columns`: of a row that is shown, `shown_from`: their
+    table, where it is another. All of it is SQL of ours.
     """
 
     table: str
     time: str
-    rows_sql: str
+    columns: str
     zone: str = ""
+    shown_from: str = ""
+
+    @property
+    def rows_sql(self) -> str:
+        """SQL of the rows of the ids $1, in this order."""
+        return rows_of(self.shown_from or self.table, self.columns)
 
     @property
     def _row(self) -> str:

@@ -26,7 +26,7 @@ from daemon.ids import NAMESPACE
 from handlers.shared.ports import AnyConnection
 from plugins.web.forms import SAFE, BadValueError, Option, id_in, text_in
 from plugins.web.render import page
-from plugins.web.viewer import Viewer, by_indexes, holds, reading, rows_found
+from plugins.web.viewer import Viewer, begins, by_indexes, holds, reading, rows_found
 from plugins.web.web import viewer_of, web_of
 
 OFFERED = 20
@@ -82,7 +82,7 @@ with looked as materialized ({_ROWS}), rest as materialized (
  cross join lateral ({NAMES_OF}) n
  where not exists (select from rest where (u.at, u.id) < (rest.at, rest.id))
    and ($1 > now() or not ({_LATER}))
-   and ({holds("$4", "concat_ws(' ', array_to_string(n.names, ' '), u.id)")} or u.id = $5)
+   and ({holds("$4", "coalesce(array_to_string(n.names, ' '), '')", or_else=begins("u.id"))} or u.id = $5)
  order by u.at desc, u.id desc limit $6)
 union all
 select rest.id, rest.at, null, false from rest

@@ -7,7 +7,8 @@ what it does not show as headings, lists and the like.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -23,9 +24,13 @@ from starlette.responses import HTMLResponse
 
 from plugins.web.addresses import address_of
 from plugins.web.forms import Option
-from plugins.web.glossary import terms
 
 FOLDER = Path(__file__).parent
+# Of the words that pages use. Installed it lies beside the pages, in a checkout among the documentation.
+GLOSSARIES = (FOLDER / "glossary.md", FOLDER.parents[1] / "docs" / "glossary.md")
+ROW = re.compile(r"^\| ([^|]+) \| ([^|]+) \|[^|]*\|$", re.MULTILINE)
+LINK = re.compile(r" ?\((?:\[[^\]]*\]\([^)]*\)|`[\w/]+(?:\.py|/)`)\)|\[([^\]]*)\]\([^)]*\)")
+"""A link, and a file of the source: neither leads anywhere from a page. A link within a sentence leaves its words."""
 NOTHING = "\u2013"
 MENU = (
     ("/", "Now"),
@@ -69,6 +74,8 @@ def page(request: Request, template: str, *, status: int = 200, **values: Any) -
     fault: Fault | None = getattr(request.state, "fault", None)
     if fault is not None:
         status = 400
+    if changed := getattr(request.state, "changed", False):
+        status = 409
     html = (
         environment()
         .get_template(template)
@@ -82,7 +89,8 @@ def page(request: Request, template: str, *, status: int = 200, **values: Any) -
             user=None if web is None else web.user,
             edits=web is not None and web.edits,
             database=None if web is None else web.settings.database,
-            changed=status == 409,
+            changed=changed,
+            typed=request.state.form.get("content") if changed else None,
             fault=fault,
             user_named=getattr(request.state, "user_named", None),
             **({"names": {}, "nobody": []} | values),
@@ -99,7 +107,6 @@ def tell(request: Request, done: str, what: str = "", text: str = "") -> None:
 
 @cache
 def environment() -> Environment:
-    """The templates."""
     made = Environment(
         loader=FileSystemLoader(FOLDER / "templates"),
         autoescape=True,
@@ -161,15 +168,34 @@ def number(value: float | None, digits: int = 0) -> str:
 
 
 def counted(count: int, one: str, many: str) -> str:
-    """A number with its noun."""
     return f"{count} {one if count == 1 else many}"
 
 
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A word, what it means, and where the page of words has it."""
+
+    word: str
+    meaning: str
+    anchor: str
+
+
 @cache
-def _markdown() -> MarkdownIt:
-    # Nothing that leads elsewhere or loads something, and no HTML: what looks like it is text.
-    rules = MarkdownIt("commonmark", {"html": False, "breaks": True}).enable("table")
-    return rules.disable(["html_block", "html_inline", "link", "image", "autolink", "reference"])
+def terms() -> Mapping[str, Term]:
+    """The words of the glossary, in its order, by word; of "context, context block" by each."""
+    text = next(path.read_text("utf-8") for path in GLOSSARIES if path.exists())
+    found: dict[str, Term] = {}
+    for words, meaning in ROW.findall(text):
+        if words not in ("word", "---"):
+            plain = LINK.sub(lambda link: link[1] or "", meaning).translate({ord("`"): None, ord("*"): None})
+            made = Term(words, plain, re.sub(r"\W+", "-", words.lower()))
+            found.update(dict.fromkeys(words.split(", "), made))
+    return found
+
+
+# Nothing that leads elsewhere or loads something, and no HTML: what looks like it is text.
+MARKDOWN = MarkdownIt("commonmark", {"html": False, "breaks": True}).enable("table")
+MARKDOWN.disable(["html_block", "html_inline", "link", "image", "autolink", "reference"])
 
 
 def _letters(text: str) -> int:
@@ -181,8 +207,7 @@ def prose(text: str) -> Markup:
 
     Where a word would be lost (in the fifth cell of a table of four columns, or twenty lists deep), it is shown as it is.
     """
-    rules = _markdown()
-    tokens = rules.parse(text)
+    tokens = MARKDOWN.parse(text)
     if _letters(text) != sum(_letters(token.content) + _letters(token.info) for token in tokens):
         return Markup("<pre>{}</pre>").format(text)
     for token in tokens:
@@ -191,7 +216,7 @@ def prose(text: str) -> Markup:
             token.tag = f"h{min(6, int(token.tag[1]) + 2)}"
         elif token.tag in ("th", "td"):
             token.attrs = {}
-    return Markup(rules.renderer.render(tokens, rules.options, {}))  # noqa: S704 - the renderer escapes all of the text
+    return Markup(MARKDOWN.renderer.render(tokens, MARKDOWN.options, {}))  # noqa: S704 - the renderer escapes all of the text
 
 
 def short(text: object, length: int = 240) -> Markup:

@@ -113,7 +113,6 @@ class Guard:
         return session
 
     def end(self, cookie: str | None) -> None:
-        """Signs out."""
         self._sessions.pop(cookie or "", None)
 
     def _csrf(self, cookie: str) -> str:

@@ -104,11 +104,17 @@ async def rows_found(connection: AnyConnection, viewer: Viewer, sql: str, *args:
     return rows
 
 
-def holds(words: str, text: str) -> str:
-    """SQL: whether an expression's text has all words of another, each somewhere, in any case and order."""
+def holds(words: str, text: str, *, or_else: str = "false") -> str:
+    """SQL: whether an expression's text has all words of another, each (w) somewhere, in any case and order, or else so."""
     return (
-        f"not exists (select from string_to_table(lower({words}), ' ') w where strpos(lower({text}), w) = 0)"
+        f"not exists (select from string_to_table(lower({words}), ' ') w "
+        f"where strpos(lower({text}), w) = 0 and not ({or_else}))"
     )
+
+
+def begins(row_id: str) -> str:
+    """SQL: whether word w begins an id, with eight digits or more: shorter ones are words that ids have by chance."""
+    return f"length(w) >= 8 and starts_with({row_id}::text, w)"
 
 
 @asynccontextmanager
@@ -154,20 +160,16 @@ async def on_behalf(
         yield connection
 
 
-async def _login(database: Database) -> str:
-    """The quoted name of the login."""
-    return str(await database.fetchval("select quote_ident(session_user)"))
-
-
 async def check_viewer(database: Database, viewer: Viewer) -> None:
     """Raises RefusedLoginError where the login may not take the role, or is another end user (memoryd.logins)."""
     try:
         async with reading(database, viewer) as connection:
             who = await connection.fetchrow(WHO)
     except (asyncpg.InsufficientPrivilegeError, asyncpg.InvalidParameterValueError) as error:
+        login = await database.fetchval("select quote_ident(session_user)")
         raise RefusedLoginError(
             f"The login of DATABASE_URL cannot act as {viewer.role} ({error.args[0]}). "
-            f"An administrator runs: grant {viewer.role} to {await _login(database)} with inherit false, set true"
+            f"An administrator runs: grant {viewer.role} to {login} with inherit false, set true"
         ) from None
     except asyncpg.ReadOnlySQLTransactionError:
         raise RefusedLoginError(

@@ -42,7 +42,6 @@ class Web:
 
 
 def web_of(request: Request) -> Web:
-    """The server that answers this request."""
     web: Web = request.app.state.web
     return web
 
@@ -54,6 +53,5 @@ def must_edit(web: Web) -> None:
 
 
 def viewer_of(request: Request) -> Viewer:
-    """The viewer of this request."""
     web = web_of(request)
     return Viewer(request.state.session.name, web.user)

@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from plugins.embedded.server import EmbeddedPostgres
 from tests.conftest import RUN
-from tests.integration.conftest import connection, daemons, database_url, reused
+from tests.integration.conftest import both_reused, connection, daemons, database_url, reused
 from tests.support.access.acting import ANN, BOB
 from tests.support.access.users import whole_user
 from tests.support.database.schemas import connected
@@ -22,7 +22,7 @@ from tests.support.processes.commands import Commands
 from tests.support.processes.tenants import Tenants
 from tests.support.repository import ROOT, build
 
-__all__ = ["connection", "daemons", "database_url", "reused"]
+__all__ = ["both_reused", "connection", "daemons", "database_url", "reused"]
 """Each file has one database, which is emptied after each test."""
 
 

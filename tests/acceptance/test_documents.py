@@ -20,6 +20,10 @@ from daemon.cli.app import REMOVED, app
 from daemon.db.migrator import migrate
 from daemon.settings import PREFIX, all_settings
 from plugins.trail.settings import LEDGERS
+from tests.support.database.schemas import connected
+from tests.support.database.servers import Server
+from tests.support.database.templates import copied, make_once
+from tests.support.database.tokens import put_tokens_in
 from tests.support.processes.commands import Commands
 from tests.support.processes.daemons import DaemonProcess
 from tests.support.repository import ROOT
@@ -167,16 +171,16 @@ async def test_commands_and_options_in_the_documents_exist() -> None:
         assert named <= options_of(shown), module
 
 
-async def test_the_documented_removal_removes_everything(
-    connection: asyncpg.Connection, tokens: None
-) -> None:
-    for statement in sql_blocks("docs/operations.md"):
-        await connection.execute(statement)
-    left = await connection.fetchval(
-        "select count(*) from pg_class where relnamespace = 'public'::regnamespace and relkind in ('r', 'v')"
-    )
-    assert left == 0
-    assert await migrate(connection, dimensions=256, embedder="local/wordllama-256")
+async def test_the_documented_removal_removes_everything(server: Server, template: str) -> None:
+    await make_once(server, f"{template}_tokens", put_tokens_in, source=template)
+    async with copied(server, f"{template}_tokens") as url, connected(url) as connection:
+        for statement in sql_blocks("docs/operations.md"):
+            await connection.execute(statement)
+        left = await connection.fetchval(
+            "select count(*) from pg_class where relnamespace = 'public'::regnamespace and relkind in ('r', 'v')"
+        )
+        assert left == 0
+        assert await migrate(connection, dimensions=256, embedder="local/wordllama-256")
 
 
 def places_of(document: Path) -> set[str]:

@@ -49,7 +49,7 @@ async def daemons(url: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIt
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def daemon(daemons: Daemons) -> DaemonProcess:
     """One daemon, which looks for work only when it is woken."""
-    return await daemons.start(http=0, poll_seconds=3600)
+    return await daemons.start(http=0, poll_seconds=3600, heartbeat_seconds=0.2)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -14,7 +14,7 @@ import pytest
 from daemon.db.migrator import migrate
 from plugins.embedded.server import EmbeddedPostgres
 from tests.conftest import RUN, make_templates
-from tests.integration.conftest import connection, daemon, daemons, database_url, reused
+from tests.integration.conftest import both_reused, connection, daemon, daemons, database_url, reused
 from tests.support.database.many import Many, many_databases
 from tests.support.database.owners import make_owner
 from tests.support.database.schemas import EMBEDDER, connected
@@ -24,7 +24,7 @@ from tests.support.folders import quiet_port, server_folder
 from tests.support.processes.daemons import Daemons
 from tests.support.rows import DIMENSIONS
 
-__all__ = ["connection", "daemon", "daemons", "database_url", "reused"]
+__all__ = ["both_reused", "connection", "daemon", "daemons", "database_url", "reused"]
 """Each file has one database, which is emptied after each test."""
 
 OWN_EMPTY, OWN_TEMPLATE = "memoryd_empty", "memoryd_test_template"

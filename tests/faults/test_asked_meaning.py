@@ -87,6 +87,8 @@ async def a_question_without_a_common_word_finds_by_meaning(
     assert found["result"][0]["similarity"] > 0.9
     found = await asked(connection, SERVICE, user_id=ANN)
     assert (found["by"], [r["content"] for r in found["result"]][:1]) == ("meaning", [NEAR])
+    found = await asked(connection, SERVICE, "prompt", user_id=ANN, agent_id="alice")
+    assert (found["by"], [r["content"] for r in found["result"]][:1]) == ("meaning", [NEAR])
     found = await asked(connection, {"user": ANN}, "read", options='{"memory_type": "task_memory"}')
     assert (found["by"], [r["content"] for r in found["result"]]) == ("meaning", [NEAR])
     found = await asked(connection, {"user": ANN}, "context", agent_id="alice", query=f"plan: {QUESTION}")

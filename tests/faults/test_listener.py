@@ -71,7 +71,7 @@ async def test_a_listener_whose_connection_falls_silent_reconnects(
     model.start()
     daemon = await daemons.start(
         url=own_postgres.url, poll_seconds=HOUR, language_model="openai/any",
-        openai_base_url=model.base_url,
+        openai_base_url=model.base_url, ping_seconds=0.5,
     )  # fmt: skip
     await picked_up(connection, await ask(connection, "deploy the server"))
     silent = await connection.fetchval(LISTENER)

@@ -114,7 +114,7 @@ async def test_a_server_that_hangs_holds_no_page(own_postgres: OwnPostgres, tmp_
     postmaster = own_postgres.server.postmaster_pid()
     assert postmaster is not None
     async with AsyncExitStack() as stack:
-        reader = await stack.enter_async_context(served(own_postgres.url, tmp_path))
+        reader = await stack.enter_async_context(served(own_postgres.url, tmp_path, page_seconds=2))
         await remembered(own_postgres.url)
         await come_again(reader, own_postgres.url)
         with frozen(postmaster):

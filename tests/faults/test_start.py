@@ -128,8 +128,7 @@ async def test_a_daemon_without_work_asks_once_for_all_topics(
     database_url: str, connection: asyncpg.Connection, daemons: Daemons
 ) -> None:
     """Workers that asked for their topics at the start would open a connection each, on a server that may have few."""
-    daemon = await daemons.start(url=database_url)
-    await daemon.event("daemon_started")
+    await daemons.start(heartbeat_seconds=1)
     await beats(connection, times=2)
     assert await connection.fetchval(CLAIMED) == 0
     # What is written is found nevertheless, and what was written while nobody listened.

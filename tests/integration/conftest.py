@@ -81,41 +81,47 @@ async def served(shared_url: str, shared_daemon: DaemonProcess) -> AsyncIterator
 
 
 @pytest.fixture(scope="module")
-async def reused(
+async def both_reused(
     request: pytest.FixtureRequest, server: Server, template: str, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Reused]:
-    """A database that is emptied after each test of this file; in `db`, where most change its catalog, a new one each."""
+) -> AsyncIterator[tuple[Reused, Reused]]:
+    """Databases that are emptied after each test of this file; in `db`, where most change its catalog, a new one each.
+
+    The second has the local embedder's tokens.
+    """
     once = request.path.parent.name == "db"
-    made = Reused(server, template, tmp_path_factory.mktemp("daemon"), once=once)
-    yield made
-    await made.close()
+    sources = (template, f"{template}_tokens")
+    plain, full = (Reused(server, each, tmp_path_factory.mktemp("daemon"), once=once) for each in sources)
+    yield plain, full
+    await plain.close()
+    await full.close()
 
 
 @pytest.fixture
-async def database_url(
-    request: pytest.FixtureRequest, server: Server, template: str, reused: Reused
-) -> AsyncIterator[str]:
-    """The one of the file; one of its own, with the local embedder's tokens, for a test that asks for `tokens`."""
-    if "tokens" in request.fixturenames:
-        await make_once(server, f"{template}_tokens", put_tokens_in, source=template)
-        async with copied(server, f"{template}_tokens") as url:
-            yield url
-    else:
-        await reused.open()
-        if "daemon" not in request.fixturenames:
-            await reused.end_daemon()
-        yield reused.url
-        await reused.empty()
+async def reused(
+    request: pytest.FixtureRequest, server: Server, template: str, both_reused: tuple[Reused, Reused]
+) -> Reused:
+    """The one of the test: with tokens if it asks for `tokens`."""
+    plain, full = both_reused
+    if "tokens" not in request.fixturenames:
+        return plain
+    await make_once(server, f"{template}_tokens", put_tokens_in, source=template)
+    return full
 
 
 @pytest.fixture
-async def connection(database_url: str, reused: Reused) -> AsyncIterator[asyncpg.Connection]:
+async def database_url(request: pytest.FixtureRequest, reused: Reused) -> AsyncIterator[str]:
+    """Its URL."""
+    await reused.open()
+    if "daemon" not in request.fixturenames:
+        await reused.end_daemon()
+    yield reused.url
+    await reused.empty()
+
+
+@pytest.fixture
+async def connection(database_url: str, reused: Reused) -> asyncpg.Connection:
     """A connection to it, as its owner."""
-    if database_url == getattr(reused, "url", None):
-        yield reused.connection
-    else:
-        async with connected(database_url) as opened:
-            yield opened
+    return reused.connection
 
 
 @pytest.fixture

@@ -151,16 +151,17 @@ async def test_waiting_for_a_lock_counts_as_no_attempt(
 
 
 async def test_the_daemon_gives_up_waiting_for_a_lock(
-    connection: asyncpg.Connection, second: asyncpg.Connection, database_url: str
-) -> None:
+    connection: asyncpg.Connection, second: asyncpg.Connection, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
     async def waits(memory: UUID, *, pooled: bool) -> None:
         database = await Database.open(database_url, size=1, pooled=pooled, logger=get_logger())
         with pytest.raises(asyncpg.LockNotAvailableError):
             await database.execute("delete from agent_memory where id = $1", memory)
         await database.close()
 
+    monkeypatch.setattr("daemon.db.pool.MAX_LOCK_WAIT", "1s")
     one, other = [await remember(connection, f"boats in {month}") for month in ("May", "June")]
     async with second.transaction():
         await second.execute("select from agent_memory for update")
-        # At once, since each waits for ten seconds, and for rows of their own: for one row they would wait in turn.
+        # Rows of their own: for one row they would wait in turn.
         await asyncio.gather(waits(one, pooled=False), waits(other, pooled=True))

@@ -98,7 +98,7 @@ async def test_a_database_that_is_read_only_for_a_while_makes_no_dead_letters(
     Each part of the daemon goes on trying, and does not say so each time.
     """
     name = await connection.fetchval("select current_database()")
-    daemon = await daemons.start(max_attempts=1, poll_seconds=0.2)
+    daemon = await daemons.start(max_attempts=1, poll_seconds=0.2, claim_again_seconds=0.5)
     await connection.execute(f"alter database {name} set default_transaction_read_only = on")
     await connection.execute(
         "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'memoryd' and datname = $1",

@@ -14,6 +14,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from plugins.operate import asgi
+from plugins.operate.callers import listen
 from plugins.web import forms
 from tests.support.services import http
 
@@ -39,7 +40,7 @@ async def address(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[str]:
     monkeypatch.setattr(asgi, "REQUEST_SECONDS", 0.2)
     monkeypatch.setattr(asgi, "READING_SECONDS", 1.0)
     monkeypatch.setattr(forms, "SECONDS", 0.1)
-    with asgi.listen(0) as opened:
+    with listen(0) as opened:
         serving = asyncio.create_task(asgi.serve(app, opened, lifespan="off"))
         yield f"http://127.0.0.1:{opened.getsockname()[1]}"
         os.kill(os.getpid(), signal.SIGTERM)

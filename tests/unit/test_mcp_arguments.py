@@ -35,6 +35,12 @@ def test_what_cannot_be_is_refused_in_a_short_sentence(given: dict[str, object])
     assert len(said.encode()) < 1_000
 
 
+@pytest.mark.parametrize("wrong", ["yesterday", "2026-13-01", "", True])
+def test_a_wrong_time_is_refused_with_a_right_one(wrong: object) -> None:
+    with pytest.raises(CallRefusedError, match='such as "2026-03-01" or'):
+        read(Recall, {"query": "x", "since": wrong})
+
+
 def test_a_schema_has_only_what_geminis_api_takes() -> None:
     """It answers 400 to a request with a tool that has another format of a string, a reference or several types."""
     tools = tools_of(Identity("alice")).values()

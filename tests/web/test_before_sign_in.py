@@ -96,8 +96,8 @@ async def test_clients_that_are_silent_give_way_to_those_that_ask(door: Reader) 
     more = [await http.connected(door.address) for _ in range(8)]
     assert await signs_in(door) == 200
     async with asyncio.timeout(60):
-        for reader, _ in began[:8]:
-            assert await reader.read() == b"", "those that have waited longest"
+        for reader in [reader for n, (reader, _) in enumerate(began) if n % 4 != 1][:8]:
+            assert await reader.read() == b"", "those that have waited longest, and sent no body"
     for _, writer in began + more:
         writer.close()
 

@@ -143,9 +143,6 @@ async def test_every_page_is_for_everybody(browser: Browser, few: Reader, part: 
             browser.look(width=TELEPHONE, dark=True)
             browser.open(path)
             found = read(browser)
-            for width, dark in ((TELEPHONE, False), (SCREEN, True)):
-                browser.look(width=width, dark=dark)
-                found += too_wide(browser)
             for width in (NARROWEST, SCREEN):
                 browser.look(width=width)
                 found += read(browser, LOOKS)

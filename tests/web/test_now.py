@@ -10,8 +10,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from plugins.web.pages.now import COUNTED
-from plugins.web.pages.now_doctor import PAUSE_SECONDS
+from plugins.web.pages.now import COUNTED, PAUSE_SECONDS
 from plugins.web.render import number
 from tests.support.services.web_pages import Reader, served, text_of
 

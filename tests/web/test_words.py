@@ -10,8 +10,7 @@ import pytest
 from hatchling.builders.wheel import WheelBuilder
 from selenium.webdriver.common.by import By
 
-from plugins.web.glossary import terms
-from plugins.web.render import FOLDER
+from plugins.web.render import FOLDER, terms
 from tests.support.repository import ROOT
 from tests.support.services.browser import Browser
 from tests.support.services.web_pages import Reader

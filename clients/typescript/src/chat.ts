@@ -8,7 +8,7 @@ import { PROMPT, type RecallConditions } from "./recallOptions.js";
 import type { Message, NewMessage, PromptMessage, Recalled, Role, Fact } from "./types.js";
 
 export interface ChatMemoryOptions {
-  /** The user of the conversations: a UUID or a name (see `idOf`). Only with the service's key; else it is the user who is signed in. */
+  /** The user of the conversations: a UUID or a name (see `idOf`). Only with the service's key; else it is the user who is signed in, or of `agent` alone nobody. */
   user?: string;
   /** The agent that answers. */
   agent?: string;
@@ -89,7 +89,7 @@ function remembered(found: Recalled[]): string {
   const known = found.filter(isKnown).map((one) => `- ${one.content.trim().replace(/\s+/g, " ")}`);
   const pieces = found.filter((one) => !isKnown(one)).map((one) => one.content);
   const parts = known.length > 0 ? [[`What you know of the user, newest first, ${WEIGHED}`, ...known].join("\n")] : [];
-  if (pieces.length > 0) parts.push(`What you remember of earlier conversations, ${WEIGHED}`, ...pieces);
+  if (pieces.length > 0) parts.push(`What you remember from before, ${WEIGHED}`, ...pieces);
   return parts.join("\n\n");
 }
 
@@ -97,9 +97,13 @@ function remembered(found: Recalled[]): string {
 export function chatMemory(client: Client, { user, agent }: ChatMemoryOptions = {}): ChatMemory {
   const supabase = clientOf(client);
   const me = async () => (user === undefined ? userOf(supabase) : idOf(user));
+  /** The user; null of an agent that talks with nobody in particular. */
+  const whose = () => (user === undefined && agent !== undefined ? me().catch(() => null) : me());
 
   async function switchedOff(signal: AbortSignal | undefined): Promise<boolean> {
-    const rows = supabase.from("memory_settings").select("memory_enabled").eq("user_id", await me());
+    const id = await whose();
+    if (id === null) return false;
+    const rows = supabase.from("memory_settings").select("memory_enabled").eq("user_id", id);
     const [row] = (await answer(rows, signal)) as { memory_enabled: boolean }[];
     return row?.memory_enabled === false;
   }
@@ -126,10 +130,10 @@ export function chatMemory(client: Client, { user, agent }: ChatMemoryOptions = 
 
   const chat: ChatMemory = {
     async prompt(session, text, { signal, speaker, count = 5, maxMessages = LATEST, ...conditions } = {}) {
-      const [key, whose] = await Promise.all([idOf(session), me()]);
+      const [key, id] = await Promise.all([idOf(session), whose()]);
       const cancellable = signal ? { signal } : {};
       const options = { ...inSql({ ...PROMPT, ...conditions, excludeSession: key }), match_count: count };
-      const given = { kind: "recall", query: text, agent_id: agent, user_id: user && whose, options };
+      const given = { kind: "prompt", query: text, agent_id: agent, user_id: (user && id) ?? undefined, options };
       const found = await rowsOf<Recalled>(supabase, given, signal);
       const added = await addOne(key, "user", text, { ...cancellable, ...(speaker === undefined ? {} : { speaker }) });
       const latest = added === null ? [] : await chat.loadContext(key, maxMessages, cancellable);
@@ -148,7 +152,7 @@ export function chatMemory(client: Client, { user, agent }: ChatMemoryOptions = 
     addAiMessage: (session, content, options = {}) => addOne(session, "assistant", content, options),
     addSystemMessage: (session, content, options = {}) => addOne(session, "system", content, options),
     async addMessages(session, given, { signal } = {}) {
-      const [session_id, user_id] = await Promise.all([idOf(session), me()]);
+      const [session_id, user_id] = await Promise.all([idOf(session), whose()]);
       const rows = given.map(({ role, content, speaker = null, metadata = {} }) => ({
         session_id, user_id, agent_id: agent ?? null, role, speaker, content: content ?? "", metadata,
       }));
@@ -171,7 +175,7 @@ export function chatMemory(client: Client, { user, agent }: ChatMemoryOptions = 
       };
     },
     async beginSession(title, { signal } = {}) {
-      const row = { user_id: await me(), agent_id: agent ?? null, title: title ?? null };
+      const row = { user_id: await whose(), agent_id: agent ?? null, title: title ?? null };
       const [begun] = (await answer(supabase.from("conversation_sessions").insert(row).select("id"), signal)) as { id: string }[];
       if (begun === undefined) throw new Refused("No conversation began: the user has switched memory off.");
       return begun.id;

@@ -32,6 +32,19 @@ test("a chatbot remembers with the same five lines", async () => {
   assert.equal(await chat.retention(), 91);
 });
 
+test("an agent that talks with nobody in particular needs no user", async () => {
+  const chat = chatMemory(pool, { agent: "porter" });
+  await agentMemory(pool, { agent: "porter" }).remember("The lobby key hangs behind the clock");
+  await agentMemory(pool, { user: "uma", agent: "porter" }).remember("The lobby key of Uma is blue");
+  const [first, ...rest] = await chat.prompt("porter:1", "Where does the lobby key hang?");
+  assert.match(first!.content, /behind the clock/);
+  assert.doesNotMatch(first!.content, /Uma/);
+  assert.deepEqual(rest, [{ role: "user", content: "Where does the lobby key hang?" }]);
+  await chat.addAiMessage("porter:1", "Behind the clock.");
+  assert.equal((await chat.loadContext("porter:1")).length, 2);
+  await assert.rejects(chat.deleteExpired(0), /give user/);
+});
+
 test("what is known of the user comes first, and where memory is off the message stays", async () => {
   const memory = agentMemory(pool, { user: "rosa", agent: "chatbot" });
   const known = await memory.remember("Rosa is allergic to peanuts", { metadata: { tags: ["diet"], nested: { at: 1 } } });

@@ -49,7 +49,7 @@ as $f$ select %L::jsonb $f$;
 $s$, jsonb_build_object(
     'signs', signs, 'talk', talk, 'texts', texts,
     'core', (select jsonb_object_agg(w.key, null) from jsonb_each_text(signs) w
-             where w.value ~ '^([mwsd]-?\d|u|last u|k\d+ u|easter)'),
+             where w.value ~ '^([mwsdY]-?\d|u|last u|k\d+ u|easter)'),
     'characters', (select string_agg(w, '|' order by length(w) desc, w)
                    from jsonb_object_keys(signs) w where w ~ '[一-鿿]'),
     'lengths', '{"d": "1 day", "e": "7 days", "w": "7 days", "m": "1 month", "q": "3 months",
@@ -88,8 +88,8 @@ $$;
 -- The sign of each word of a text, with a space before and after each; null where no word of it may name a
 -- time: such a text is not read further. In a question (not p_written) any other word follows its sign, _.
 -- Numbers and dates are: 14th, 2025, 2025-03-14, 14.3., 14.03.2025, 3/14/2025, 三月, 2025年. Before, what is
--- no time is taken out (the second may; Easter eggs; what has passed, which has happened), and decades are
--- written as years (the 1990s, die 1990er Jahre, los años 90, 90年代).
+-- no time is taken out (the second may; Easter eggs; his nineties; what has passed, which has happened), and
+-- decades are written as years (the 1990s, die 1990er Jahre, los años 90, 90年代).
 create or replace function memoryd.signs_in(p_text text, p_written boolean) returns text
 language plpgsql stable parallel safe
 set search_path = pg_catalog, pg_temp
@@ -100,8 +100,7 @@ declare
     text text := translate(lower(left(p_text, 2000)), '’', '''');
     word text := '\d+(?:[./-]\d+){0,2}\.?(?:st|nd|rd|th|er)?|[a-zà-öø-ÿœß]+|[^\s,.''’-]';
     digit text := '^\d';
-    year text;
-    each jsonb;
+    year text; each jsonb;
 begin
     if not coalesce(
         words -> 'core' ?| regexp_split_to_array(lower(p_text), '[^a-zà-öø-ÿœß]+')
@@ -121,8 +120,9 @@ begin
             '\m(isla|huevos?|conejos?|île|œufs?|oeufs?|lapins?) de (?:pascua|pâques)\M|复活节(岛|彩?蛋|兔)',
             '\1\2\3', 'g');
     end if;
-    text := regexp_replace(regexp_replace(regexp_replace(
-        text, '\m((?:est|était)(?:-il|-elle)?|-t-il|été) passée?\M', '\1 arrivé', 'g'),
+    text := regexp_replace(regexp_replace(regexp_replace(regexp_replace(
+        text, '\m(my|his|her|their|low|high)( early| late)? (fif|six|seven|eigh|nine)ties\M', '\1', 'g'),
+        '\m((?:est|était)(?:-il|-elle)?|-t-il|été) passée?\M', '\1 arrivé', 'g'),
         '\m(ha|han|había|haya) pasado\M', '\1 pasó', 'g'), '\mq([1-4])\M', '\1. quarter', 'g');
     if text like any ('{%0s%,%0er%,%0年代%,%s años %,%s années %}') then
         text := regexp_replace(regexp_replace(text,
@@ -569,7 +569,11 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     today constant date := least(greatest(p_today, '0001-01-01'), '9999-12-31');
-    line text := memoryd.signs_in(p_text, p_written);
+    -- The traditional characters of times, and of talk about them, as the simplified ones.
+    said constant text := translate(
+        p_text, '週兩個禮號節聖誕復靈難這後過從時間內當來於們談說講論訴嗎麼幹發沒與給記話題對樣關憶總結況還鮮請幾',
+        '周两个礼号节圣诞复灵难这后过从时间内当来于们谈说讲论诉吗么干发没与给记话题对样关忆总结况还鲜请几');
+    line text := memoryd.signs_in(said, p_written);
     next record;
     named daterange[] := '{}';
     yearly boolean[] := '{}';
@@ -584,7 +588,7 @@ begin
         -- Where nothing else is asked, a day of the week is one.
         line := regexp_replace(line, '\m(w\d)\?', '\1', 'g');
     end if;
-    line := memoryd.plain_signs(line, left(p_text, 2000), today, p_written);
+    line := memoryd.plain_signs(line, left(said, 2000), today, p_written);
     line := case when not p_written and line like '% y%' and memoryd.is_talk(replace(line, ' y', ' Y'))
                  then replace(line, ' y', ' Y') else line end;
     for n in 1 .. case when p_written then 20 else 100 end loop

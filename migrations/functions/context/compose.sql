@@ -64,13 +64,7 @@ begin
                      select n from memoryd.named_knowledge(p_names) n
                      where p_conditions.project_only is not true), p_agent, p_message, null) l
             -- What has an access level and is open to the user was found above.
-            where p_user is null
-               or not exists (select from public.memory_chunks c
-                              where c.id = l.id and l.source = 'document'
-                                and c.access_level is not null offset 0)
-                  and not exists (select from public.conversation_messages m
-                                  where m.id = l.id and l.source = 'conversation'
-                                    and m.access_level is not null offset 0));
+            where p_user is null or not memoryd.has_access_level(l.source, l.id));
     end if;
     if exists (select from unnest(lines) l where l.source = 'knowledge') then
         named := '\m(' || (

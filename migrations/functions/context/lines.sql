@@ -1,5 +1,5 @@
 -- What recall finds for a task, as lines of a context: insights, memories, the team's knowledge, passages of
--- documents and turns of earlier conversations. compose.sql chooses among them.
+-- documents and turns of earlier conversations (compose.sql chooses among them); and for a chatbot's prompt.
 
 -- How many characters a context may have: six for each word of the option, else of the setting context_words.
 create or replace function memoryd.context_space(p_words integer) returns integer
@@ -368,5 +368,80 @@ begin
            coalesce(s.now_out, case when s.used > p_space then 'no room' end)
     from sized s
     order by s.nth;
+end
+$$;
+
+-- Whether a passage or a turn is shared with those whose access level is high enough.
+create or replace function memoryd.has_access_level(p_source text, p_id uuid) returns boolean
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select exists (select from public.memory_chunks c
+                   where c.id = p_id and p_source = 'document' and c.access_level is not null)
+        or exists (select from public.conversation_messages m
+                   where m.id = p_id and p_source = 'conversation' and m.access_level is not null)
+$$;
+
+-- What the prompt of a chatbot is told: what a recall finds and, where a service asks for a user, also
+-- memories, insights and documents that belong to nobody and have no access level, as a context of this agent
+-- has them. What says the same as something before comes once (memoryd.single_lines). The contents are
+-- disarmed, and of all but pieces of conversations indented from the second line on, so that none can imitate
+-- the beginning of another one. Only what is known of the user, which comes first, has `profile` in its
+-- metadata.
+create or replace function memoryd.search_prompt(p_request memoryd.search_request)
+returns setof memoryd.search_result
+language plpgsql stable
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+declare
+    whose constant uuid := coalesce(p_request.about, memoryd.caller_id());
+    profile constant memoryd.search_result[] := array(
+        select p from memoryd.profile_of(whose, p_request.agent, p_request.conditions) p);
+    asked memoryd.search_request := p_request;
+    found memoryd.search_result[];
+    of_nobody memoryd.search_result[] := '{}';
+    told uuid[];
+begin
+    asked.conditions.profile := null;
+    -- More than are told, since copies fall away.
+    asked.shown := p_request.count;
+    asked.count := least(4 * p_request.count, 1000);
+    found := array(select s from memoryd.search(asked) s);
+    asked.agent := coalesce(p_request.agent, memoryd.app_agent_id());
+    if p_request.about is not null and memoryd.caller_is_privileged()
+       and not memoryd.memory_is_off(p_request.about) then
+        asked.about := null;
+        asked.sources := array(
+            select n from unnest(coalesce(p_request.sources, memoryd.source_names())) n
+            where n not in ('knowledge', 'conversation'));
+        of_nobody := array(
+            select s from memoryd.search(asked) s where not memoryd.has_access_level(s.source, s.id));
+    end if;
+    told := array(
+        select s.id
+        from memoryd.single_lines(array(
+            select (l.source, l.kind, l.id, l.scope, l.score, l.created_at, l.trust, l.content, l.line,
+                    -- What else does not belong was left out by the search, where that was asked for.
+                    case when l.why in ('the message itself', 'not sure enough') then l.why end
+                   )::memoryd.context_line
+            from unnest(
+                array(select o from memoryd.lines_of(
+                    found, asked.agent, asked.query, memoryd.scope_of(whose, null)) o)
+                || array(select o from memoryd.lines_of(of_nobody, asked.agent, asked.query, null) o)) l
+            order by l.score desc, l.created_at desc, l.id)) s
+        where s.why is null and not (s.source = 'memory' and exists (
+            select from unnest(profile) p where p.id = s.id or lower(p.content) = lower(s.content))));
+    return query
+    select f.source, f.id,
+           case when f.known or f.source = 'conversation' and p_request.around > 0 then f.text
+                else regexp_replace(f.text, '[\x0a-\x0d\x85\u2028\u2029]+', E'\n    ', 'g') end,
+           f.score, f.similarity, case when f.known then f.metadata else f.metadata - 'profile' end,
+           f.created_at, f.lexical, f.dense, f.prior, f.named, f.timed, f.session, f.relevance, f.weight,
+           f.recency, f.association, f.shares, f.left_out
+    from (select r.*, memoryd.disarmed(r.content) as text, r.ordinality <= cardinality(profile) as known
+          from unnest(profile || found || of_nobody) with ordinality r) f
+    where f.known or f.id = any(told)
+    order by f.known desc, f.score desc, f.ordinality
+    limit p_request.count + cardinality(profile);
 end
 $$;

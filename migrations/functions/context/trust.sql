@@ -93,16 +93,14 @@ return case p_trust when 'own' then ''
                     when 'person' then '(from a person) ' when 'document' then '(from a document) '
                     when 'web' then '(from the web) ' else '(from a person) ' end;
 
--- A text as a context quotes it: one clean line of at most p_length characters, in which nothing works but
--- words: no link or image of Markdown or HTML (whose address could carry data away), no tag or token that
--- models take for the beginning of somebody's turn, no mark of code. A word of more than 80 characters is
--- cut.
-create or replace function memoryd.quoted(p_text text, p_length integer) returns text
+-- A text in which nothing works but words: no link or image of Markdown or HTML (whose address could carry
+-- data away), no tag or token that models take for the beginning of somebody's turn, no mark of code.
+create or replace function memoryd.disarmed(p_text text) returns text
 language plpgsql immutable parallel safe
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    flat text := memoryd.one_line(left(p_text, 2000));
+    flat text := p_text;
     packed text;
     names_role boolean;
     roles constant text := '\s*[/|!_]?\s*(system|developer|user|assistant|tool|inst|sys|im_start|im_end)\M';
@@ -115,7 +113,7 @@ begin
         flat := memoryd.looks_like(flat);
     end if;
     -- Nearly all texts have none of these. Postgres keeps 32 compiled patterns, fewer than a context has: so
-    -- each is applied only where a text has what it is for. (Between words there is one space at most.)
+    -- each is applied only where a text has what it is for.
     if flat ~ ('[]`|' || brackets || ']') then
         packed := replace(flat, ' ', '');
         names_role := lower(flat) like any (
@@ -142,8 +140,23 @@ begin
         if strpos(flat, '```') > 0 then
             flat := regexp_replace(flat, '`{3,}', '''''''', 'g');
         end if;
-        flat := replace(replace(flat, '{{', ' '), '}}', ' ');
+        if flat ~ '{{|}}' then
+            flat := regexp_replace(regexp_replace(flat, '{(?={)', '{ ', 'g'), '}(?=})', '} ', 'g');
+        end if;
     end if;
+    return flat;
+end
+$$;
+
+-- A text as a context quotes it: one clean line of at most p_length characters, disarmed. A word of more than
+-- 80 characters is cut.
+create or replace function memoryd.quoted(p_text text, p_length integer) returns text
+language plpgsql immutable parallel safe
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    flat text := memoryd.disarmed(memoryd.one_line(left(p_text, 2000)));
+begin
     if length(flat) > 80 and flat ~ '\S{81}' then
         flat := regexp_replace(flat, '(\S{40})\S{41,}', '\1…', 'g');
     end if;

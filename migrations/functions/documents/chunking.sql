@@ -181,13 +181,6 @@ begin
 end
 $$;
 
--- The heading of a chunk (its column context) without the sentence that a language model has added.
-create or replace function memoryd.heading_by_rule(p_heading text, p_situation text) returns text
-language sql immutable parallel safe
-return case when p_situation <> ''
-            then left(p_heading, greatest(0, length(p_heading) - length(p_situation) - 1))
-            else p_heading end;
-
 -- What a chunk says under which headings: a language model is not asked twice about the same.
 create or replace function memoryd.chunk_key(p_text text, p_headings text[]) returns text
 language sql immutable parallel safe
@@ -216,7 +209,10 @@ begin
                                         order by t.chunk_index) as nth,
                t.chunk_text, t.heading, t.headings
         from (select c.id, c.chunk_index, c.chunk_text, c.headings,
-                     memoryd.heading_by_rule(c.context, c.situation) as heading
+                     -- Without the sentence that a language model has added.
+                     case when c.situation <> ''
+                          then left(c.context, greatest(0, length(c.context) - length(c.situation) - 1))
+                          else c.context end as heading
               from public.memory_chunks c where c.document_id = (p_document).id) t
     ), wanted as (
         select w.chunk_text, w.heading, w.headings, (w.number - 1)::integer as index,

@@ -70,8 +70,6 @@ create or replace function memoryd.check_decision() returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
-declare
-    wrong text;
 begin
     if memoryd.importing() then
         return new;
@@ -79,24 +77,17 @@ begin
     if new.decision_context is not null
        and (tg_op = 'INSERT' or new.decision_context is distinct from old.decision_context) then
         perform memoryd.json_fits('decision_context', new.decision_context);
-        wrong := memoryd.fault_of_reasons(new.decision_context);
-        if wrong is not null then
-            raise exception 'decision_context: %', wrong
-                using errcode = 'check_violation',
-                      hint = 'Give an object with some of: reasoning, alternatives, assumptions, '
-                             'kill_criteria (each a text or a list of texts) and review_by (a date such as '
-                             '2026-12-31).';
-        end if;
+        perform memoryd.refuse(
+            'decision_context: ' || memoryd.fault_of_reasons(new.decision_context),
+            'Give an object with some of: reasoning, alternatives, assumptions, kill_criteria (each a text '
+            'or a list of texts) and review_by (a date such as 2026-12-31).');
     end if;
     if new.outcome is not null and (tg_op = 'INSERT' or new.outcome is distinct from old.outcome) then
         perform memoryd.json_fits('outcome', new.outcome);
-        wrong := memoryd.fault_of_outcome(new.outcome);
-        if wrong is not null then
-            raise exception 'outcome: %', wrong
-                using errcode = 'check_violation',
-                      hint = 'Give an object with some of: success (true or false), result (a text), notes '
-                             '(a text) and scored_at (a time such as 2026-02-16T14:00:00Z).';
-        end if;
+        perform memoryd.refuse(
+            'outcome: ' || memoryd.fault_of_outcome(new.outcome),
+            'Give an object with some of: success (true or false), result (a text), notes (a text) and '
+            'scored_at (a time such as 2026-02-16T14:00:00Z).');
     end if;
     return new;
 end

@@ -358,11 +358,8 @@ begin
                                  else 'insufficient_privilege' end,
                   hint = 'Give the id of a memory of yours.';
     end if;
-    if old.superseded_by is not null then
-        raise exception 'memory % is superseded already', old.id
-            using errcode = 'check_violation',
-                  hint = format('Give the one that replaced it: %s.', old.superseded_by);
-    end if;
+    perform memoryd.refuse(format('memory %s is superseded already', old.id),
+                           'Give the one that replaced it: ' || old.superseded_by || '.');
     -- Its metadata are the older one's: they are not checked again.
     perform set_config('memoryd.metadata_kept', memoryd.pass_for_metadata(), true);
     insert into public.agent_memory (

@@ -19,6 +19,9 @@
 -- relevance  From 0 to 1: half of the sum between the lowest and the best sum, and a half, times how well the
 --            best candidate fits at all: the mean of the part of the question that it has and of its
 --            similarity.
+--            What shares no word with the question, and of whose meaning less than 0.2 is near, comes after
+--            all others, by half of its own fit, where there are some, and none fits the question: left_out
+--            says which. Not for a question about a time and nothing else.
 -- score      min(1, relevance x weight + recency + association): recency is up to 0.15 of relevance x weight,
 --            and association what is missing to a fifth of the strength of the link to one of the best
 --            memories. For a long question recency is up to 0.2, for what is near now or when it is asked.
@@ -415,21 +418,20 @@ declare weights record;
 begin
     select 0.5::float8 dense, 0.3::float8 more, -2.5::float8 prior, 0.5::float8 named, 0.8::float8 timed,
            0.23::float8 session, 0.7::float8 asked, 0.05::float8 margin, 0.4::float8 fits into weights;
-    return query with parts as materialized (
-        select h.* from (select s.*, coalesce(s.lexical / nullif(max(s.lexical) over w, 0), 0) as part,
-                     coalesce(weights.dense * s.near / nullif(max(s.near) over w, 0), 0) as dense_part,
-                     max(s.fit) over w as best_fit, max(s.fit * (s.lexical / coalesce(nullif(
-                         (p_question).ideal, 0), 'infinity') >= p_shared)::integer) over w known,
-                     least(0.36::double precision, 0.03 + 0.06 * ln(greatest(
-                         1, (p_question).rows * count(*) over w / count(*) over ()))) as by_chance
-              from memoryd.fit_passages(p_request, p_question, p_tids, p_fresh) s
-              window w as (partition by s.kin)) h
-        where h.lexical > 0 or h.near > case when p_request.ids is null then 0.2 else 0 end
-           or (h.time_fit = 1 and coalesce(cardinality((p_question).tops), 0) <= 3)
+    return query with parts as materialized (select h.* from (
+            select s.*, coalesce(s.lexical / nullif(max(s.lexical) over w, 0), 0) as part,
+                   coalesce(weights.dense * s.near / nullif(max(s.near) over w, 0), 0) as dense_part,
+                   max(s.fit) over w as best_fit, max(s.fit * (s.lexical / coalesce(nullif(
+                       (p_question).ideal, 0), 'infinity') >= p_shared)::integer) over w known,
+                   least(0.36::double precision, 0.03 + 0.06 * ln(greatest(
+                       1, (p_question).rows * count(*) over w / count(*) over ()))) as by_chance,
+                   s.lexical > 0 or s.near > case when p_request.ids is null then 0.2 else 0 end or (
+                       s.time_fit = 1 and coalesce(cardinality((p_question).tops), 0) <= 3) as close
+            from memoryd.fit_passages(p_request, p_question, p_tids, p_fresh) s window w as (partition by kin)
+        ) h where h.close or h.near > 0 and p_question.only_times is not true
     ), words as materialized (
-        select memoryd.more_words(p_request, p_question, array(
-            select p.tid from parts p where p.session_id is null and p.lexical > 0
-            order by p.part + p.dense_part desc limit 3)) as words
+        select memoryd.more_words(p_request, p_question, array(select tid from parts where session_id is null
+            and lexical > 0 order by part + dense_part desc limit 3)) as words
     ), passages as (
         select p.id, p.source, p.session_id, p.position, p.created_at, p.similarity, p.weight, p.rare,
                p.lexical, p.lent, p.part * p.lent / nullif(p.lexical, 0) as lent_part, p.asks, p.said,
@@ -439,23 +441,20 @@ begin
                    when p.asks or p.row_length <= 1 then 2 else 1 end as prior_part,
                case when p.speaker = any((p_question).speakers) or p.role = (p_question).role
                    then weights.named else 0 end as named_part, weights.timed * p.time_fit as timed_part
-        from parts p cross join words a
-        cross join lateral (
-            select case when p.session_id is null then -(p.weights <#> a.words) end / (0.5 + 0.5 * greatest(
-                1, p.length) / (p_question).average_length) as more) m window w as (partition by p.kin)
+        from parts p cross join words a cross join lateral (
+            select case when p.session_id is null then -(p.weights <#> a.words) end / (
+                0.5 + 0.5 * greatest(1, p.length) / (p_question).average_length) as more) m
+        where p.close window w as (partition by p.kin)
     ), best as (
-        select distinct on (p.id, p.source) p.*, bool_or(p.rare) over w as has_rare,
+        select distinct on (id, source) *, bool_or(rare) over (partition by id, source) as has_rare,
                lexical_part + dense_part + prior_part + named_part + timed_part as total
-        from passages p window w as (partition by p.id, p.source)
-        order by p.id, p.source, lexical_part + dense_part desc
+        from passages order by id, source, lexical_part + dense_part desc
     ), bounded as (
         select b.*, greatest(0, case when b.beside[1] > b.total - b.lent_part and b.beside[3] = 0
-                                    and b.prior_part <= -0.1
-                                then least(b.lent_part, b.total + 0.01 - b.beside[2]) end,
-                             b.total + 0.01 - (select max(o.total) from best o where b.only_name and (
-                                 o.said & b.said = b.said and -0.3 between b.prior_part and o.prior_part or
-                                 o.said & ~b.said <> 0 and not o.only_name and 4 * (o.lexical - o.lent)
-                                     > b.lexical))) as too_much
+                    and b.prior_part <= -0.1 then least(b.lent_part, b.total + 0.01 - b.beside[2]) end,
+                b.total + 0.01 - (select max(o.total) from best o where b.only_name and (
+                    o.said & b.said = b.said and -0.3 between b.prior_part and o.prior_part or not o.only_name
+                    and o.said & ~b.said <> 0 and 4 * (o.lexical - o.lent) > b.lexical))) as too_much
         from (select *, max(array[total - lent_part, total, asks::integer]) filter (where lexical > lent)
                   over (partition by coalesce(session_id, id) order by position
                   range between 2 preceding and 2 following exclude current row) as beside from best) b
@@ -470,18 +469,22 @@ begin
         from (select *, total - too_much + more_of as sum from sessions) s window w as (partition by kin))
     select r.source, r.id, null, null::float8, r.similarity, null::jsonb, r.created_at,
            r.lexical_part - r.too_much, r.dense_part, r.prior_part, r.named_part, r.timed_part, r.more_of,
-           least(1, (0.5 + 0.5 * r.standing) * case when p_question.only_times is not true then r.best_fit
-               when r.timed_part = weights.timed then 0.5 else r.best_fit / 2 end), r.weight, p_long,
-           0::float8, case when r.has_rare then 2 when r.lexical > 0 then 1 else 0 end,
-           case when p_question.only_times then case when r.timed_part < weights.timed
-                    then 'not of that time' end
+           (0.5 + 0.5 * r.standing) * case when p_question.only_times is not true then r.best_fit when
+               r.timed_part = weights.timed then 0.5 else r.best_fit / 2 end, r.weight, p_long, 0::float8,
+           case when r.has_rare then 2 when r.lexical > 0 then 1 else 0 end, case when p_question.only_times
+                    then case when r.timed_part < weights.timed then 'not of that time' end
                 when known + better < 0 then concat_ws(' ', 'nothing', 'that ' || kin, 'fits the question')
                 when r.untimed + r.fit + r.better < weights.fits then 'others fit much better'
                 when r.kin <> '' and r.nth > 60 then 'others are more relevant' end
     from (select *, coalesce((sum - lowest) / nullif(highest - lowest, 0), 1) as standing,
                  coalesce((sum - timed_part - lowest) / nullif(highest - lowest, 0), 1) as untimed,
                  weights.margin * highest - by_chance as better,
-                 row_number() over (partition by kin order by sum desc, id) as nth from spans) r;
+                 row_number() over (partition by kin order by sum desc, id) as nth from spans) r
+    union all
+    (select distinct on (id) source, id, null, null, similarity, null, created_at, 0, dense_part, 0, 0, 0, 0,
+            fit / 2, weight, 0, 0, 0, concat_ws(' ', 'nothing', 'that ' || kin, 'fits the question')
+     from parts where not close and id not in (select s.id from spans s) and exists (
+         select from spans where known + weights.margin * highest < by_chance) order by id, near desc);
 end
 $$;
 

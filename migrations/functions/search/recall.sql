@@ -60,8 +60,34 @@ begin
 end
 $$;
 
--- The results of a request, put on record: in the audit trail that the memory was read, and in
--- memory_queries what was found. Support, and an end user without an id, write nothing there.
+-- Puts on record what a request that began then has brought: in the audit trail that the memory was read, and
+-- in memory_queries what was found. Support, and an end user without an id, write nothing there.
+create or replace function memoryd.log_recall(
+    p_request memoryd.search_request, p_results memoryd.search_result[], p_began timestamptz) returns void
+language plpgsql volatile
+set search_path = pg_catalog, public, :vector_schema, pg_temp
+as $$
+declare
+    caller constant memoryd.caller := memoryd.current_caller();
+    found record;
+begin
+    perform memoryd.audit_read(
+        coalesce(p_request.about, caller.user_id), p_request.agent, 'recall', cardinality(p_results),
+        memoryd.ms_since(p_began));
+    if current_setting('transaction_read_only') = 'off'
+       and (caller.is_service or not caller.privileged and caller.user_id is not null) then
+        select array_agg(f.source) as sources, array_agg(f.id) as ids, array_agg(f.score) as scores
+        into found from unnest(p_results) f;
+        perform set_config('memoryd.last_recall', coalesce(memoryd.log_retrieval(
+            memoryd.one_line(left(p_request.agent, 200)),
+            case when caller.privileged then p_request.about else caller.user_id end, null,
+            public.extract_keywords(left(p_request.query, 8192)), '{}', null, found.sources, found.ids,
+            found.scores)::text, ''), false);
+    end if;
+end
+$$;
+
+-- The results of a request, put on record.
 create or replace function memoryd.recall_and_log(p_request memoryd.search_request)
 returns setof memoryd.search_result
 language plpgsql volatile
@@ -69,24 +95,10 @@ set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
 declare
     began constant timestamptz := clock_timestamp();
-    caller constant memoryd.caller := memoryd.current_caller();
     results constant memoryd.search_result[] := array(select s from memoryd.search(p_request) s);
-    found record;
 begin
     return query select f.* from unnest(results) f;
-    perform memoryd.audit_read(
-        coalesce(p_request.about, caller.user_id), p_request.agent, 'recall', cardinality(results),
-        memoryd.ms_since(began));
-    if current_setting('transaction_read_only') = 'off'
-       and (caller.is_service or not caller.privileged and caller.user_id is not null) then
-        select array_agg(f.source) as sources, array_agg(f.id) as ids, array_agg(f.score) as scores
-        into found from unnest(results) f;
-        perform set_config('memoryd.last_recall', coalesce(memoryd.log_retrieval(
-            memoryd.one_line(left(p_request.agent, 200)),
-            case when caller.privileged then p_request.about else caller.user_id end, null,
-            public.extract_keywords(left(p_request.query, 8192)), '{}', null, found.sources, found.ids,
-            found.scores)::text, ''), false);
-    end if;
+    perform memoryd.log_recall(p_request, results, began);
 end
 $$;
 

@@ -259,11 +259,11 @@ $$;
 -- said, the user of the conversation; of an insight, also those of its memories; of an entry of the team's
 -- knowledge, who has written it, and who told its outcome. p_ids: the rows (of a link or an insight its
 -- memories), or a text whose rows memoryd.quotes knows (a command for its context, a request for its answer).
--- False for a text that still shows a row which is gone: nobody knows
--- any more whose that was, so it is shown once it has lost this.
+-- False for a text that still shows a row which is gone: whose that was is unknown, so it loses this first.
 create or replace function memoryd.audit_admin_memories(p_table text, p_ids uuid[]) returns boolean
 language plpgsql volatile security definer
 set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     quoted constant uuid[] := array(
@@ -289,7 +289,7 @@ begin
           join public.shared_knowledge k
               on k.id = any(array[e.id, memoryd.uuid_or_null(e.outcome ->> 'scored_by')])
           where e.id = any(shown)) u;
-    return quoted <@ array(select e.id from memoryd.existing_rows(quoted) e);
+    return quoted = '{}' or quoted <@ array(select e.id from memoryd.existing_rows(quoted) e);
 end
 $$;
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,8 @@ if TYPE_CHECKING:
     from daemon.db.pool import Database
     from daemon.settings import Settings
     from plugins.audit.repair import RepairResult
-    from plugins.audit.rule import Extent, Finding, Findings, Rule
+    from plugins.audit.rule import Extent, Finding, Findings
+    from plugins.audit.scan import Rule
 
 audit = typer.Typer(name="audit")
 audit.command("derived")(derived)
@@ -40,6 +40,10 @@ class RuleReport:
     found: Findings
     repaired: RepairResult | None
     excerpts: dict[UUID, str]
+
+    def excerpt(self, finding: Finding) -> str | None:
+        said = self.excerpts.get(finding.ids[0])
+        return None if said is None else said[:200]
 
 
 @audit.callback(invoke_without_command=True)
@@ -115,7 +119,7 @@ def _rules(names: list[str], *, secrets: bool, personal_data: bool) -> tuple[Rul
 async def _run_rule(
     database: Database, rules: tuple[Rule, ...], extent: Extent, *, limit: int, apply: bool
 ) -> tuple[int, list[RuleReport]]:
-    from plugins.audit.find import count_memories
+    from plugins.audit.find import count_memories, plain
     from plugins.audit.repair import repair
 
     asked: list[RuleReport] = []
@@ -126,26 +130,13 @@ async def _run_rule(
         async with database.connection() as connection:
             found = await rule.find(connection, extent, limit=limit)
             ids = [i for f in found.findings if not f.spans for i in (*f.ids[:1], f.kept) if i is not None]
-            excerpts = _plain(await connection.fetch(EXCERPTS, ids)) if ids else {}
+            excerpts = plain(await connection.fetch(EXCERPTS, ids)) if ids else {}
             repaired = await repair(connection, rule, found.findings) if apply else None
         asked.append(RuleReport(rule, found, repaired, excerpts))
     return memories, asked
 
 
-def _plain(rows: list[Any]) -> dict[UUID, str]:
-    """The rows without a secret or a personal number, as far as the packages for it are installed."""
-    from plugins.audit.find import OPTIONAL
-    from plugins.audit.patterns import MissingExtraError
-
-    finders = []
-    for rule in OPTIONAL:
-        with suppress(MissingExtraError):
-            finders.append(rule.finder())
-    return {r["id"]: r["said"][:200] for r in rows if not any(find(r["said"]) for find in finders)}
-
-
 def _remaining(one: RuleReport) -> int:
-    """How many findings are not repaired."""
     return one.found.total - (0 if one.repaired is None else len(one.found.findings))
 
 
@@ -153,7 +144,7 @@ def _as_value(one: RuleReport) -> dict[str, Any]:
     from plugins.audit.repair import intended
 
     findings = [
-        asdict(finding) | {"intended": intended(finding), "said": one.excerpts.get(finding.ids[0])}
+        asdict(finding) | {"intended": intended(finding), "said": one.excerpt(finding)}
         for finding in one.found.findings
     ]
     return {
@@ -211,7 +202,7 @@ def _print_findings(one: RuleReport) -> None:
         [
             [
                 finding.table, _ids(finding), finding.agent_id or "-", str(finding.user_id or "-"), intended(finding),
-                finding.reason + "".join(f": {text}" for text in [one.excerpts.get(finding.ids[0])] if text),
+                finding.reason + "".join(f": {text}" for text in [one.excerpt(finding)] if text),
             ]
             for finding in one.found.findings
         ],

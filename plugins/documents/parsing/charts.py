@@ -7,7 +7,7 @@ from xml.etree.ElementTree import Element
 
 from plugins.documents.parsing.formats import shown
 from plugins.documents.parsing.grids import Cell, markdown
-from plugins.documents.parsing.numerals import whole
+from plugins.documents.parsing.texts import whole
 
 MAX_POINTS = 10_000
 

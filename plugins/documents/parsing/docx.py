@@ -15,11 +15,9 @@ from xml.etree.ElementTree import Element
 
 from plugins.documents.parsing import formulas
 from plugins.documents.parsing.charts import chart
-from plugins.documents.parsing.containers import DAMAGED
 from plugins.documents.parsing.grids import Cell, markdown
-from plugins.documents.parsing.numerals import numeral, whole
-from plugins.documents.parsing.package import Package
-from plugins.documents.parsing.texts import power
+from plugins.documents.parsing.package import DAMAGED, Package
+from plugins.documents.parsing.texts import numeral, power, whole
 from plugins.files.decoding import decode
 from plugins.files.local import UnreadableFileError
 

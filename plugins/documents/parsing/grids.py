@@ -45,7 +45,6 @@ def markdown(rows: Sequence[_Row]) -> list[str]:
 
 
 def line(cells: Sequence[str]) -> str:
-    """A row of a table."""
     return "| " + " | ".join(_BAR.sub(r"\\|", " ".join(cell.split())) for cell in cells) + " |"
 
 

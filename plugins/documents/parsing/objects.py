@@ -28,7 +28,8 @@ def read(content: bytes, name: str, room: int) -> Parsed:
         value = _load(text, lines=PurePath(name).suffix.lower() in (".jsonl", ".ndjson"))
     except (ValueError, RecursionError):
         metadata["json"] = "unreadable"
-        _write_block(text, output)
+        fence = "`" * (max((len(each) for each in re.findall("`{3,}", text)), default=2) + 1)
+        output.add(f"{fence}json\n{text.strip()}\n{fence}")
     else:
         title = _title(value)
         _write(value, output)
@@ -65,9 +66,3 @@ def _within(path: str, key: str) -> str:
     if not _NAME.fullmatch(key):
         return f'{path}["{key}"]'
     return f"{path}.{key}" if path else key
-
-
-def _write_block(text: str, output: Output) -> None:
-    longest = max((len(each) for each in re.findall("`{3,}", text)), default=2)
-    fence = "`" * (longest + 1)
-    output.add(f"{fence}json\n{text.strip()}\n{fence}")

@@ -7,9 +7,8 @@ comments, the numbers of lists, dates and prices as a sheet shows them. So all t
 from __future__ import annotations
 
 from plugins.documents.parsing import docx, pptx, xlsx
-from plugins.documents.parsing.containers import office_type
 from plugins.documents.parsing.headings import best_title
-from plugins.documents.parsing.package import Package
+from plugins.documents.parsing.package import Package, office_type
 from plugins.documents.parsing.texts import Output, json_value, title_of
 from plugins.documents.ports import Parsed
 

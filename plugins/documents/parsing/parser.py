@@ -15,8 +15,7 @@ from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from plugins.documents.parsing.kinds import kind_of
-from plugins.documents.parsing.reading import PLAIN, read_file
+from plugins.documents.parsing.reading import PLAIN, kind_of, read_file
 from plugins.documents.parsing.texts import size
 from plugins.documents.ports import Parsed
 from plugins.files.child import GarbageError
@@ -36,6 +35,7 @@ IDLE_SECONDS = 60.0
 SPARE_SECONDS = 15.0
 """A child that takes no processor time for so long is stuck, and ended. One that takes too much ends itself."""
 
+SPLIT = "Split it, or save it in another format, and give that instead."
 CHILD = "plugins.documents.parsing.reading"
 Answer = TypeVar("Answer")
 BROKE_OFF = (asyncio.IncompleteReadError, ConnectionError, GarbageError)
@@ -80,7 +80,10 @@ class ChildParser:
             except _TooSlowError:
                 with suppress(_TooSlowError):
                     return await self._in_child(content, name, 2 * self._seconds)
-                raise UnreadableFileError(self._slow()) from None
+                raise UnreadableFileError(
+                    f"Reading the file took longer than {self._seconds:g} seconds of processor time, and a second try "
+                    f"twice as long. It is very large, damaged, or made to do harm. {SPLIT}"
+                ) from None
 
     async def close(self) -> None:
         """End the children. The parser is not used afterwards; a file that is being read is read to its end."""
@@ -108,7 +111,11 @@ class ChildParser:
             if not fresh:
                 # It may have been killed between two files, or suffer from the one before.
                 return await self._in_child(content, name, seconds)
-            raise UnreadableFileError(self._broken()) from error
+            raise UnreadableFileError(
+                "The program that reads such files broke off at this one. The file is damaged, or reading it takes more than "
+                f"{size(self._memory)} of memory. Save it again from the program that made it, or split it, and give that "
+                "instead."
+            ) from error
         except UnreadableFileError:
             await self._keep(child)
             raise
@@ -117,7 +124,9 @@ class ChildParser:
             raise
         if parsed is None:
             await child.end()
-            raise UnreadableFileError(self._large())
+            raise UnreadableFileError(
+                f"Reading the file takes more than {size(self._memory)} of memory. {SPLIT}"
+            )
         await self._keep(child)
         return parsed
 
@@ -144,26 +153,6 @@ class ChildParser:
     async def _end_idle(self) -> None:
         while self._idle:
             await self._idle.pop().end()
-
-    def _broken(self) -> str:
-        return (
-            "The program that reads such files broke off at this one. The file is damaged, or reading it takes more than "
-            f"{size(self._memory)} of memory. Save it again from the program that made it, or split it, and give that instead."
-        )
-
-    def _slow(self) -> str:
-        return (
-            f"Reading the file took longer than {self._seconds:g} seconds of processor time, and a second try "
-            "twice as long. "
-            "It is very large, damaged, or made to do harm. "
-            "Split it, or save it in another format, and give that instead."
-        )
-
-    def _large(self) -> str:
-        return (
-            f"Reading the file takes more than {size(self._memory)} of memory. "
-            "Split it, or save it in another format, and give that instead."
-        )
 
 
 class _TooSlowError(Exception):

@@ -10,11 +10,9 @@ from xml.etree.ElementTree import Element
 
 from plugins.documents.parsing import formulas
 from plugins.documents.parsing.charts import chart
-from plugins.documents.parsing.containers import DAMAGED
 from plugins.documents.parsing.grids import Cell, markdown
-from plugins.documents.parsing.numerals import numeral, whole
-from plugins.documents.parsing.package import Package
-from plugins.documents.parsing.texts import power
+from plugins.documents.parsing.package import DAMAGED, Package
+from plugins.documents.parsing.texts import numeral, power, whole
 from plugins.files.local import UnreadableFileError
 
 TITLES = ("title", "ctrTitle")
@@ -125,7 +123,6 @@ def _paragraphs(shape: Element) -> Iterator[tuple[int, str, str | None]]:
 
 
 def _number(number: int, kind: str) -> str:
-    """As `alphaLcParenR` says: `c) `."""
     letters = {
         "alphaLc": "lowerLetter",
         "alphaUc": "upperLetter",

@@ -1,4 +1,5 @@
-"""What every format does alike: texts that a database takes, JSON values, titles, and a limit for what is written.
+"""What every format does alike: texts that a database takes, JSON values, titles, numbers as files and lists write them, and a
+limit for what is written.
 
 Promise: no text that comes from here has NUL, a lone surrogate or a carriage return in it.
 """
@@ -19,6 +20,10 @@ MAX_TITLE = 200
 """Characters."""
 MAX_DEPTH = 50
 """Of a JSON value; what is nested deeper becomes null."""
+_ROMAN = (
+    (1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl"), (10, "x"), (9, "ix"),
+    (5, "v"), (4, "iv"), (1, "i"),
+)  # fmt: skip
 
 
 class Output:
@@ -37,7 +42,6 @@ class Output:
         self._lines.append(line)
 
     def text(self) -> str:
-        """All lines."""
         return "\n".join(self._lines)
 
 
@@ -91,3 +95,25 @@ def json_value(value: Any, depth: int = 0) -> Any:
     if isinstance(value, list | tuple | set | frozenset):
         return [json_value(each, depth + 1) for each in value]
     return None
+
+
+def numeral(number: int, kind: str) -> str:
+    """The number as a list shows it: `a`, `iv`, `07`, by Word's name of the kind; digits where that is not known."""
+    small = kind.lower()
+    if small.endswith("letter") and 0 < number <= 780:
+        said = chr(96 + (number - 1) % 26 + 1) * ((number - 1) // 26 + 1)
+    elif small.endswith("roman") and 0 < number < 4000:
+        said = ""
+        for value, letters in _ROMAN:
+            said += letters * (number // value)
+            number %= value
+    else:
+        return f"{number:02}" if kind == "decimalZero" else str(number)
+    return said.upper() if kind.startswith("upper") else said
+
+
+def whole(number: str | None, otherwise: int = 0) -> int:
+    """The number that an attribute says; another where it says none."""
+    return (
+        int(number) if number and number.isascii() and number.isdecimal() and len(number) < 8 else otherwise
+    )

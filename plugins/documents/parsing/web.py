@@ -17,8 +17,7 @@ from markdownify import ATX, MarkdownConverter
 
 from plugins.documents.parsing.grids import Cell, markdown
 from plugins.documents.parsing.headings import best_title
-from plugins.documents.parsing.numerals import numeral, whole
-from plugins.documents.parsing.texts import one_line, power, title_of
+from plugins.documents.parsing.texts import numeral, one_line, power, title_of, whole
 from plugins.documents.ports import Parsed
 from plugins.files.decoding import clean, decode
 
@@ -268,10 +267,7 @@ def _title(soup: BeautifulSoup) -> str | None:
 
 
 def _remove_unseen(soup: BeautifulSoup) -> None:
-    for tag in soup.find_all(UNSEEN):
-        if not tag.decomposed:
-            tag.decompose()
-    for tag in soup.find_all(_hidden):
+    for tag in (*soup.find_all(UNSEEN), *soup.find_all(_hidden)):
         if not tag.decomposed:
             tag.decompose()
     for each in soup.find_all(string=lambda text: isinstance(text, PreformattedString)):

@@ -8,12 +8,10 @@ from collections.abc import Iterator
 from xml.etree.ElementTree import Element, ParseError
 
 from plugins.documents.parsing.charts import chart
-from plugins.documents.parsing.containers import DAMAGED
 from plugins.documents.parsing.formats import BUILT_IN, shown
 from plugins.documents.parsing.grids import Cell, markdown
-from plugins.documents.parsing.numerals import whole
-from plugins.documents.parsing.package import Package
-from plugins.documents.parsing.texts import power
+from plugins.documents.parsing.package import DAMAGED, Package
+from plugins.documents.parsing.texts import power, whole
 from plugins.files.local import UnreadableFileError
 
 _SPOT = re.compile(r"([A-Z]{1,3})([0-9]{1,7})")
@@ -23,7 +21,6 @@ Spans = dict[tuple[int, int], tuple[int, int]]
 
 
 def sheets(package: Package) -> list[str]:
-    """Their names."""
     root = package.xml(package.main("xl/workbook.xml"))
     return [each.get("name", "") for each in ([] if root is None else root.iter("sheet"))]
 

@@ -145,7 +145,6 @@ def _daemon(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _tail(log: Path) -> str:
-    """The last lines of a log."""
     return " | ".join(log.read_text("utf-8", "replace").splitlines()[-3:]) or "it is empty"
 
 

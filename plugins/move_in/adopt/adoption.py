@@ -146,7 +146,7 @@ class Adoption:
             await connection.execute(f"alter table {moved} force row level security")
         given = await read_columns(connection, table)
         wanted = await read_columns(connection, target)
-        mapped = map_columns(
+        values, kept, lost = map_columns(
             design,
             given,
             wanted,
@@ -155,7 +155,7 @@ class Adoption:
         )
         taken = await _queue(connection, AdoptedRows(name), table, design, given)
         generated = (one for one in await read_columns(connection, moved) if one not in given)
-        taken.kept, taken.lost = mapped.kept, (*mapped.lost, *generated)
+        taken.kept, taken.lost = kept, (*lost, *generated)
         if target == "public.conversation_messages":
             await connection.execute(
                 _SESSIONS.format(
@@ -172,8 +172,8 @@ class Adoption:
         queued = taken.rows - taken.left_out.total()
         statement = _INSERT.format(
             target=target,
-            columns=", ".join(map(quoted, mapped.values)),
-            values=", ".join(mapped.values.values()),
+            columns=", ".join(map(quoted, values)),
+            values=", ".join(values.values()),
             table=table,
         )
         for first in range(1, queued + 1, BATCH):

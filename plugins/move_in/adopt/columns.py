@@ -28,38 +28,18 @@ _NUMBERS = {"int2", "int4", "int8", "float4", "float8", "numeric"}
 _TIMES = {"timestamptz", "timestamp", "date"}
 # Columns that memoryd computes: an application's column of such a name means something else.
 _COMPUTED = {
-    "said_key",
-    "text_changed_at",
-    "content_hash",
-    "file_hash",
-    "chunked_at",
-    "dream_id",
-    "superseded_by",
-}
+    "said_key", "text_changed_at", "content_hash", "file_hash", "chunked_at", "dream_id", "superseded_by",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of the catalog."""
-
     name: str
     type: str
     modifier: int
     required: bool
     generated: bool
     default: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnMapping:
-    """The parts of the insert."""
-
-    values: Mapping[str, str]
-    """Column of memoryd -> expression over the row `r`."""
-    kept: tuple[str, ...]
-    """Columns that are kept in the metadata."""
-    lost: tuple[str, ...]
-    """Columns that stay only in the table that was moved aside."""
 
 
 async def read_columns(connection: AnyConnection, table: str) -> dict[str, Column]:
@@ -79,8 +59,10 @@ def map_columns(
     *,
     dimensions: int,
     vector_schema: str,
-) -> ColumnMapping:
-    """The expressions for one table."""
+) -> tuple[dict[str, str], tuple[str, ...], tuple[str, ...]]:
+    """For each column of memoryd an expression over the row `r`; the columns that are kept in the metadata, and the others,
+    which stay only in the table that was moved aside.
+    """
     values: dict[str, str] = {}
     unread: dict[str, str] = {}
     used = {name for said in design.values.values() for name in _NAMED.findall(said)}
@@ -109,9 +91,8 @@ def map_columns(
         kept or unread or (design.metadata in given and wanted[design.metadata].required)
     ):
         values[design.metadata] = _metadata(design.metadata, given, kept, unread)
-    return ColumnMapping(
-        values, kept=tuple(one.name for one in kept), lost=tuple(one.name for one in rest if one not in kept)
-    )
+    lost = tuple(one.name for one in rest if one not in kept)
+    return values, tuple(one.name for one in kept), lost
 
 
 def _cast(source: Column, target: Column, dimensions: int, vector_schema: str) -> str | None:

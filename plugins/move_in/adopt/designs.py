@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """One table of a design."""
-
     needs: tuple[str, ...]
     """The columns by which the table is recognised, in alternatives: names separated by blanks."""
     target: str | None = None
@@ -124,43 +122,23 @@ DESIGNS: Mapping[str, Design] = {
     ),
 }
 
-DESIGN_FUNCTIONS = frozenset(
-    {
-        "match_memory",
-        "cleanup_expired_memory",
-        "search_shared_knowledge",
-        "touch_knowledge",
-        "expire_low_confidence",
-    }
-)
+DESIGN_FUNCTIONS = (
+    "match_memory", "cleanup_expired_memory", "search_shared_knowledge", "touch_knowledge", "expire_low_confidence",
+)  # fmt: skip
 """The functions of the designs that memoryd has, too."""
 
 
-_TEXT = frozenset({"text", "varchar"})
-_TIME = frozenset({"timestamptz", "timestamp"})
 _TYPES: Mapping[str, frozenset[str]] = {
-    **dict.fromkeys(
-        ("id", "user_id", "session_id", "document_id", "chat_id", "memory_id", "related_memory_id"),
-        frozenset({"uuid"}),
-    ),
-    **dict.fromkeys(
-        (
-            "content",
-            "chunk_text",
-            "message_text",
-            "agent_id",
-            "role",
-            "speaker",
-            "title",
-            "category",
-            "status",
-        ),
-        _TEXT,
-    ),
-    **dict.fromkeys(("gdrive_drop_path", "gdrive_replica_path", "drop_path"), _TEXT),
-    **dict.fromkeys(("created_at", "expires_at", "timestamp"), _TIME),
-    "ttl_hours": frozenset({"int2", "int4"}),
-    "tags": frozenset({"_text", "_varchar"}),
+    column: frozenset(types.split())
+    for types, columns in {
+        "uuid": "id user_id session_id document_id chat_id memory_id related_memory_id",
+        "text varchar": "content chunk_text message_text agent_id role speaker title category status "
+        "gdrive_drop_path gdrive_replica_path drop_path",
+        "timestamptz timestamp": "created_at expires_at timestamp",
+        "int2 int4": "ttl_hours",
+        "_text _varchar": "tags",
+    }.items()
+    for column in columns.split()
 }
 """The types that the expressions above can read. A table with a column of another type matches no design."""
 

@@ -9,9 +9,6 @@ Promise: no function, operator, cast, policy or rule of the table's owner is cal
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import BinaryIO
 
 from daemon.db.foreign import postgres_names
 from daemon.db.pool import quoted
@@ -64,45 +61,25 @@ class NotReadableError(Exception):
     """A table cannot be read in this way; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Column:
-    """A column as it is read: as text, unless its type is one of Postgres or pgvector."""
-
-    name: str
-    type: str
-
-
-async def _columns_of(connection: AnyConnection, table: str) -> list[_Column]:
-    """The columns that `_copy_out` writes of a table (named with its schema), in this order. Generated ones are not copied."""
-    async with postgres_names(connection):
-        return [_Column(**row) for row in await connection.fetch(_COLUMNS, table)]
-
-
-async def _copy_out(
-    connection: AnyConnection, table: str, columns: Sequence[_Column], file: BinaryIO, *, seconds: float
-) -> None:
-    """Writes the rows of a table, its partitions and heirs by COPY. Raises NotReadableError."""
-    async with postgres_names(connection):
-        parts = await connection.fetch(_PARTS, table)
-    names = [column.name for column in columns]
-    for part in parts:
-        if part["kind"] != "r":
-            raise NotReadableError(f"{part['schema']}.{part['name']} is not a table of this database")
-        await connection.copy_from_table(
-            part["name"], schema_name=part["schema"], columns=names, output=file, timeout=seconds
-        )
-
-
 async def stage(connection: AnyConnection, table: str, name: str, *, seconds: float) -> None:
-    """Makes a temporary table of this name with the rows of a table. Raises NotReadableError."""
-    columns = await _columns_of(connection, table)
+    """Makes a temporary table of this name with the rows of a table, its partitions and heirs. Raises NotReadableError.
+
+    A column is read as text, unless its type is one of Postgres or pgvector. Generated ones are left out.
+    """
     async with postgres_names(connection):
-        made = ", ".join(f"{quoted(column.name)} {column.type}" for column in columns)
+        columns = await connection.fetch(_COLUMNS, table)
+        parts = await connection.fetch(_PARTS, table)
+        made = ", ".join(f"{quoted(column['name'])} {column['type']}" for column in columns)
         await connection.execute(f"create temporary table {name} ({made}) on commit drop")
+    names = [column["name"] for column in columns]
     with tempfile.TemporaryFile() as file:
-        await _copy_out(connection, table, columns, file, seconds=seconds)
+        for part in parts:
+            if part["kind"] != "r":
+                raise NotReadableError(f"{part['schema']}.{part['name']} is not a table of this database")
+            await connection.copy_from_table(
+                part["name"], schema_name=part["schema"], columns=names, output=file, timeout=seconds
+            )
         file.seek(0)
-        names = [column.name for column in columns]
         await connection.copy_to_table(
             name, schema_name="pg_temp", columns=names, source=file, timeout=seconds
         )

@@ -61,11 +61,10 @@ async def _show_plan(url: str, adoption: Adoption) -> None:
     from daemon.db.errors import MigrationError
     from daemon.db.migration_files import load_files
     from daemon.db.plan import read_ledger
-    from daemon.db.pool import connect
+    from daemon.db.pool import connected
     from plugins.move_in.adopt.survey import refuse, survey
 
-    connection = await connect(url, pooled=True)
-    try:
+    async with connected(url, pooled=True) as connection:
         if await read_ledger(connection):
             typer.echo(_NOTHING)
             return
@@ -84,12 +83,9 @@ async def _show_plan(url: str, adoption: Adoption) -> None:
             typer.echo(_NOTHING)
             return
         _advise(found, adoption.schema)
-    finally:
-        await connection.close()
 
 
 def _report(taken: AdoptedRows) -> None:
-    """Prints the result for one table."""
     typer.echo(f"{taken.table}: {taken.taken} of {number(taken.rows, 'row')} taken in")
     for reason, count in taken.left_out.most_common():
         typer.echo(f"  left out: {count} ({reason})")

@@ -9,7 +9,6 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -53,14 +52,6 @@ insert into public.agent_execution_logs (step_name, action_type, output_data) va
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Export:
-    """The contents of a file; of each table its rows as JSON texts."""
-
-    user: UUID
-    tables: Mapping[str, Sequence[str]]
-
-
 def import_(
     file: str | None = typer.Argument(
         None,
@@ -100,8 +91,8 @@ def import_(
 
     async def put_back(_settings: Settings, database: Database) -> tuple[UUID, dict[str, dict[str, int]]]:
         async with database.transaction() as connection:
-            given = await _split(connection, text, file)
-            return user or given.user, await _import(connection, given, user or given.user, name=file)
+            whose, tables = await _split(connection, text, file)
+            return user or whose, await _import(connection, tables, whose, user or whose, name=file)
 
     whose, counts = with_database(put_back)
     if json:
@@ -147,19 +138,19 @@ def _from_elsewhere(
 
 
 async def _import(
-    connection: AnyConnection, given: Export, user: UUID, *, name: str
+    connection: AnyConnection, tables: Mapping[str, Sequence[str]], whose: UUID, user: UUID, *, name: str
 ) -> dict[str, dict[str, int]]:
     counts: dict[str, dict[str, int]] = {}
     from plugins.move_in.importers.spool import batches
 
     known = [r["name"] for r in await connection.fetch(TABLES)]
-    for each in [*(t for t in known if t in given.tables), *(t for t in given.tables if t not in known)]:
+    for each in [*(t for t in known if t in tables), *(t for t in tables if t not in known)]:
         imported = 0
         # Of a table without rows an empty array, so that its name is checked all the same.
-        for batch in batches(given.tables[each], rows=BATCH_ROWS) if given.tables[each] else ["[]"]:
+        for batch in batches(tables[each], rows=BATCH_ROWS) if tables[each] else ["[]"]:
             with _refusals(f"{name}, table {each}"):
-                imported += await connection.fetchval(IMPORT, given.user, user, each, batch, timeout=SECONDS)
-        counts[each] = {"imported": imported, "skipped": len(given.tables[each]) - imported}
+                imported += await connection.fetchval(IMPORT, whose, user, each, batch, timeout=SECONDS)
+        counts[each] = {"imported": imported, "skipped": len(tables[each]) - imported}
     await connection.execute(AUDIT, json.dumps({n: c["imported"] for n, c in counts.items()}))
     return counts
 
@@ -176,8 +167,8 @@ def _read(name: str) -> str:
         raise Failure(f"{name} is not UTF-8, so it is no export of memoryd's.") from None
 
 
-async def _split(connection: AnyConnection, text: str, name: str) -> Export:
-    """Raises Failure where the text is no export of a version that we know."""
+async def _split(connection: AnyConnection, text: str, name: str) -> tuple[UUID, dict[str, list[str]]]:
+    """Whose memory it is, and of each table its rows as JSON texts. Raises Failure for no export of a version that we know."""
     import asyncpg
 
     with _refusals(name):
@@ -205,7 +196,7 @@ async def _split(connection: AnyConnection, text: str, name: str) -> Export:
         tables: dict[str, list[str]] = {}
         for table_name, row in await connection.fetch(ROWS, text, timeout=SECONDS):
             tables.setdefault(table_name, []).extend([] if row is None else [row])
-        return Export(user, tables)
+        return user, tables
 
 
 @contextmanager

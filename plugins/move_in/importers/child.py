@@ -35,7 +35,6 @@ Answer = tuple[dict[str, Any], bytes]
 
 
 def main() -> None:
-    """Serve until the input ends."""
     serve(_answers, file_bytes=BESIDE_SQLITE)
 
 
@@ -85,7 +84,6 @@ def _value(value: object) -> str | None:
 
 
 def item_of(line: bytes) -> Item:
-    """The item of a line."""
     try:
         kind, said = json.loads(line, parse_constant=lambda _: None)
     except RecursionError:

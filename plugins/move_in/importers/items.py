@@ -34,8 +34,6 @@ ZONE = re.compile(r" ?(?:UTC|GMT|(?<=\d) (?=[+-]\d\d))")
 
 
 class System(StrEnum):
-    """The system that memories come from."""
-
     MEM0 = "mem0"
     LETTA = "letta"
     GRAPHITI = "graphiti"
@@ -66,8 +64,6 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory(Record):
-    """A memory."""
-
     text: object = None
     kind: str | None = None
     valid_from: object = None

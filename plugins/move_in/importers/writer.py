@@ -6,7 +6,7 @@ again adds nothing. No row of another user is changed.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -85,8 +85,6 @@ where u.message_id = r.id and r.created_at is null
 
 @dataclass(slots=True)
 class WriteResult:
-    """Rows of a table."""
-
     taken: int = 0
     there: int = 0
 
@@ -96,27 +94,20 @@ async def write(connection: AnyConnection, spool: Spool, *, dry_run: bool) -> di
     counts: dict[str, WriteResult] = {}
     for table in TABLES:
         counts[table] = WriteResult()
-        async for rows, there, written in _batches(connection, spool, table, dry_run=dry_run):
-            counts[table].taken += written
+        for batch in spool.batches(table):
+            rows = await connection.fetchval("select jsonb_array_length($1)", batch, timeout=SECONDS)
+            written = 0
+            if not dry_run:
+                status = await connection.execute(WRITE[table], batch, timeout=SECONDS)
+                written = int(status.rpartition(" ")[2])
+                if table == "messages":
+                    await connection.execute(UNTIMED, batch, timeout=SECONDS)
+            # Afterwards, since another import of the same file may have ended meanwhile.
+            exist = THERE.format(table=RELATIONS[table])
+            there = await connection.fetchval(exist, batch, timeout=SECONDS) - written
+            taken = rows - there if dry_run else written
+            counts[table].taken += taken
             counts[table].there += there
-            if rows > there + written:
-                spool.left_out[table, OFF] += rows - there - written
+            if rows > there + taken:
+                spool.left_out[table, OFF] += rows - there - taken
     return counts
-
-
-async def _batches(
-    connection: AnyConnection, spool: Spool, table: str, *, dry_run: bool
-) -> AsyncIterator[tuple[int, int, int]]:
-    """For each batch: its rows, those that existed, those that were written."""
-    exist = THERE.format(table=RELATIONS[table])
-    for batch in spool.batches(table):
-        rows = await connection.fetchval("select jsonb_array_length($1)", batch, timeout=SECONDS)
-        written = 0
-        if not dry_run:
-            status = await connection.execute(WRITE[table], batch, timeout=SECONDS)
-            written = int(status.rpartition(" ")[2])
-            if table == "messages":
-                await connection.execute(UNTIMED, batch, timeout=SECONDS)
-        # Afterwards, since another import of the same file may have ended meanwhile.
-        there = await connection.fetchval(exist, batch, timeout=SECONDS) - written
-        yield rows, there, rows - there if dry_run else written

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from daemon.db.catalog import read_catalog
 from handlers.shared.ports import AnyConnection
 from plugins.operate.backup.archive import Contents, Role
@@ -77,12 +75,9 @@ def differences(before: Contents, after: Contents) -> list[str]:
         for table, count in before.rows.items()
         if count != after.rows.get(table, 0)
     ]
-    return found + _unlike(before.catalog, after.catalog)
-
-
-def _unlike(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
-    return [
-        f"{name}: {'changed' if name in before and name in after else 'missing' if name in before else 'new'}"
-        for name in sorted(before.keys() | after.keys())
-        if before.get(name) != after.get(name)
+    old, new = before.catalog, after.catalog
+    return found + [
+        f"{name}: {'changed' if name in old and name in new else 'missing' if name in old else 'new'}"
+        for name in sorted(old.keys() | new.keys())
+        if old.get(name) != new.get(name)
     ]

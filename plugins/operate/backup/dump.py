@@ -16,7 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import BinaryIO
 
-from daemon.db.pool import POSTGRES_NAMES, connect, pin
+from daemon.db.pool import POSTGRES_NAMES, connected, pin
 from daemon.db.server import hears_notifications
 from plugins.operate.backup.archive import BackupError, Manifest, checksum, write_end
 from plugins.operate.backup.catalog import LEFT_OUT, read_contents
@@ -43,8 +43,7 @@ async def make_backup(
         raise BackupError(
             "DATABASE_URL leads through a transaction pooler, where no backup can be made: name the database itself."
         )
-    connection = await connect(url, application="memoryd backup")
-    try:
+    async with connected(url, application="memoryd backup") as connection:
         (server,) = await connection.fetch(_SERVER)
         if not server["has_schema"]:
             raise BackupError("This database has no memoryd schema, so there is nothing to back up.")
@@ -69,8 +68,6 @@ async def make_backup(
             )
             write_end(file, manifest)
         return manifest
-    finally:
-        await connection.close()
 
 
 def remove_abandoned(part: Path) -> None:

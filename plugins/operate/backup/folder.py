@@ -1,4 +1,4 @@
-"""A folder with the newest backups: lists them, and writes a new one when the last is old enough.
+"""A folder with the newest backups: lists and checks them, and writes a new one when the last is old enough.
 
 Promise: a backup is deleted only after a newer one is complete on the disk, and only if memoryd gave it its name.
 """
@@ -16,11 +16,14 @@ import asyncpg
 from structlog.typing import FilteringBoundLogger
 
 from daemon.logs import describe
+from daemon.plugins import Check
 from plugins.operate.backup.archive import BackupError
 from plugins.operate.backup.dump import PART, make_backup, remove_abandoned
+from plugins.operate.settings import Backups
 
 _NAME = re.compile(r"memoryd-(\d{8}T\d{6}Z)\.backup")
 _TIME = "%Y%m%dT%H%M%SZ"
+SEE_THE_LOG = "The log of the daemon says why: backup_failed."
 
 
 def name_in(folder: Path) -> Path:
@@ -43,6 +46,28 @@ def _made(name: str) -> datetime | None:
         with suppress(ValueError):  # a month 99
             return datetime.strptime(match[1], _TIME).replace(tzinfo=UTC)
     return None
+
+
+def check_backups(settings: Backups) -> Check:
+    """What the doctor says of the newest backup in MEMORYD_BACKUP_DIR."""
+    if settings.backup_dir is None:
+        return Check(
+            "backups", "ok", "The daemon writes none (MEMORYD_BACKUP_DIR is not set): yours must do."
+        )
+    folder = settings.backup_dir.expanduser()
+    try:
+        there = backups_in(folder)
+    except OSError as error:
+        what = f"{folder} cannot be read: {error.strerror}."
+        return Check("backups", "warning", what, "Make it, or change MEMORYD_BACKUP_DIR.")
+    if not there:
+        return Check("backups", "warning", f"{folder} has no backup yet.", SEE_THE_LOG)
+    newest, path = there[-1]
+    hours = (datetime.now(UTC) - newest).total_seconds() / 3600
+    if hours > 2 * settings.backup_hours:
+        what = f"The newest is {hours:,.0f} hours old: {path.name}."
+        return Check("backups", "warning", what, SEE_THE_LOG)
+    return Check("backups", "ok", f"{len(there)} in {folder}, the newest {hours:,.0f} hours old.")
 
 
 class BackupFolder:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from urllib.parse import urlsplit, urlunsplit
 
 from daemon.db.administrator import read_missing_rights
-from daemon.db.pool import Database, connect
+from daemon.db.pool import Database, connected
 from daemon.logs import get_logger
 from plugins.trail.reading import read_keys, verify_all
 
@@ -32,21 +32,16 @@ async def make_account(url: str) -> str:
     parts = urlsplit(url)
     database = parts._replace(path=f"/{ACCOUNT}")
     own = urlunsplit(database._replace(netloc=f"{ACCOUNT}@"))
-    server = await connect(url, application="memoryd backup")
-    try:
+    async with connected(url, application="memoryd backup") as server:
         await server.execute(f"create role {ACCOUNT} login createrole")
         await server.execute(f"create database {ACCOUNT} owner {ACCOUNT}")
-    finally:
-        await server.close()
-    account = await connect(own, application="memoryd backup")
-    administrator = await connect(urlunsplit(database), application="memoryd backup")
-    try:
+    async with (
+        connected(own, application="memoryd backup") as account,
+        connected(urlunsplit(database), application="memoryd backup") as administrator,
+    ):
         # Nothing of the file is there yet.
         for statement in (await read_missing_rights(account)).statements:
             await administrator.execute(statement)
-    finally:
-        await account.close()
-        await administrator.close()
     return own
 
 

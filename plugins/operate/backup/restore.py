@@ -14,8 +14,8 @@ from pathlib import Path
 import asyncpg
 
 from daemon.db.administrator import describe_missing, read_missing_rights
-from daemon.db.pool import POSTGRES_NAMES, connect, pin, quoted
-from plugins.operate.backup.archive import BackupError, Contents, Role
+from daemon.db.pool import POSTGRES_NAMES, connected, pin, quoted
+from plugins.operate.backup.archive import BackupError, Contents
 from plugins.operate.backup.catalog import differences, read_contents
 from plugins.operate.backup.programs import find_program, run_on
 
@@ -32,8 +32,7 @@ async def restore_backup(url: str, path: Path, contents: Contents) -> list[str]:
 
     Raises BackupError, OSError, asyncpg.PostgresError.
     """
-    connection = await connect(url, application="memoryd restore")
-    try:
+    async with connected(url, application="memoryd restore") as connection:
         (server,) = await connection.fetch(_SERVER)
         if server["has_schema"]:
             raise BackupError(
@@ -53,21 +52,18 @@ async def restore_backup(url: str, path: Path, contents: Contents) -> list[str]:
             )
         made = await _make_roles(connection, contents, known=set(server["roles"]))
         await connection.execute(f"create schema if not exists {quoted(contents.vector_schema)}")
-    finally:
-        await connection.close()
     await _restore(find_program("pg_restore", major), url, path)
     return made
 
 
 async def compare(url: str, contents: Contents) -> list[str]:
     """The differences from the original database, a line each."""
-    connection = await connect(url, application="memoryd restore")
-    try:
-        async with connection.transaction(isolation="repeatable_read", readonly=True):
-            await pin(connection, POSTGRES_NAMES)
-            return differences(contents, await read_contents(connection))
-    finally:
-        await connection.close()
+    async with (
+        connected(url, application="memoryd restore") as connection,
+        connection.transaction(isolation="repeatable_read", readonly=True),
+    ):
+        await pin(connection, POSTGRES_NAMES)
+        return differences(contents, await read_contents(connection))
 
 
 async def _make_roles(connection: asyncpg.Connection, contents: Contents, *, known: set[str]) -> list[str]:
@@ -78,7 +74,8 @@ async def _make_roles(connection: asyncpg.Connection, contents: Contents, *, kno
             for role in missing:
                 await connection.execute(f"create role {quoted(role.name)} nologin")
             for role in missing:
-                await _grant(connection, role)
+                for group in role.member_of:
+                    await connection.execute(f"grant {quoted(group)} to {quoted(role.name)}")
             if any(role.name == SERVICE for role in missing):
                 # As the first migration does: the policies let services see the rows, and the owner as one of them.
                 await connection.execute(f"grant {SERVICE} to current_user with inherit true")
@@ -89,11 +86,6 @@ async def _make_roles(connection: asyncpg.Connection, contents: Contents, *, kno
             "Have an administrator make them (create role ... nologin), then try again."
         ) from None
     return [role.name for role in missing if role.login]
-
-
-async def _grant(connection: asyncpg.Connection, role: Role) -> None:
-    for group in role.member_of:
-        await connection.execute(f"grant {quoted(group)} to {quoted(role.name)}")
 
 
 async def _restore(program: Path, url: str, path: Path) -> None:
@@ -121,8 +113,5 @@ def _list(program: Path, path: Path) -> str:
 
 async def finish(url: str) -> None:
     """Analyses the tables, which the server would do minutes later: the first searches would read whole tables."""
-    connection = await connect(url, application="memoryd restore")
-    try:
+    async with connected(url, application="memoryd restore") as connection:
         await connection.execute("vacuum (analyze)", timeout=None)
-    finally:
-        await connection.close()

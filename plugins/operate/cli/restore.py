@@ -28,12 +28,15 @@ def restore(
 
     Then compare it with what was backed up, and migrate it, should this memoryd be newer.
     """
+    from plugins.operate.backup.keys import put_back
+
     settings = settings_or_exit(quiet=True)
     with sentences():
         manifest = checked(settings, path)
         with postgres(settings) as (url, _server):
             made = restored(settings, url, path, manifest)
-        _restore_keys(settings, manifest)
+        for key in put_back(settings, manifest.keys):
+            remark(f"Private key written: {key}")
         say(f"Restored: {number(sum(manifest.contents.rows.values()), 'row')}, as of {manifest.made_at}.")
         if made:
             remark(
@@ -80,10 +83,3 @@ def restored(settings: Settings, url: str, path: Path, manifest: Manifest) -> li
     asyncio.run(migrate_database(settings, url))
     asyncio.run(finish(url))
     return made
-
-
-def _restore_keys(settings: Settings, manifest: Manifest) -> None:
-    from plugins.operate.backup.keys import put_back
-
-    for path in put_back(settings, manifest.keys):
-        remark(f"Private key written: {path}")

@@ -37,7 +37,6 @@ class Cache(Generic[Value]):
         return asking.result()
 
     async def close(self) -> None:
-        """Ends what is being asked."""
         if self._asking is not None:
             self._asking.cancel()
             await asyncio.wait([self._asking], timeout=CLOSE_SECONDS)

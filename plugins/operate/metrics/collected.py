@@ -6,10 +6,10 @@ Promise: no label is a user, an agent or a row, and each has few values: topics,
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from importlib import metadata
 from itertools import accumulate
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from prometheus_client.core import CounterMetricFamily as Counter
 from prometheus_client.core import GaugeMetricFamily as Gauge
@@ -20,69 +20,43 @@ from prometheus_client.metrics_core import Metric
 from daemon.db.pool import Database
 from daemon.measures import SECONDS, Histogram, Measures
 from plugins.operate.metrics.reading import Reading
+from providers.ports import Embedder, LanguageModel
 
 BUILD, REPORTS = "memoryd_build", "memoryd_reports_database"
 STATES = ("ready", "claimed", "waiting")
 BOUNDS = [*map(str, SECONDS), "+Inf"]
 
 
-class Provider(Protocol):
-    """An embedder or a language model."""
-
-    @property
-    def name(self) -> str:
-        """Which one."""
-        ...
-
-    def retry_in(self) -> float:
-        """Seconds until it may be asked again; 0.0: now."""
-        ...
+Provider: TypeAlias = Embedder | LanguageModel
 
 
 def families(
     measures: Measures,
     database: Database | None,
     providers: Mapping[str, Provider],
-    topics: Sequence[str],
+    topics: Collection[str],
     reading: Reading,
 ) -> Iterator[Metric]:
     """All metrics of one database now, with this reading of it. `providers`: by what they are for."""
-    yield from _own(measures, database, providers, sorted(topics), reading)
-    if reading.shared is not None:
-        yield from _shared(reading.shared, sorted(topics))
-
-
-def _own(
-    measures: Measures,
-    database: Database | None,
-    providers: Mapping[str, Provider],
-    topics: Sequence[str],
-    reading: Reading,
-) -> Iterator[Metric]:
-    """What this process knows."""
     version = {"version": metadata.version("memoryd"), "python": platform.python_version()}
     yield Info(BUILD, "The version that runs.", value=version)
-    yield _gauge("memoryd_database_up", "Whether the database answered.", {(): reading.is_up}, ())
-    yield _gauge(
-        REPORTS,
-        "Whether this daemon is the one that reports what is the database's.",
-        {(): reading.shared is not None},
-        (),
-    )
+    yield _gauge("memoryd_database_up", "Whether the database answered.", {(): reading.is_up})
+    reports = "Whether this daemon is the one that reports what is the database's."
+    yield _gauge(REPORTS, reports, {(): reading.shared is not None})
     connections = {"used": 0, "idle": 0, "most": 0}
     if database is not None:
         connections = database.connections
     most = connections.pop("most")
     held = {(state,): number for state, number in connections.items()}
-    yield _gauge("memoryd_connections", "Connections of this daemon's pool.", held, ("state",))
-    yield _gauge("memoryd_connections_max", "How many that pool may have.", {(): most}, ())
+    yield _gauge("memoryd_connections", "Connections of this daemon's pool.", held, "state")
+    yield _gauge("memoryd_connections_max", "How many that pool may have.", {(): most})
     up = {(role, one.name): one.retry_in() == 0.0 for role, one in providers.items()}
     help_up = "Whether the provider may be asked; 0 while it is awaited after a failure."
-    yield _gauge("memoryd_provider_up", help_up, up, ("role", "provider"))
+    yield _gauge("memoryd_provider_up", help_up, up, "role", "provider")
     handled = Counter(
         "memoryd_jobs_handled", "Attempts of jobs, by how they ended.", labels=("topic", "outcome")
     )
-    for topic in topics:
+    for topic in sorted(topics):
         for outcome in ("done", "retried", "handed_back", "discarded"):
             handled.add_metric((topic, outcome), measures.outcomes[topic, outcome])
     yield handled
@@ -100,38 +74,36 @@ def _own(
     yield _histogram("memoryd_answer_seconds", answered, measures.answered)
     asked = "How long the database took for these metrics."
     yield _histogram("memoryd_metrics_query_seconds", asked, {None: measures.readings})
+    if reading.shared is not None:
+        yield from _shared(reading.shared, sorted(topics))
 
 
 def _shared(read: Mapping[str, Any], topics: Sequence[str]) -> Iterator[Metric]:
     """What is the database's."""
     none = {(topic, state): 0 for topic in topics for state in STATES}
     jobs = none | {(topic, state): count for topic, state, count in read["jobs"]}
-    yield _gauge("memoryd_jobs", "Jobs in the queue.", jobs, ("topic", "state"))
+    yield _gauge("memoryd_jobs", "Jobs in the queue.", jobs, "topic", "state")
     lag = {(topic,): read["lag"].get(topic, 0) for topic in topics}
     oldest = "How long the job has waited whose turn it is; 0 where none can be claimed."
-    yield _gauge("memoryd_oldest_ready_job_seconds", oldest, lag, ("topic",))
+    yield _gauge("memoryd_oldest_ready_job_seconds", oldest, lag, "topic")
     dead = {(topic,): read["dead"].get(topic, 0) for topic in topics}
-    yield _gauge("memoryd_dead_letters", "Jobs that are not tried again.", dead, ("topic",))
+    yield _gauge("memoryd_dead_letters", "Jobs that are not tried again.", dead, "topic")
     missing = {("index",): read["unindexed"], ("embedding",): read["unembedded"]}
-    yield _gauge(
-        "memoryd_rows_waiting",
-        "Rows without an index, passages without an embedding.",
-        missing,
-        ("missing",),
-    )
+    waiting = "Rows without an index, passages without an embedding."
+    yield _gauge("memoryd_rows_waiting", waiting, missing, "missing")
     rows = {(source,): count for source, count in read["rows"].items()}
-    yield _gauge("memoryd_rows", "Rows that recall searches, as the server estimates.", rows, ("source",))
+    yield _gauge("memoryd_rows", "Rows that recall searches, as the server estimates.", rows, "source")
     alive, lost = read["daemons"]
-    yield _gauge("memoryd_daemons", "Daemons.", {("alive",): alive, ("lost",): lost}, ("state",))
+    yield _gauge("memoryd_daemons", "Daemons.", {("alive",): alive, ("lost",): lost}, "state")
     if read["dream_age"] is not None:
         age = "Since the last dream that was completed has ended."
-        yield _gauge("memoryd_dream_age_seconds", age, {(): read["dream_age"]}, ())
+        yield _gauge("memoryd_dream_age_seconds", age, {(): read["dream_age"]})
     used, most = read["server_connections"]
-    yield _gauge("memoryd_server_connections", "Connections to the server, of all clients.", {(): used}, ())
-    yield _gauge("memoryd_server_connections_max", "How many the server allows.", {(): most}, ())
+    yield _gauge("memoryd_server_connections", "Connections to the server, of all clients.", {(): used})
+    yield _gauge("memoryd_server_connections_max", "How many the server allows.", {(): most})
 
 
-def _gauge(name: str, text: str, values: Mapping[Any, float], labels: tuple[str, ...]) -> Gauge:
+def _gauge(name: str, text: str, values: Mapping[Any, float], *labels: str) -> Gauge:
     family = Gauge(name, text, labels=labels)
     for label, value in values.items():
         family.add_metric(label, float(value))

@@ -36,8 +36,6 @@ LIVE, READY, METRICS = "/health/live", "/health/ready", "/metrics"
 
 
 class Pages:
-    """See `Site`."""
-
     def __init__(
         self,
         servings: Mapping[str, ServedDatabase],
@@ -53,7 +51,7 @@ class Pages:
         self._process = ProcessCollector(registry=None)
 
     async def answer(self, path: str, accept: str) -> Answer:
-        """See `Site`."""
+        """The answer to a GET of this path, in a form that `accept` (the header of this name) names."""
         if path == LIVE:
             return as_json(HTTPStatus.OK, {"status": "live"})
         if path == METRICS:
@@ -66,7 +64,6 @@ class Pages:
         return Answer(HTTPStatus.NOT_FOUND, f"There are {LIVE}, {ready} and {METRICS}.\n".encode())
 
     async def close(self) -> None:
-        """See `Site`."""
         for asked in self._asked.values():
             await asked.close()
 
@@ -201,8 +198,6 @@ class _Answers:
 
 
 class _FamilyCollector(Collector):
-    """For prometheus_client."""
-
     def __init__(self, found: list[Metric]) -> None:
         self._found = found
 
@@ -211,5 +206,4 @@ class _FamilyCollector(Collector):
 
 
 def as_json(status: HTTPStatus, value: object) -> Answer:
-    """An answer in JSON."""
     return Answer(status, json.dumps(value).encode() + b"\n", JSON)

@@ -11,16 +11,19 @@ import asyncio
 import errno
 import os
 import socket
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from ipaddress import ip_address
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from structlog.typing import FilteringBoundLogger
 
 from daemon.logs import describe, frames
-from plugins.operate.callers import name_in
+from plugins.operate.callers import listen, name_in
+
+if TYPE_CHECKING:
+    from plugins.operate.metrics.pages import Pages
 
 MOST_CLIENTS = 128
 REQUEST_SECONDS, CLIENT_SECONDS = 2.0, 10.0
@@ -34,30 +37,16 @@ QUEUE = 1024
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a path answers."""
-
     status: HTTPStatus
     body: bytes
     content_type: str = "text/plain; charset=utf-8"
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-class Site(Protocol):
-    """What answers."""
-
-    def answer(self, path: str, accept: str) -> Awaitable[Answer]:
-        """The answer to a GET of this path, in a form that `accept` (the header of this name) names."""
-        ...
-
-    async def close(self) -> None:
-        """Nothing more is asked."""
-        ...
-
-
 class HttpPort:
     """Answers until it is cancelled."""
 
-    def __init__(self, address: str, site: Site, *, logger: FilteringBoundLogger) -> None:
+    def __init__(self, address: str, site: Pages, *, logger: FilteringBoundLogger) -> None:
         """`address`: as `http_address` passes it."""
         host, _, port = address.rpartition(":")
         self._host, self._port = ip_address(host.strip("[]")), int(port)
@@ -82,7 +71,9 @@ class HttpPort:
         told = False
         while True:
             try:
-                return self._opened()
+                opened = listen(self._port, str(self._host), queue=QUEUE)
+                opened.setblocking(False)
+                return opened
             except OSError as error:
                 if not told:
                     self._log.warning(
@@ -90,19 +81,6 @@ class HttpPort:
                     )
                     told = True
             await asyncio.sleep(AGAIN_SECONDS)
-
-    def _opened(self) -> socket.socket:
-        family = socket.AF_INET6 if self._host.version == 6 else socket.AF_INET
-        opened = socket.socket(family, socket.SOCK_STREAM)
-        try:
-            opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            opened.setblocking(False)
-            opened.bind((str(self._host), self._port))
-            opened.listen(QUEUE)
-        except OSError:
-            opened.close()
-            raise
-        return opened
 
     def _reason(self, error: OSError) -> str:
         name = errno.errorcode.get(error.errno or 0, type(error).__name__)

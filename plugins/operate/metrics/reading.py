@@ -31,8 +31,7 @@ LEASE_SECONDS = 60.0
 TRY_SECONDS = 10.0
 """Between two tries to become that one."""
 
-READ = f"""
-select json_build_object(
+QUEUE = f"""
     'jobs', (select coalesce(json_agg(json_build_array(d.topic, d.state, d.jobs)), '[]') from ({DEPTH}) d),
     'lag', (select coalesce(json_object_agg(l.topic, l.seconds), '{{}}') from ({LAG}) l),
     'dead', (select coalesce(json_object_agg(t.topic, d.letters), '{{}}')
@@ -40,7 +39,10 @@ select json_build_object(
              cross join lateral (
                  select count(*) as letters
                  from (select from memoryd.dead_letters d where d.topic = t.topic limit {EXACT}) d) d
-             where d.letters > 0),
+             where d.letters > 0)"""  # noqa: S608 - a constant of ours
+"""The fields of an object for the topics $1: their jobs by state, how long they wait, and their dead letters."""
+READ = f"""
+select json_build_object({QUEUE},
     'unindexed', (select greatest(count(*), case when count(*) = {EXACT} then (
                       select c.reltuples from pg_class c where c.oid = 'memoryd.unindexed'::regclass) end)
                   from (select from memoryd.unindexed w order by w.scope, w.id limit {EXACT}) u),
@@ -84,7 +86,6 @@ class Readings:
         self._again = 0.0
 
     async def read(self) -> Reading:
-        """Asks now."""
         began = time.perf_counter()
         try:
             if not await self._reports():

@@ -1,7 +1,9 @@
-"""Makes spans of finished work, for the rows that name a trace.
+"""Makes spans of finished work, for the rows that name a trace, and sends them to the collector: OTLP over HTTP, configured by
+OpenTelemetry's environment variables.
 
 Promise: no work waits for it. A limited number of finished batches is kept in memory; a task of its own reads their rows and
-makes their spans. A row that is deleted by then has no span.
+makes their spans. A row that is deleted by then has no span. A collector that hangs, refuses or is missing delays and ends
+nothing: a limited number of spans waits in memory, the others are dropped; the log says so once, and again when spans arrive.
 
 Each job has one span, from the insert of the job to the commit of its effects. A later attempt has a span of its own, which
 begins with its claim. Names and attributes follow the semantic conventions for memory operations (gen_ai.memory.*);
@@ -11,10 +13,17 @@ memoryd's own begin with `memoryd.`.
 from __future__ import annotations
 
 import asyncio
+import logging
+import threading
 import time
 from collections import deque
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.trace import SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from opentelemetry.util.types import AttributeValue
@@ -25,7 +34,6 @@ from daemon.db.pool import Database
 from daemon.logs import describe
 from daemon.measures import AttemptEnd
 from handlers.shared.ports import Job
-from plugins.operate.tracing.collector import Collector
 from plugins.operate.tracing.rows import TracedRow, query_of, traced_rows
 
 MOST_WAITING = 1000
@@ -33,6 +41,52 @@ MOST_WAITING = 1000
 CLOSE_SECONDS = 2.0
 AGAIN_SECONDS = 60.0
 """Between two lines of the log about work that was not traced."""
+
+
+class Collector:
+    """A tracer provider of its own: other packages of the process are not traced."""
+
+    def __init__(self, resource: Mapping[str, str], *, logger: FilteringBoundLogger) -> None:
+        """`resource`: attributes of this process, unless OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES set others."""
+        # Its own log lines repeat those of _Exporter, and may quote an answer.
+        logging.getLogger("opentelemetry").setLevel(logging.CRITICAL + 1)
+        said = Resource.create().merge(Resource(dict(resource))).merge(OTELResourceDetector().detect())
+        self.provider = TracerProvider(resource=said, shutdown_on_exit=False)
+        self.provider.add_span_processor(BatchSpanProcessor(_Exporter(OTLPSpanExporter(), logger)))
+        self.tracer = self.provider.get_tracer("memoryd")
+
+    def close(self, seconds: float) -> None:
+        """Sends the waiting spans, and returns after `seconds` at the latest."""
+        # The SDK's own limit does not hold while a request hangs.
+        closing = threading.Thread(target=self.provider.shutdown, daemon=True)
+        closing.start()
+        closing.join(seconds)
+
+
+class _Exporter(SpanExporter):
+    """Logs when spans stop arriving, and when they arrive again. Called by one thread at a time."""
+
+    def __init__(self, inner: SpanExporter, logger: FilteringBoundLogger) -> None:
+        self._inner = inner
+        self._log = logger
+        self._lost = 0
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        try:
+            result = self._inner.export(spans)
+        except Exception:  # noqa: BLE001 - whatever it is, the spans are lost
+            result = SpanExportResult.FAILURE
+        if result is not SpanExportResult.SUCCESS:
+            if not self._lost:
+                self._log.warning("spans_not_taken", hint="OTEL_EXPORTER_OTLP_ENDPOINT names the collector")
+            self._lost += len(spans)
+        elif self._lost:
+            self._log.info("spans_taken_again", lost=self._lost)
+            self._lost = 0
+        return result
+
+    def shutdown(self) -> None:
+        self._inner.shutdown()
 
 
 class Tracer:
@@ -50,7 +104,6 @@ class Tracer:
         self._told_at = -AGAIN_SECONDS
 
     def add(self, ended: AttemptEnd) -> None:
-        """Keeps an ended attempt for later."""
         if not any(query_of(job) for job in ended.jobs):
             return
         if len(self._waiting) >= MOST_WAITING:
@@ -60,7 +113,6 @@ class Tracer:
         self._news.set()
 
     async def run(self) -> None:
-        """Makes spans of the kept attempts."""
         while True:
             await self._news.wait()
             self._news.clear()

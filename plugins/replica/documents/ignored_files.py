@@ -21,7 +21,6 @@ class IgnoredFiles:
         self._told: dict[str, SkipReason] | None = None
 
     async def note(self, state: PassState) -> None:
-        """Notes the ignored files, if they changed."""
         found = dict(islice(sorted(state.report.left_out.items(), key=lambda one: one[0]), MAX_TOLD))
         if found != self._told:
             users = {base.path: base.user for base in (*state.bases.values(), *state.conflicts.values())}

@@ -76,7 +76,6 @@ class Api:
         self._ids: list[str] = []
 
     def close(self) -> None:
-        """Ends the running call, and refuses all others."""
         self._client.close()
 
     def get(self, file_id: str) -> Node:
@@ -151,9 +150,12 @@ class Api:
         return changes, following, last
 
     def content(self, node: Node) -> bytes:
+        """Raises DriveError; with ESTALE if it is another content than the node's."""
         found: bytes = self._client.call(
             lambda drive: drive.files().get_media(fileId=node.id, **ALL_DRIVES), of=bytes, size=node.size
         )
+        if checksum(found) != node.md5:
+            raise other_content()
         return found
 
     def export(self, node: Node, kind: str, *, most: int) -> bytes:
@@ -224,8 +226,11 @@ class Api:
 
 
 def checksum(content: bytes) -> str:
-    """The checksum of a content in Drive."""
     return md5(content, usedforsecurity=False).hexdigest()
+
+
+def other_content() -> DriveError:
+    return DriveError(errno.ESTALE, "Google Drive sent another content than it told of.", passes=True)
 
 
 def _quoted(text: str) -> str:

@@ -152,7 +152,6 @@ def misunderstood() -> DriveError:
 
 
 def of_exception(error: Exception) -> DriveError:
-    """The error for a failure of Google's client."""
     import httplib2
     from google.auth.exceptions import GoogleAuthError, TransportError
     from googleapiclient.errors import HttpError
@@ -181,7 +180,6 @@ def stopped() -> DriveError:
 
 
 def _reasons(body: bytes) -> set[str]:
-    """The reasons in a refusal of Drive."""
     try:
         error = json.loads(body)["error"]
         said = [one.get("reason") for one in (*error.get("errors", ()), *error.get("details", ()))]

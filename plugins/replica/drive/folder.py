@@ -55,7 +55,6 @@ class DriveFolder:
         self._making: dict[str, str] = {}
 
     def close(self) -> None:
-        """Ends the running call, and refuses all others."""
         self._api.close()
 
     async def watch(
@@ -167,11 +166,7 @@ class DriveFolder:
         if node.md5 is None:
             raise DriveError(errno.EINVAL, "It has no content of its own.")
         if self._last is None or self._last[0] != node.md5:
-            content = self._api.content(node)
-            if checksum(content) != node.md5:
-                reason = "Google Drive sent another content than it told of."
-                raise DriveError(errno.ESTALE, reason, passes=True)
-            self._last = node.md5, content
+            self._last = node.md5, self._api.content(node)
         return self._last[1]
 
     def _node(self, path: str) -> Node:
@@ -264,19 +259,17 @@ class DriveFolder:
         self._remote.record(node, content=content)
 
     def _trash(self, node: Node, path: str, *, for_good: bool = False) -> None:
-        if not for_good or not self._is_deleted_for_good(node):
-            self._api.change(node.id, {"trashed": True})
-        self._remote.drop(node)
-        self._ids.pop(path, None)
-
-    def _is_deleted_for_good(self, node: Node) -> bool:
         try:
-            self._api.delete(node.id)
+            if for_good:
+                self._api.delete(node.id)
         except DriveError as error:
             if error.errno != errno.EACCES:
                 raise
-            return False  # only a Manager of the shared drive may
-        return True
+            for_good = False  # only a Manager of the shared drive may
+        if not for_good:
+            self._api.change(node.id, {"trashed": True})
+        self._remote.drop(node)
+        self._ids.pop(path, None)
 
     def _remove_empty(self, path: str) -> None:
         tree = self._remote.tree

@@ -239,7 +239,6 @@ class Remote:
         return self._lost("this account is not a member of its shared drive", self._share)
 
     def _load(self) -> None:
-        """Lists the folder, and applies the changes since."""
         root = self.root()
         token, clock = self._api.start_token(self._drive), time.monotonic()
         tree = Tree(root)

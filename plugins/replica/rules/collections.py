@@ -21,7 +21,7 @@ from pathlib import PurePosixPath
 from uuid import UUID
 
 from plugins.replica.rules.document_file import one_line, plain, uuid_in
-from plugins.replica.rules.paths import SUFFIX, USERS, key, safe, user_of
+from plugins.replica.rules.paths import USERS, free, safe, user_of
 from plugins.replica.rules.sections import Section, mark, short, shown
 
 AGENTS, KNOWLEDGE = "agents", "knowledge"
@@ -107,12 +107,7 @@ def path_of(of: Key, part: int, *, taken: Container[str], homes: Mapping[UUID, s
     else:
         owner = (USERS, homes[of.user]) if of.user is not None else (AGENTS, safe(of.agent or SHARED))
         folder, stem = PurePosixPath(*owner), _STEMS[of.source]
-    number = part
-    while True:
-        path = str(folder / (f"{stem} {number}{SUFFIX}" if number > 1 else f"{stem}{SUFFIX}"))
-        if key(path) not in taken:
-            return path
-        number += 1
+    return free(folder, stem, taken=taken, first=part)
 
 
 def key_of(path: str) -> Key | None:
@@ -159,7 +154,6 @@ _HOW = {
 
 
 def section_of(entry: Entry, of: Key) -> Section:
-    """An entry as a section."""
     words, began = entry.words, short(entry.words.digest())
     if of.source is Source.KNOWLEDGE:
         notes = (("category", words.label), ("by", entry.agent), ("status", entry.status))

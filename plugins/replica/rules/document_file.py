@@ -44,8 +44,6 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class FrontMatter:
-    """The fields that memoryd writes into the front matter."""
-
     id: UUID
     source: str | None
     document_type: str | None

@@ -79,13 +79,15 @@ def conflict_path(path: str, when: str, *, taken: Container[str]) -> str:
     return free(own.parent, stem + added, taken=taken)
 
 
-def free(folder: PurePosixPath, stem: str, *, taken: Container[str]) -> str:
-    """A path of this name that is not in use, by adding a number: the next one. Of thousands some twenty are looked up."""
+def free(folder: PurePosixPath, stem: str, *, taken: Container[str], first: int = 1) -> str:
+    """A path of this name that is not in use, by adding a number: `first`, or the next one. Of thousands some twenty are looked
+    up.
+    """
 
     def path(number: int) -> str:
         return str(folder / (f"{stem} {number}{SUFFIX}" if number > 1 else stem + SUFFIX))
 
-    used, unused = 0, 1
+    used, unused = first - 1, first
     while key(path(unused)) in taken:
         used, unused = unused, 2 * unused
     while unused - used > 1:

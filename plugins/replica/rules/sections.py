@@ -52,8 +52,6 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Sections:
-    """What a file says."""
-
     preamble: str
     sections: list[Section]
     version: int | None = None
@@ -158,7 +156,6 @@ def _read(lines: list[str]) -> Section:
 
 
 def _with(section: Section, said: str) -> Section:
-    """A section with what its second line says."""
     notes: list[tuple[str, str]] = []
     ids: dict[str, UUID | None] = {"id": None, "conflict": None}
     for part in said.split(","):

@@ -167,8 +167,6 @@ class Document:
 
 
 class Edit(NamedTuple):
-    """A person's change of a file."""
-
     path: str
     document: UUID
     version: datetime
@@ -217,7 +215,6 @@ class Store(Statements):
         return bool(await self._database.fetchval(HAS_FILES))
 
     async def note(self, files: Sequence[Base]) -> None:
-        """Notes the current states of files and their rows."""
         await self.write(NOTE, [one[:-2] for one in files])
 
     async def owners(self, ids: Collection[UUID]) -> dict[UUID, UUID | None]:
@@ -236,11 +233,9 @@ class Store(Statements):
         await self._database.execute(ASK, self._daemon, paths)
 
     async def recently_buried(self, seconds: float) -> int:
-        """How many documents were recently deleted without a confirmation."""
         return int(await self._database.fetchval(RECENT, seconds))
 
     async def conflicts(self) -> dict[UUID, Conflict]:
-        """All conflicts that are not resolved."""
         rows = await self._database.fetch(CONFLICTS)
         return {r["id"]: Conflict(r[0], r[1], Text(*r[2:5]), *r[5:]) for r in rows}
 

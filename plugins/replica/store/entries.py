@@ -179,8 +179,6 @@ class Change:
 
 
 class PlacedEntry(NamedTuple):
-    """An entry that is in this collection now."""
-
     source: str
     id: UUID
     collection: UUID
@@ -202,7 +200,6 @@ class CollectionsStore(Statements):
         return str(await self._database.fetchval(NEXT_TRANSACTION))
 
     async def have_ended(self, transaction: str) -> bool:
-        """Whether all transactions before this one have ended."""
         return bool(await self._database.fetchval(HAVE_ENDED, transaction))
 
     async def compare(self, notes: Sequence[int]) -> None:
@@ -233,7 +230,6 @@ class CollectionsStore(Statements):
         return {row["collection_id"]: (row["sections"], row["bytes"]) for row in rows}
 
     async def place(self, notes: Sequence[int], stale: Some[UUID], placed: Sequence[PlacedEntry]) -> None:
-        """Puts entries into collections, and forgets the notes."""
         columns = columns_of(placed, len(PlacedEntry._fields))
         await self._database.execute(PLACE, self._daemon, notes, list(stale), *columns)
 

@@ -153,16 +153,11 @@ def _verify_trail(
     proofs: Sequence[tuple[Path, Proof | str]], keys: Sequence[Verifier] | None, *, ledgers: bool, json: bool
 ) -> None:
     async def read(settings: Settings, database: Database) -> Verification:
-        from plugins.trail.answers import query_ledgers
         from plugins.trail.reading import read_keys, verify_all
 
         trusted = keys or await read_keys(database)
         known = [_checkpoint(path, proof, trusted) for path, proof in proofs]
-        found = await verify_all(database, trusted, known=known)
-        if ledgers:
-            found.ledgers, disputed = await query_ledgers(settings, database)
-            found.breaks += disputed
-        return found
+        return await verify_all(database, trusted, known=known, ask=settings if ledgers else None)
 
     found = with_database(read)
     if keys is None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Protocol
 from urllib.parse import urlencode
 
 from plugins.trail.ledgers.http import Http
@@ -19,24 +18,12 @@ MAX_BLOCK_BYTES = 1_048_576
 STEP = "pinned"
 
 
-class Pinner(Protocol):
-    @property
-    def http(self) -> Http:
-        """How it is asked."""
-
-    async def pin(self, content: bytes) -> str:
-        """Pin, and answer the CID."""
-
-    async def has(self, cid: str) -> bool:
-        """True if it is pinned."""
-
-
 class Ipfs:
     """Implements `Ledger`."""
 
     name = "ipfs"
 
-    def __init__(self, pinner: Pinner, *, payloads: bool) -> None:
+    def __init__(self, pinner: Kubo | Pinata, *, payloads: bool) -> None:
         """`payloads`: memories are pinned too. What is public cannot be erased."""
         self.keeps_memories = payloads
         self._pinner = pinner
@@ -66,7 +53,7 @@ class Ipfs:
 
 
 class Kubo:
-    """The RPC of Kubo. Implements `Pinner`."""
+    """The RPC of Kubo. `pin` answers the CID, `has` whether it is pinned."""
 
     def __init__(self, url: str, *, timeout_seconds: float, token: str | None = None) -> None:
         """`token`: of API.Authorizations, where the node wants one."""
@@ -103,8 +90,6 @@ class Kubo:
 
 
 class Pinata:
-    """Pinata. Implements `Pinner`."""
-
     def __init__(self, url: str, *, jwt: str, timeout_seconds: float) -> None:
         self._url = url.rstrip("/")
         settings = "MEMORYD_PINATA_JWT"

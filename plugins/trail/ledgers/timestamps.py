@@ -52,7 +52,7 @@ class TimestampAuthority:
             self._url, request.as_bytes(), content_type="application/timestamp-query"
         )
         try:
-            time = _verify(answer.body, note, self._certificates, request=request)
+            time = verify_timestamp(answer.body, note, self._certificates, request=request)
             serial = decode_timestamp_response(answer.body).tst_info.serial_number
         except ValueError as error:
             raise self._http.unavailable(f"the time stamp does not hold: {error}; check {SETTINGS}") from None
@@ -78,15 +78,6 @@ def _note(item: LedgerItem) -> bytes:
     return item.payload
 
 
-def verify_timestamp(token: bytes, note: bytes, certificates: bytes) -> datetime:
-    """When the note was stamped.
-
-    `token`: the answer of the authority, as it is kept. `certificates`: PEM, with the root of the authority, and what is
-    between unless the token has it. They must have been valid at that time, not now. Raises ValueError with what is wrong.
-    """
-    return _verify(token, note, certificates, request=None)
-
-
 def read_certificates(path: Path) -> bytes:
     """The certificates in a file. Raises ValueError."""
     try:
@@ -100,7 +91,15 @@ def read_certificates(path: Path) -> bytes:
     return content
 
 
-def _verify(token: bytes, note: bytes, certificates: bytes, *, request: TimeStampRequest | None) -> datetime:
+def verify_timestamp(
+    token: bytes, note: bytes, certificates: bytes, *, request: TimeStampRequest | None = None
+) -> datetime:
+    """When the note was stamped.
+
+    `token`: the answer of the authority, as it is kept. `certificates`: PEM, with the root of the authority, and what is
+    between unless the token has it. They must have been valid at that time, not now. `request`: what it answers, whose nonce
+    it must have. Raises ValueError with what is wrong.
+    """
     leaf, authorities = _chain(certificates)
     builder = VerifierBuilder(tsa_certificate=leaf, roots=authorities or ([leaf] if leaf else []))
     if request is not None and request.nonce is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from plugins.trail.rules.merkle import WIDTH, Edge, Tiles, grow, split
 from plugins.trail.rules.note import BadNote, Checkpoint, Note, Verifier
@@ -47,28 +47,21 @@ class Leaf:
     """Its hash in the tree."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredCheckpoint:
-    size: int
-    root: bytes
-    note: str
-    verifier: str
-    """The public key of its signature."""
-
-
 def check_notes(
-    stored: Sequence[StoredCheckpoint], origin: str, keys: Sequence[Verifier]
+    stored: Sequence[Any], origin: str, keys: Sequence[Verifier]
 ) -> tuple[list[Checkpoint], list[Break]]:
-    """This database's checkpoints with a valid signature, by size, and the breaks of the others."""
+    """This database's checkpoints with a valid signature, by size, and the breaks of the others.
+
+    Each is stored with its size, root and note, and the public key of its signature (verifier).
+    """
     good: list[Checkpoint] = []
     breaks: list[Break] = []
     for one in stored:
         try:
             checkpoint = _opened(one, origin, keys)
-        except _ForeignNoteError as error:
-            breaks.append(Break("foreign", None, None, f"the checkpoint of {one.size} leaves: {error}"))
         except BadNote as error:
-            breaks.append(Break("forged", None, None, f"the checkpoint of {one.size} leaves: {error}"))
+            how: How = "foreign" if isinstance(error, _ForeignNoteError) else "forged"
+            breaks.append(Break(how, None, None, f"the checkpoint of {one['size']} leaves: {error}"))
         else:
             good.append(checkpoint)
     return sorted(good, key=lambda one: one.size), breaks
@@ -78,17 +71,17 @@ class _ForeignNoteError(BadNote):
     """A checkpoint of another database."""
 
 
-def _opened(stored: StoredCheckpoint, origin: str, keys: Sequence[Verifier]) -> Checkpoint:
-    note = Note.parse(stored.note)
+def _opened(stored: Any, origin: str, keys: Sequence[Verifier]) -> Checkpoint:
+    note = Note.parse(stored["note"])
     checkpoint = Checkpoint.parse(note.text)
     if checkpoint.origin != origin:
         raise _ForeignNoteError(f"it is of another database, {checkpoint.origin}")
     signed = [str(key) for key in keys if note.is_signed_by(key)]
     if not signed:
         raise BadNote("it is signed with none of the known keys")
-    if checkpoint.size != stored.size:
+    if checkpoint.size != stored["size"]:
         raise BadNote(f"it says that it is of {checkpoint.size}")
-    if checkpoint.root != stored.root or stored.verifier not in signed:
+    if checkpoint.root != stored["root"] or stored["verifier"] not in signed:
         raise BadNote("its row has another root, or another key, than its note")
     return checkpoint
 
@@ -179,7 +172,6 @@ def _differences(now: Sequence[Leaf | None], signed: Sequence[bytes]) -> list[Br
 
 
 def _longest_rise(positions: Sequence[int]) -> set[int]:
-    """The longest rising subsequence of a list."""
     ends: list[int] = []
     numbers: list[int] = []
     before: list[int] = []

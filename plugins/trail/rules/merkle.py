@@ -43,7 +43,6 @@ class Edge:
         self.size += 1
 
     def root(self) -> bytes:
-        """The root of what was appended so far."""
         if not self._peaks:
             return sha256(b"").digest()
         found = self._peaks[-1]
@@ -60,7 +59,6 @@ def root_of(leaves: Sequence[bytes]) -> bytes:
 
 
 def root_at(size: int, nodes: Nodes) -> bytes:
-    """The root of the first `size` leaves."""
     return _range(0, size, nodes) if size else sha256(b"").digest()
 
 

@@ -9,19 +9,16 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
-from uuid import UUID
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from plugins.audit.find import OPTIONAL, RULES, chosen, count_memories
-from plugins.audit.patterns import MissingExtraError
+from plugins.audit.find import OPTIONAL, RULES, chosen, count_memories, plain
 from plugins.audit.repair import RepairResult, intended, repair
-from plugins.audit.rule import ALL_SYSTEMS, SECONDS, Extent, Finding, Findings, Rule
+from plugins.audit.rule import ALL_SYSTEMS, SECONDS, Extent, Finding, Findings
+from plugins.audit.scan import Rule
 from plugins.web.background import Background
 from plugins.web.errors import NotThereError
 from plugins.web.forms import BadValueError, id_in, text_in, time_in
@@ -44,8 +41,6 @@ EXCERPTS = "select m.id, left(m.content, 1000) as said from public.agent_memory 
 
 @dataclass(slots=True)
 class Report:
-    """The findings of one audit."""
-
     memories: int
     found: list[tuple[Rule, Findings]] = field(default_factory=list)
     repaired: dict[str, RepairResult] = field(default_factory=dict)
@@ -66,7 +61,6 @@ async def overview(request: Request) -> Response:
 
 
 async def run(request: Request) -> Response:
-    """Begins an audit, in the background."""
     web, viewer, form = web_of(request), viewer_of(request), request.state.form
     names = [rule.name for rule in OPTIONAL if form.get(rule.name) == "yes"]
     try:
@@ -95,28 +89,21 @@ async def _audit(
     audits: asyncio.Semaphore,
 ) -> Report:
     async with audits:
-        async with _as_service(web, viewer) as connection:
+        async with audit_derived.as_service(web, viewer) as connection:
             report = Report(await count_memories(connection, extent))
         for done, rule in enumerate(rules):
             work.report(done)
-            async with _as_service(web, viewer) as connection:
+            async with audit_derived.as_service(web, viewer) as connection:
                 report.found.append((rule, await rule.find(connection, extent, limit=SHOWN)))
     return report
 
 
-def _as_service(web: Web, viewer: Viewer) -> Any:
-    """A connection of the service. The audit reads ids only, so no read is recorded."""
-    return on_behalf(web.database, viewer, "agent_memory", "select", user=None, seconds=SECONDS)
-
-
 async def rule(request: Request) -> Response:
-    """The findings of one rule."""
     one, found = _found(request)
     return await _shown(request, one, found)
 
 
 async def mend(request: Request) -> Response:
-    """Repairs the chosen findings."""
     web, viewer, form = web_of(request), viewer_of(request), request.state.form
     one, found = _found(request)
     work = _work(request)
@@ -146,7 +133,6 @@ async def mend(request: Request) -> Response:
 
 
 async def _mended(web: Web, viewer: Viewer, one: Rule, picked: Sequence[Finding]) -> RepairResult:
-    """Repairs the findings in one transaction."""
     users = sorted({finding.user_id for finding in picked if finding.user_id is not None})
     verb = VERBS.get(picked[0].repair, "update")
     async with on_behalf(
@@ -165,10 +151,10 @@ async def _shown(request: Request, one: Rule, found: Findings) -> Response:
     web, viewer, work = web_of(request), viewer_of(request), _work(request)
     ids = [i for f in found.findings if not f.spans for i in (*f.ids[:1], f.kept) if i is not None]
     if viewer.user is None:
-        async with _as_service(web, viewer) as connection:
+        async with audit_derived.as_service(web, viewer) as connection:
             ids = [row["id"] for row in await connection.fetch(MAY_BE_SHOWN, ids)]
     async with reading(web.database, viewer) as connection:
-        said = _plain(await connection.fetch(EXCERPTS, ids))
+        said = plain(await connection.fetch(EXCERPTS, ids))
     return page(
         request,
         "audit/rule.html",
@@ -181,15 +167,6 @@ async def _shown(request: Request, one: Rule, found: Findings) -> Response:
     )
 
 
-def _plain(rows: Sequence[Any]) -> dict[UUID, str]:
-    """The rows without a secret or a personal number, as far as the packages for it are installed."""
-    finders = []
-    for each in OPTIONAL:
-        with suppress(MissingExtraError):
-            finders.append(each.finder())
-    return {row["id"]: row["said"] for row in rows if not any(find(row["said"]) for find in finders)}
-
-
 def _found(request: Request) -> tuple[Rule, Findings]:
     report = _work(request).result
     for one, found in [] if report is None else report.found:
@@ -200,9 +177,7 @@ def _found(request: Request) -> tuple[Rule, Findings]:
 
 def _work(request: Request) -> Background[Report]:
     """The audit of this session; nobody else sees its findings."""
-    found = request.state.session.kept.setdefault("audit", Background[Report]("audit", web_of(request).log))
-    assert isinstance(found, Background)
-    return found
+    return Background.of(request.state.session.kept, "audit", web_of(request).log)
 
 
 def _name(finding: Finding) -> str:

@@ -12,9 +12,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from handlers.shared.ports import AnyConnection
 from plugins.audit.derived import TABLES, Kind, Lineage, derived
-from plugins.audit.forget import ForgetError, forget, to_forget
+from plugins.audit.forget import OF_A_USER, ForgetError, forget, to_forget
 from plugins.audit.rule import SECONDS
 from plugins.web.errors import NotThereError, title_of
 from plugins.web.forms import BadValueError, id_in, text_in, uuid_in
@@ -48,18 +47,20 @@ async def listing(request: Request) -> Response:
         found = await nobody_in(request, {"user": request.query_params["id"]})
         if nobody := [replace(one, field="id") for one in found]:
             return page(request, "error.html", status=404, title=title_of(404), sentence="", nobody=nobody)
-    return await _shown(request, lineage, status=200)
+    return await _shown(request, lineage)
 
 
 async def forget_all(request: Request) -> Response:
     """Forgets the thing with its derived rows, unless more were derived since the page was made."""
     web, viewer, form = web_of(request), viewer_of(request), request.state.form
     kind, what = _asked(form)
-    _may_be_forgotten(kind)
+    if kind == Kind.USER:
+        raise BadValueError(OF_A_USER)
     influenced = form.get("influenced") == "yes"
     lineage = await _lineage(request, kind, what)
     if form.get("version") != _version(lineage):
-        return await _shown(request, lineage, status=409)
+        request.state.changed = True
+        return await _shown(request, lineage)
     users = await _users(web, viewer, to_forget(lineage, influenced=influenced))
     try:
         async with on_behalf(
@@ -96,17 +97,9 @@ def _asked(values: Mapping[str, str]) -> tuple[Kind, UUID | str]:
     return kind, what
 
 
-def _may_be_forgotten(kind: Kind) -> None:
-    if kind == Kind.USER:
-        raise BadValueError(
-            "Forget a user by an erasure, which also deletes what is not derived: memoryd erase USER"
-        )
-
-
 async def _lineage(request: Request, kind: Kind, what: UUID | str) -> Lineage:
-    """A connection of the service. It reads ids only, so no read is recorded."""
     web, viewer = web_of(request), viewer_of(request)
-    async with web.audits(), _as_service(web, viewer) as connection:
+    async with web.audits(), as_service(web, viewer) as connection:
         lineage = await derived(connection, kind, what)
     if not lineage.there and not lineage.rows:
         raise NotThereError
@@ -114,11 +107,12 @@ async def _lineage(request: Request, kind: Kind, what: UUID | str) -> Lineage:
     return lineage
 
 
-def _as_service(web: Web, viewer: Viewer) -> Any:
+def as_service(web: Web, viewer: Viewer) -> Any:
+    """A connection of the service, for an audit. It reads ids only, so no read is recorded."""
     return on_behalf(web.database, viewer, "agent_memory", "select", user=None, seconds=SECONDS)
 
 
-async def _shown(request: Request, lineage: Lineage, *, status: int) -> Response:
+async def _shown(request: Request, lineage: Lineage) -> Response:
     """The page, with the texts that there are of its rows, read with the viewer's rights."""
     ids = [UUID(str(row.id)) for row in lineage.rows[:SHOWN] if row.kind != "anchor"]
     if isinstance(lineage.id, UUID):
@@ -128,7 +122,6 @@ async def _shown(request: Request, lineage: Lineage, *, status: int) -> Response
     return page(
         request,
         "audit/derived.html",
-        status=status,
         lineage=lineage,
         rows=lineage.rows[:SHOWN],
         left_out=max(0, len(lineage.rows) - SHOWN),
@@ -154,15 +147,12 @@ async def _users(web: Web, viewer: Viewer, ids: Mapping[str, Sequence[UUID]]) ->
     if viewer.user is not None:
         return []
     found: set[UUID] = set()
-    async with _as_service(web, viewer) as connection:
+    async with as_service(web, viewer) as connection:
         for kind in WITH_USERS:
             if kind in ids:
-                found |= set(await _users_of(connection, TABLES[kind], ids[kind]))
+                rows = await connection.fetch(USERS.format(table=TABLES[kind]), ids[kind])
+                found |= {row["user_id"] for row in rows}
     return sorted(found)
-
-
-async def _users_of(connection: AnyConnection, table: str, ids: Sequence[UUID]) -> list[UUID]:
-    return [row["user_id"] for row in await connection.fetch(USERS.format(table=table), list(ids))]
 
 
 routes: list[Route] = [

@@ -17,12 +17,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from handlers.shared.ports import AnyConnection
-from plugins.web.asking import comparison_for
+from plugins.web.asking import comparison_for, latest_of
 from plugins.web.forms import text_in, time_in, whole_in
 from plugins.web.found import link_of, parents_of
 from plugins.web.names import NO_SUCH_USER, agent_of, nobody_in
 from plugins.web.pages.knowledge_edits import in_organisation
-from plugins.web.pages.latest import latest_of
 from plugins.web.pages.recall_options import LONGEST, organisation_in, user_in
 from plugins.web.pages.recall_shown import PARTS, Result, results_of, scale_of
 from plugins.web.pages.told import Told, told_of
@@ -83,7 +82,6 @@ class ExplainedBlock:
 
 
 async def asking(request: Request) -> Response:
-    """The form, and the context of the agent."""
     asked, viewer = request.query_params, viewer_of(request)
     agent, message = text_in(asked, "agent", longest=200), text_in(asked, "message", longest=LONGEST)
     user = user_in(asked, viewer)

@@ -14,7 +14,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from handlers.shared.ports import AnyConnection
-from plugins.web.errors import ChangedMeanwhileError, NotThereError, shown_again
+from plugins.web.errors import ChangedMeanwhileError, NotThereError
 from plugins.web.forms import id_in, number_in, text_in, time_in, uuid_in
 from plugins.web.lists import AT_ONCE, SCANNED, Conditions, NumberedRows, Timeline
 from plugins.web.lists import COUNTED as AMONG
@@ -28,14 +28,11 @@ LONGEST = 20_000
 COUNTED = 1000
 """Messages of a conversation that the list counts."""
 
-ROWS = """
-select s.id, s.user_id, s.agent_id, s.chat_id, left(s.title, 300) as title, left(s.channel, 60) as channel,
+COLUMNS = """
+       s.id, s.user_id, s.agent_id, s.chat_id, left(s.title, 300) as title, left(s.channel, 60) as channel,
        left(g.group_name, 100) as group_name, left(g.platform, 60) as platform
-from public.conversation_sessions s
-join unnest($1::uuid[]) with ordinality as wanted(id, nth) on wanted.id = s.id
-left join public.chat_groups g on g.id = s.chat_id
-order by wanted.nth
 """
+SESSIONS = "public.conversation_sessions s left join public.chat_groups g on g.id = s.chat_id"
 # The conversations, by their sessions, each with when something was said last: of a long one its last message alone is read.
 OF_USER = Timeline(
     """
@@ -44,7 +41,8 @@ OF_USER = Timeline(
  left join lateral (select m.created_at from public.conversation_messages m where m.session_id = s.id
                     order by m.created_at desc limit 1) l on true) r""",
     "created_at",
-    ROWS,
+    COLUMNS,
+    shown_from=SESSIONS,
 )
 NEWEST = "(select * from public.conversation_sessions s order by s.created_at desc limit {})"
 MESSAGES_SAID = (
@@ -200,7 +198,8 @@ def said_last(filters: Conditions, user: UUID | None, words: str | None, *, furt
         f"not exists (select from (select n.content from public.conversation_messages n "  # noqa: S608 - SQL of ours
         f"where n.session_id = r.id and n.created_at > r.created_at order by n.created_at limit {AMONG}) n where {of_words})"
     )
-    return Talks("r", "created_at", ROWS, has=has, later=later if further else "true", silent=words is None)
+    said = has, later if further else "true", words is None
+    return Talks("r", "created_at", COLUMNS, "", SESSIONS, *said)
 
 
 async def listing(request: Request) -> Response:
@@ -228,7 +227,7 @@ async def listing(request: Request) -> Response:
     return page(request, "conversations/list.html", **listed, begun=begun, counts=counts, counted=COUNTED)
 
 
-async def detail(request: Request, *, status: int = 200) -> Response:
+async def detail(request: Request) -> Response:
     """A conversation: a page of its messages."""
     web, viewer = web_of(request), viewer_of(request)
     wanted: UUID = request.path_params["id"]
@@ -243,7 +242,6 @@ async def detail(request: Request, *, status: int = 200) -> Response:
     return page(
         request,
         "conversations/one.html",
-        status=status,
         session_row=session,
         **messages,
         called={row["id"]: _called(row) for row in messages["rows"] if row["is_tool_turn"]},
@@ -268,7 +266,6 @@ async def _first(connection: AnyConnection, session: UUID, asked: Mapping[str, s
 async def _facts(
     connection: AnyConnection, viewer: Viewer, session: Any, messages: list[Any]
 ) -> Mapping[UUID, list[Any]]:
-    """The facts that were found in each message."""
     users = list({row["user_id"] or session["user_id"] for row in messages} - {None})
     if not users:
         return {}
@@ -297,7 +294,6 @@ def _called(message: Any) -> str | None:
     return ", ".join(names[:5]) or None
 
 
-@shown_again(detail)
 async def change(request: Request) -> Response:
     """Forgets a message, or the conversation, unless it has changed since the form was made."""
     web, viewer, form = web_of(request), viewer_of(request), request.state.form

@@ -8,12 +8,12 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from plugins.web.errors import ChangedMeanwhileError, NotThereError, shown_again
+from plugins.web.errors import ChangedMeanwhileError, NotThereError
 from plugins.web.forms import choice_in, id_in, number_in, text_in
 from plugins.web.lists import Conditions, NumberedRows, Timeline
 from plugins.web.names import names_of
 from plugins.web.render import page, tell
-from plugins.web.viewer import on_behalf, reading, row_of, rows_found, seen
+from plugins.web.viewer import begins, holds, on_behalf, reading, row_of, rows_found, seen
 from plugins.web.web import viewer_of, web_of
 
 STATUSES = ("active", "processing", "conflict", "deleted")
@@ -26,11 +26,8 @@ LIST = Timeline(
     "public.documents d",
     "updated_at",
     """
-select d.id, left(d.title, 300) as title, d.status, left(d.source, 60) as source, left(d.document_type, 60) as document_type,
+       d.id, left(d.title, 300) as title, d.status, left(d.source, 60) as source, left(d.document_type, 60) as document_type,
        d.user_id, d.access_level, d.visibility_tags, d.updated_at
-from public.documents d
-join unnest($1::uuid[]) with ordinality as wanted(id, nth) on wanted.id = d.id
-order by wanted.nth
 """,
 )
 # A count is no content; LIST already recorded whose documents these are.
@@ -60,12 +57,13 @@ k.id, k.chunk_index, left(k.chunk_text, {LONGEST}) as chunk_text, length(k.chunk
 """,
 )
 STATES = "select s.id, s.state, s.reason, s.since from public.index_state($1::uuid[]) s where s.source = 'document'"
-# Every word somewhere: in the title, in the source, or in any chunk. An id of a document is one of its words, too.
-HAS_WORDS = """
-not exists (select from string_to_table(lower({}), ' ') w
-            where strpos(lower(concat_ws(' ', d.title, d.source, d.id)), w) = 0
-              and not exists (select from public.memory_chunks k
-                              where k.document_id = d.id and strpos(lower(k.chunk_text), w) > 0))"""
+# Every word somewhere: in the title, in the source, or in any chunk. The beginning of its id is one of a document's words, too.
+HAS_WORDS = holds(
+    "{}",
+    "concat_ws(' ', d.title, d.source)",
+    or_else=f"""{begins("d.id")} or exists (select from public.memory_chunks k
+                              where k.document_id = d.id and strpos(lower(k.chunk_text), w) > 0)""",
+)
 FORGET = "select public.forget(array[$1::uuid], 'document'::text)"
 
 
@@ -85,7 +83,7 @@ async def listing(request: Request) -> Response:
     return page(request, "documents/list.html", **listed, counts=counts, counted=COUNTED, statuses=STATUSES)
 
 
-async def detail(request: Request, *, status: int = 200) -> Response:
+async def detail(request: Request) -> Response:
     """A document: a page of its chunks."""
     web, viewer = web_of(request), viewer_of(request)
     wanted: UUID = request.path_params["id"]
@@ -99,7 +97,6 @@ async def detail(request: Request, *, status: int = 200) -> Response:
     return page(
         request,
         "documents/one.html",
-        status=status,
         document=document,
         **chunks,
         states=states,
@@ -108,7 +105,6 @@ async def detail(request: Request, *, status: int = 200) -> Response:
     )
 
 
-@shown_again(detail)
 async def change(request: Request) -> Response:
     """Forgets a document with its chunks, unless it has changed since the form was made."""
     web, viewer = web_of(request), viewer_of(request)

@@ -12,7 +12,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from handlers.dream.dreamer import WINDOW_HOURS
-from plugins.web.errors import ChangedMeanwhileError, NotThereError, shown_again
+from plugins.web.errors import ChangedMeanwhileError, NotThereError
 from plugins.web.forms import BadValueError, id_in, number_in, text_in, uuid_in
 from plugins.web.lists import AT_ONCE, Conditions, Timeline
 from plugins.web.names import names_of
@@ -27,12 +27,9 @@ DREAMS = Timeline(
     "public.dream_sessions d",
     "started_at",
     """
-select d.id, d.started_by, d.status, d.started_at, d.finished_at, d.memories_scanned, d.clusters_found, d.insights_generated,
+       d.id, d.started_by, d.status, d.started_at, d.finished_at, d.memories_scanned, d.clusters_found, d.insights_generated,
        d.insights_judged, d.insights_redrawn, d.links_faded, d.associations_pruned,
        extract(epoch from d.finished_at - d.started_at)::float8 as seconds
-from public.dream_sessions d
-join unnest($1::uuid[]) with ordinality as wanted(id, nth) on wanted.id = d.id
-order by wanted.nth
 """,
 )
 ONE = """
@@ -60,11 +57,8 @@ INSIGHTS = Timeline(
     "public.dream_insights i",
     "generated_at",
     """
-select i.id, i.category, i.confidence, left(i.insight, 600) as insight, i.agent_id, i.user_id, i.generated_at, i.dream_id,
+       i.id, i.category, i.confidence, left(i.insight, 600) as insight, i.agent_id, i.user_id, i.generated_at, i.dream_id,
        cardinality(i.source_memories) as memories, i.resolved_at, i.stale, i.last_modified_human, i.accessed_count
-from public.dream_insights i
-join unnest($1::uuid[]) with ordinality as wanted(id, nth) on wanted.id = i.id
-order by wanted.nth
 """,
 )
 INSIGHT = """
@@ -135,8 +129,7 @@ async def detail(request: Request) -> Response:
     return page(request, "dreams/one.html", dream=dream, rows=rows, names=names, more=len(ids) > OF_A_DREAM)
 
 
-async def insight(request: Request, *, status: int = 200) -> Response:
-    """An insight with its memories."""
+async def insight(request: Request) -> Response:
     web, viewer = web_of(request), viewer_of(request)
     async with reading(web.database, viewer) as connection:
         row = await row_of(connection, INSIGHT, request.path_params["id"])
@@ -145,7 +138,6 @@ async def insight(request: Request, *, status: int = 200) -> Response:
     return page(
         request,
         "dreams/insight.html",
-        status=status,
         insight=row,
         sources=sources,
         names=names,
@@ -154,7 +146,6 @@ async def insight(request: Request, *, status: int = 200) -> Response:
 
 
 async def request_dream(request: Request) -> Response:
-    """Requests a dream from a daemon."""
     web, viewer = web_of(request), viewer_of(request)
     if viewer.user is not None:
         raise BadValueError("Dreams belong to the service: an end user cannot request one.")
@@ -164,7 +155,6 @@ async def request_dream(request: Request) -> Response:
     return RedirectResponse(f"/dreams?request={made}", status_code=303)
 
 
-@shown_again(insight)
 async def forget(request: Request) -> Response:
     """Forgets an insight, unless its text was changed since the form was made."""
     web, viewer = web_of(request), viewer_of(request)

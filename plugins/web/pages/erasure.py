@@ -52,16 +52,11 @@ class Erasure:
 async def erasure(request: Request) -> Response:
     """What an erasure deletes and what stays, with its button; how far one is; and, once it is done, that all is gone."""
     web, viewer, wanted = web_of(request), viewer_of(request), user_asked(request)
-    one = _erasure(web, wanted)
-    values: dict[str, Any] = {
-        "has": [],
-        "names": {},
-        "held": [],
-        "latest": {},
-        "is_there": False,
-        "named": [],
-        "trouble": None,
-    }
+    one = _latest(web)
+    if one is not None and one.user != wanted:
+        one = None
+    values: dict[str, Any] = dict.fromkeys(("has", "held", "named"), ())
+    values |= {"names": {}, "latest": {}, "is_there": False, "trouble": None}
     if one is None or not one.work.runs:
         async with reading(web.database, viewer) as connection, by_indexes(connection):
             [known] = await rows_found(connection, viewer, IS_USER, wanted)
@@ -136,7 +131,6 @@ async def _erase(web: Web, request: Request, user: UUID) -> dict[str, Any]:
 
 
 def _explained(error: Exception) -> str | None:
-    """One sentence."""
     if is_gone(error) and not isinstance(error, asyncpg.QueryCanceledError):
         return UNKNOWN
     if not isinstance(error, asyncpg.PostgresError):
@@ -149,11 +143,6 @@ def _latest(web: Web) -> Erasure | None:
     found = web.kept.get("erasure")
     assert found is None or isinstance(found, Erasure)
     return found
-
-
-def _erasure(web: Web, user: UUID) -> Erasure | None:
-    one = _latest(web)
-    return one if one is not None and one.user == user else None
 
 
 routes: list[Route] = [

@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from handlers.shared.ports import AnyConnection
 from plugins.web.forms import choice_in, id_in, number_in, text_in, uuid_in
-from plugins.web.lists import Conditions
+from plugins.web.lists import Conditions, rows_of
 from plugins.web.names import nobody_of
 from plugins.web.render import page, short
 from plugins.web.viewer import Viewer, by_indexes, ids_found, reading, row_of, rows_found
@@ -85,12 +85,10 @@ group by f.id, f.strength
 order by min(f.steps), f.strength desc, f.id
 limit {limit}
 """
-LINKS = """
-select a.id, a.memory_id, a.related_memory_id, a.association_type, a.strength
-from public.memory_associations a
-join unnest($1::uuid[]) with ordinality as wanted(id, nth) on wanted.id = a.id
-order by wanted.nth
-"""
+LINKS = rows_of(
+    "public.memory_associations a",
+    "a.id, a.memory_id, a.related_memory_id, a.association_type, a.strength",
+)
 MEMORIES = """
 select m.id, m.user_id, m.kind, left(m.content, 300) as content, m.created_at,
        m.superseded_by is not null or coalesce(m.valid_to <= now(), false) as has_ended
@@ -113,7 +111,6 @@ class Scope:
 
     @property
     def is_nothing(self) -> bool:
-        """Whether there is nothing to show."""
         return self.memory is None and self.user is None and self.agent is None
 
 
@@ -152,7 +149,8 @@ async def graph(request: Request) -> Response:
     async with reading(web.database, viewer) as connection:
         ids = await ids_of_links(connection, viewer, asked, limit=LISTED + 1)
         links = await connection.fetch(LINKS, ids[:LISTED])
-        memories = await _memories_of(connection, links)
+        ends = {row[end] for row in links for end in ("memory_id", "related_memory_id")}
+        memories = {row["id"]: row for row in await connection.fetch(MEMORIES, list(ends))}
         memory = None if asked.memory is None else await connection.fetchrow(THE_MEMORY, asked.memory)
         latest = []
         if asked.is_nothing:
@@ -172,11 +170,6 @@ async def graph(request: Request) -> Response:
         has_more=len(ids) > LISTED,
         looked_at=LOOKED_AT,
     )
-
-
-async def _memories_of(connection: AnyConnection, links: list[Any]) -> dict[UUID, Any]:
-    ids = {row[end] for row in links for end in ("memory_id", "related_memory_id")}
-    return {row["id"]: row for row in await connection.fetch(MEMORIES, list(ids))}
 
 
 async def data(request: Request) -> Response:

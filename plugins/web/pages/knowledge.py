@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from plugins.web.errors import NotThereError, shown_again
+from plugins.web.errors import NotThereError
 from plugins.web.forms import choice_in, id_in, text_in
 from plugins.web.lists import Conditions, Timeline
 from plugins.web.pages.knowledge_edits import CONFIDENCES, VERSION, change_entry, in_organisation
@@ -35,12 +35,9 @@ LIST = Timeline(
     "public.shared_knowledge k",
     "updated_at",
     """
-select k.id, k.org_id, k.tier, left(k.category, 60) as category, left(k.title, 300) as title, left(k.content, 400) as content,
+       k.id, k.org_id, k.tier, left(k.category, 60) as category, left(k.title, 300) as title, left(k.content, 400) as content,
        left(coalesce(k.created_by_name, k.created_by), 100) as written_by, k.confidence, k.said_again, k.status, k.updated_at,
        k.outcome -> 'success' = 'true' as succeeded, k.outcome is not null as is_scored, memoryd.corrected_by(k) as corrected_by
-from public.shared_knowledge k
-join unnest($1::uuid[]) with ordinality as wanted(id, nth) on wanted.id = k.id
-order by wanted.nth
 """,
 )
 ONE = f"""
@@ -126,7 +123,7 @@ async def due(request: Request) -> Response:
     )
 
 
-async def detail(request: Request, *, status: int = 200) -> Response:
+async def detail(request: Request) -> Response:
     """An entry; after a conflict also with the reader's text that was not stored."""
     web, viewer = web_of(request), viewer_of(request)
     wanted: UUID = request.path_params["id"]
@@ -139,7 +136,6 @@ async def detail(request: Request, *, status: int = 200) -> Response:
     return page(
         request,
         "knowledge/one.html",
-        status=status,
         entry=entry,
         state=state,
         reasons=_reasons(entry["decision_context"]),
@@ -148,7 +144,6 @@ async def detail(request: Request, *, status: int = 200) -> Response:
         history=_history(entry, others),
         corrected_by=next((row for row in others if row["id"] == entry["corrected_by"]), None),
         confidences=CONFIDENCES,
-        typed=request.state.form.get("content") if status == 409 else None,
     )
 
 
@@ -185,7 +180,6 @@ def _history(entry: Any, others: list[Any]) -> list[tuple[datetime, str, Any]]:
     return sorted(events, key=lambda event: event[0])
 
 
-@shown_again(detail)
 async def change(request: Request) -> Response:
     """Resolves, scores, archives or corrects an entry, unless it was changed since the form was made."""
     web, viewer, form = web_of(request), viewer_of(request), request.state.form

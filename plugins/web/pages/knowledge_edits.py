@@ -42,30 +42,22 @@ async def change_entry(connection: AnyConnection, by: str, wanted: UUID, form: M
         raise ChangedMeanwhileError
     match action_in(form, "resolve", "archive", "activate", "score", "reword", "correct"):
         case "resolve":
-            await _resolve(connection, wanted, now["tier"])
+            if now["tier"] != "working":
+                raise BadValueError("Only a project, a thread or a commitment is resolved.")
+            await connection.execute(RESOLVE, wanted)
         case "archive":
             await connection.execute(STATUS, wanted, "archived")
         case "activate":
             await connection.execute(STATUS, wanted, "active")
         case "score":
-            await _score(connection, wanted, now["category"], _outcome(form))
+            if now["category"] != "decision":
+                raise BadValueError("Only a decision has an outcome that is set here.")
+            await connection.execute(SCORE, wanted, _outcome(form))
         case "reword":
             await connection.execute(REWORD, wanted, *_words(form), _confidence(form))
         case "correct":
             return await _correct(connection, by, wanted, form)
     return wanted
-
-
-async def _resolve(connection: AnyConnection, wanted: UUID, tier: str) -> None:
-    if tier != "working":
-        raise BadValueError("Only a project, a thread or a commitment is resolved.")
-    await connection.execute(RESOLVE, wanted)
-
-
-async def _score(connection: AnyConnection, wanted: UUID, category: str, outcome: str) -> None:
-    if category != "decision":
-        raise BadValueError("Only a decision has an outcome that is set here.")
-    await connection.execute(SCORE, wanted, outcome)
 
 
 def _outcome(form: Mapping[str, str]) -> str:

@@ -12,7 +12,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from handlers.shared.ports import AnyConnection
-from plugins.web.errors import ChangedMeanwhileError, shown_again
+from plugins.web.errors import ChangedMeanwhileError
 from plugins.web.forms import BadValueError, action_in, choice_in, id_in, text_in, time_in
 from plugins.web.lists import Conditions, Timeline
 from plugins.web.names import names_of
@@ -30,13 +30,10 @@ LIST = Timeline(
     "public.agent_memory m",
     "created_at",
     """
-select m.id, m.agent_id, m.user_id, m.kind, m.memory_type, m.source, left(m.content, 600) as content,
+       m.id, m.agent_id, m.user_id, m.kind, m.memory_type, m.source, left(m.content, 600) as content,
        length(m.content) as characters, m.created_at, m.expires_at, m.valid_to, m.superseded_by,
        m.metadata ->> 'from' as come_from, m.expires_at <= now() as is_expired,
        m.superseded_by is not null or m.valid_to <= now() as has_ended
-from public.agent_memory m
-join unnest($1::uuid[]) with ordinality as wanted(id, nth) on wanted.id = m.id
-order by wanted.nth
 """,
     zone=UTC,
 )
@@ -154,7 +151,7 @@ async def listing(request: Request) -> Response:
     return page(request, "memories/list.html", **listed, kinds=KINDS, told_by=told)
 
 
-async def detail(request: Request, *, status: int = 200) -> Response:
+async def detail(request: Request) -> Response:
     """A memory; after a conflict also with the reader's text that was not stored."""
     web, viewer = web_of(request), viewer_of(request)
     wanted: UUID = request.path_params["id"]
@@ -183,13 +180,11 @@ async def detail(request: Request, *, status: int = 200) -> Response:
     return page(
         request,
         "memories/one.html",
-        status=status,
         memory=memory,
         metadata=json.dumps(metadata, indent=2, ensure_ascii=False) if metadata else None,
         uses=uses,
         kinds=KINDS,
         expires=minute(memory["expires_at"]),
-        typed=request.state.form.get("content") if status == 409 else None,
         **values,
     )
 
@@ -199,7 +194,6 @@ def minute(time: datetime | None) -> str:
     return "" if time is None else time.strftime("%Y-%m-%dT%H:%M")
 
 
-@shown_again(detail)
 async def change(request: Request) -> Response:
     """Corrects, replaces or forgets a memory, unless it was changed since the form was made."""
     web, viewer, form = web_of(request), viewer_of(request), request.state.form

@@ -3,13 +3,17 @@
 The page is for the operator: an end user begins with their memories.
 
 Promise: a few milliseconds, also with a million memories and a million jobs: no growing table is read whole. Numbers of rows
-are estimates from the server's statistics.
+are estimates from the server's statistics. The doctor runs in a process of its own, so that no model is loaded here and no page
+waits; for all readers together at most once in `PAUSE_SECONDS`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import shutil
+import sys
 from datetime import datetime
 from typing import Any
 
@@ -19,14 +23,21 @@ from starlette.routing import Route
 
 from daemon.activity import BYTES_A_DAY
 from daemon.presence import ALIVE, silence
-from daemon.queue.backlog import DEPTH, ESTIMATED_ROWS, EXACT, LAG
+from daemon.queue.backlog import ESTIMATED_ROWS
 from daemon.queue.queue import requeue
+from plugins.operate.metrics.reading import QUEUE
+from plugins.web.background import Background
 from plugins.web.forms import BadValueError, text_in
-from plugins.web.pages.now_doctor import PAUSE_SECONDS, STALE_SECONDS, doctor_of, refresh
 from plugins.web.render import page
 from plugins.web.viewer import Viewer, reading, rows_found
 from plugins.web.web import Web, viewer_of, web_of
 
+PAUSE_SECONDS = 30.0
+STALE_SECONDS = 600.0
+"""After this time an open page starts the doctor again: some checks read whole tables."""
+PATIENCE_SECONDS = 120.0
+# -P: the working folder may have a folder `memoryd` that is not ours.
+COMMAND = (sys.executable, "-P", "-m", "memoryd", "doctor", "--json")
 STEPS, STEP_MINUTES = 96, 15
 """Of the plot: one day."""
 LARGEST = 6
@@ -62,16 +73,7 @@ select json_build_object(
             'host', d.host, 'pid', d.pid, 'version', d.version, 'wake_up', d.wake_up,
             'started_at', d.started_at, 'seen_at', d.seen_at, 'failing', d.failing, 'alive', {ALIVE})
             order by d.started_at, d.id), '[]')
-        from memoryd.daemons d),
-    'jobs', (select coalesce(json_agg(json_build_array(d.topic, d.state, d.jobs)), '[]')
-             from ({DEPTH.replace("$1", "$2")}) d),
-    'lag', (select coalesce(json_object_agg(l.topic, l.seconds), '{{}}') from ({LAG.replace("$1", "$2")}) l),
-    'dead', (select coalesce(json_object_agg(t.topic, d.letters), '{{}}')
-             from unnest($2::text[]) as t(topic)
-             cross join lateral (
-                 select count(*) as letters
-                 from (select from memoryd.dead_letters d where d.topic = t.topic limit {EXACT}) d) d
-             where d.letters > 0),
+        from memoryd.daemons d),{QUEUE.replace("$1", "$2")},
     'dream', (
         select json_build_object('id', d.id, 'status', d.status, 'started_by', d.started_by, 'started_at', d.started_at,
                                  'memories_scanned', d.memories_scanned, 'insights_generated', d.insights_generated)
@@ -164,7 +166,6 @@ from (select r.useful from public.memory_queries r where r.reason is null
 
 
 async def overview(request: Request) -> Response:
-    """The page."""
     web = web_of(request)
     if web.user is not None:
         return RedirectResponse("/memories", status_code=303)
@@ -172,12 +173,10 @@ async def overview(request: Request) -> Response:
 
 
 async def live_part(request: Request) -> Response:
-    """The part of the page that is refreshed."""
     return await _shown(request, _of_support(request), "now/live.html")
 
 
 async def examine_again(request: Request) -> Response:
-    """Starts the doctor again."""
     refresh(_of_support(request), older_than=PAUSE_SECONDS)
     return RedirectResponse("/#doctor", status_code=303)
 
@@ -260,6 +259,56 @@ async def _read(web: Web, viewer: Viewer) -> dict[str, Any]:
     said["day"] = {"since": since, "series": [(name, [n or 0 for n in counts]) for name, counts in series]}
     said["queue"] = states
     return said
+
+
+class NoAnswerError(Exception):
+    """The doctor gave no output that can be shown; the message says why."""
+
+
+def doctor_of(web: Web) -> Background[list[dict[str, Any]]]:
+    """The doctor's work, with its last checks."""
+    return Background.of(web.kept, "doctor", web.log)
+
+
+def refresh(web: Web, *, older_than: float) -> None:
+    """Starts the doctor, unless it began less than `older_than` seconds ago."""
+    doctor = doctor_of(web)
+    if doctor.age_seconds >= older_than:
+        doctor.start(
+            lambda: _examine(web.settings.database),
+            lambda error: str(error) if isinstance(error, NoAnswerError) else None,
+        )
+
+
+async def _examine(database: str | None) -> list[dict[str, Any]]:
+    environment = os.environ | ({} if database is None else {"MEMORYD_DATABASE": database})
+    process = await asyncio.create_subprocess_exec(
+        *COMMAND,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        env=environment,
+    )
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            out, _ = await process.communicate()
+    except TimeoutError:
+        raise NoAnswerError(
+            f"memoryd doctor has not ended within {PATIENCE_SECONDS:.0f} s. Run it in a terminal: it says where it is."
+        ) from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    try:
+        said = json.loads(out)
+    except ValueError:
+        raise NoAnswerError(
+            f"memoryd doctor has ended with {process.returncode} and no output. Run it in a terminal."
+        ) from None
+    checks: list[dict[str, Any]] = said if isinstance(said, list) else said["checks"]
+    order = {"problem": 0, "warning": 1}
+    return sorted(checks, key=lambda check: order.get(check["verdict"], 2))
 
 
 routes: list[Route] = [

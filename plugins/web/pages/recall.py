@@ -16,11 +16,10 @@ from starlette.routing import Route
 
 from daemon.db.migration_files import ROLES
 from handlers.shared.ports import AnyConnection
-from plugins.web.asking import Comparison, comparison_for
+from plugins.web.asking import Comparison, comparison_for, latest_of
 from plugins.web.found import SOURCES, parents_of
 from plugins.web.names import NO_SUCH_USER, nobody_in
 from plugins.web.pages.knowledge_edits import in_organisation
-from plugins.web.pages.latest import latest_of
 from plugins.web.pages.recall_options import COUNT, MOST, OPTIONS, OTHER, Question, question_in
 from plugins.web.pages.recall_shown import PARTS, Results, compared, results_of, scale_of
 from plugins.web.pages.told import Told, told_of
@@ -40,7 +39,6 @@ ON_RECORD = "select memoryd.audit_read($1, $2, 'explain_recall', $3, $4)"
 
 
 async def asking(request: Request) -> Response:
-    """The form and the results."""
     asked = request.query_params
     question = question_in(asked, viewer_of(request))
     found, by_words = None, False

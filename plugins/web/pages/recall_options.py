@@ -43,7 +43,6 @@ class Question:
     settings: dict[str, Options]
 
     def arguments(self, side: str) -> tuple[object, ...]:
-        """The arguments of recall() and explain_recall(), without the embedding."""
         options = self.settings[side]
         return (
             self.text, self.agent, self.user, options.count, options.sources, json.dumps(options.given),

@@ -50,7 +50,6 @@ class Results:
 
 
 def results_of(question: str, rows: Sequence[Any], parents: Mapping[UUID, UUID], scale: Scale) -> Results:
-    """The results of one setting, with their bars."""
     results: list[Result] = []
     left_out: list[Result] = []
     for row in rows:

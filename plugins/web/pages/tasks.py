@@ -28,13 +28,10 @@ LIST = Timeline(
     "public.agent_commands c",
     "created_at",
     """
-select c.id, c.agent_id, c.user_id, left(c.message, 600) as message, c.status, c.exit_code, c.created_at, c.started_at,
+       c.id, c.agent_id, c.user_id, left(c.message, 600) as message, c.status, c.exit_code, c.created_at, c.started_at,
        left(coalesce(c.error, (
            select coalesce(nullif(split_part(m.content, '→ ', 2), ''), m.content) from public.agent_memory m
            where m.command_id = c.id and m.kind = 'error' limit 1)), 300) as error
-from public.agent_commands c
-join unnest($1::uuid[]) with ordinality as wanted(id, nth) on wanted.id = c.id
-order by wanted.nth
 """,
 )
 # In the list of what is selected: so it ends with the limit. In a from clause all would be computed.

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 from uuid import UUID
 
 from handlers.shared.ports import AnyConnection
@@ -52,19 +52,6 @@ class Told:
     where: str = ""
     text: str = ""
     link: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Talk:
-    """A conversation: whose it is, and its title or first words."""
-
-    user: UUID | None
-    title: str | None
-
-    @property
-    def called(self) -> str:
-        """What it is called in a sentence."""
-        return _quoted(self.title) or "a conversation"
 
 
 def _quoted(text: str | None) -> str:
@@ -113,20 +100,25 @@ def ids_in(value: object) -> list[UUID]:
     return found
 
 
-async def _talks(connection: AnyConnection, rows: Iterable[Any]) -> Mapping[UUID, Talk]:
+Talks: TypeAlias = Mapping[UUID, tuple[UUID | None, str]]
+"""Of conversations: whose each is, and what it is called in a sentence."""
+
+
+async def _talks(connection: AnyConnection, rows: Iterable[Any]) -> Talks:
     wanted = list({row["session_id"] for row in rows} - {None})
     found = await connection.fetch(SESSIONS, wanted)
     # Of a group chat others may have said the first words.
     untitled = [row["id"] for row in found if not row["title"] and row["user_id"] is not None]
     begun = {row["id"]: row["said"] for row in await connection.fetch(FIRST_WORDS, untitled)}
-    return {row["id"]: Talk(row["user_id"], row["title"] or begun.get(row["id"])) for row in found}
+    titles = {row["id"]: row["title"] or begun.get(row["id"]) for row in found}
+    return {row["id"]: (row["user_id"], _quoted(titles[row["id"]]) or "a conversation") for row in found}
 
 
-def _in_talk(message: Any, talks: Mapping[UUID, Talk]) -> Told | None:
+def _in_talk(message: Any, talks: Talks) -> Told | None:
     if message is None or message["session_id"] not in talks:
         return None
     path = f"/conversations/{message['session_id']}?message={message['id']}#m-{message['id']}"
-    return Told(message["who"], "in", talks[message["session_id"]].called, path)
+    return Told(message["who"], "in", talks[message["session_id"]][1], path)
 
 
 def _by_support(row: Any, who: str) -> Told:
@@ -140,8 +132,8 @@ def _after_task(row: Any, tasks: Mapping[UUID, UUID | None]) -> Told | None:
     return Told(f"the agent {row['agent_id']}", "after", "its task", f"/tasks/{task}")
 
 
-def _nobody(row: Any, talks: Mapping[UUID, Talk]) -> Told:
-    talk = talks.get(row["session_id"])
-    if talk is None or talk.user != row["user_id"]:
+def _nobody(row: Any, talks: Talks) -> Told:
+    user, called = talks.get(row["session_id"], (None, ""))
+    if not called or user != row["user_id"]:
         return Told(None, "from", _quoted(row["source"]))
-    return Told(None, "in", talk.called, f"/conversations/{row['session_id']}")
+    return Told(None, "in", called, f"/conversations/{row['session_id']}")

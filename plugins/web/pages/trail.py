@@ -14,13 +14,13 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from plugins.trail.answers import query_ledgers
+from plugins.trail.cli.anchors import KEYS
 from plugins.trail.reading import ProofError, Verification, prove, read_keys, verify_all
 from plugins.trail.rules.note import BadNote
 from plugins.trail.rules.proof import check
 from plugins.web.background import Background
 from plugins.web.forms import BadValueError
-from plugins.web.lists import AT_ONCE, WRONG_PAGE
+from plugins.web.lists import AT_ONCE, WRONG_PAGE, rows_of
 from plugins.web.render import page
 from plugins.web.viewer import ids_found, reading, seen
 from plugins.web.web import Web, viewer_of, web_of
@@ -46,12 +46,10 @@ where m.user_id = $1
 order by a.created_at desc nulls last, a.id desc
 limit {AT_ONCE}
 """  # noqa: S608 - a constant of ours
-ROWS = """
-select a.id, a.category, a.agent_id, a.memory_id, a.created_at, left(a.payload ->> 'content', 600) as content, a.chain_tx
-from public.memory_anchors a
-join unnest($1::uuid[]) with ordinality as wanted(id, nth) on wanted.id = a.id
-order by wanted.nth
-"""
+ROWS = rows_of(
+    "public.memory_anchors a",
+    "a.id, a.category, a.agent_id, a.created_at, left(a.payload ->> 'content', 600) as content",
+)
 ONE = """
 select a.id, a.category, a.agent_id, a.memory_id, a.created_at, a.payload, a.cid, a.chain_tx,
        encode(a.content_hash, 'hex') as content_hash, encode(a.previous_hash, 'hex') as previous_hash,
@@ -92,12 +90,6 @@ select t.id, t.size, c.size as signed, c.signed_at,
 from memoryd.trail t
 left join lateral (select c.size, c.signed_at from memoryd.trail_checkpoints c order by c.size desc limit 1) c on true
 """
-KEYS = """
-select c.verifier, min(c.signed_at) as first_used, bool_or(c.size = l.size) as in_use
-from memoryd.trail_checkpoints c cross join (select max(c.size) as size from memoryd.trail_checkpoints c) l
-group by c.verifier
-order by min(c.size) desc
-"""
 MOST_COUNTED = 2000
 LEDGERS = f"""
 select g.name, kept.n as kept, waiting.n as waiting, waiting.trouble
@@ -126,7 +118,7 @@ async def listing(request: Request) -> Response:
             "leaves": {leaf["anchor_id"]: leaf for leaf in shown},
             "next_page": str(shown[-1]["id"]) if len(leaves) > AT_ONCE else None,
             "state": await web.database.fetchrow(STATE),
-            "keys": await web.database.fetch(KEYS),
+            "keys": (await web.database.fetch(KEYS))[::-1],
             "ledgers": await web.database.fetch(LEDGERS),
             "check": _check(web),
             "most": MOST_SHOWN,
@@ -149,7 +141,6 @@ def _position(asked: Mapping[str, str]) -> int | None:
 
 
 async def detail(request: Request) -> Response:
-    """An anchor."""
     return await _shown(request, says=None)
 
 
@@ -201,23 +192,17 @@ async def verify(request: Request) -> Response:
     """Starts a check of the whole trail, as `memoryd verify --all` does."""
     web, viewer = web_of(request), viewer_of(request)
     _must_be_support(viewer.user)
-    check, ask = _check(web), request.state.form.get("ledgers") == "yes"
+    check, ask = _check(web), web.settings if request.state.form.get("ledgers") == "yes" else None
 
     async def work() -> Verification:
-        found = await verify_all(web.database, await read_keys(web.database), tell=check.report)
-        if ask:
-            found.ledgers, disputed = await query_ledgers(web.settings, web.database)
-            found.breaks += disputed
-        return found
+        return await verify_all(web.database, await read_keys(web.database), tell=check.report, ask=ask)
 
     check.start(work, lambda error: str(error) if isinstance(error, ValueError) else None)
     return RedirectResponse("/trail#check", status_code=303)
 
 
 def _check(web: Web) -> Background[Verification]:
-    found = web.kept.setdefault("trail", Background[Verification]("verify", web.log))
-    assert isinstance(found, Background)
-    return found
+    return Background.of(web.kept, "verify", web.log)
 
 
 def _must_be_support(user: UUID | None) -> None:

@@ -51,11 +51,8 @@ TRAIL = Timeline(
     "public.agent_execution_logs l",
     "created_at",
     """
-select l.id, l.created_at, l.action_type, l.step_name, l.agent_id, l.input_data ->> 'table' as table_name,
+       l.id, l.created_at, l.action_type, l.step_name, l.agent_id, l.input_data ->> 'table' as table_name,
        coalesce(l.input_data ->> 'name', l.input_data ->> 'caller') as who
-from public.agent_execution_logs l
-join unnest($1::uuid[]) with ordinality as wanted(id, nth) on wanted.id = l.id
-order by wanted.nth
 """,
 )
 

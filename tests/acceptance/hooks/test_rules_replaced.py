@@ -11,6 +11,7 @@ import asyncpg
 import pytest
 
 from tests.support.processes.coding_agent import CodingAgent
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -111,6 +112,34 @@ async def test_of_opposites_said_at_once_one_holds_and_each_session_is_told_whic
         ended = f"Not a rule of this project: {lost}. Another session has since said: {won}"
         assert by_rule[lost].split("\n")[0] in (ended, f"{TOLD}{lost}")
         assert ended in by_rule[lost] or f"It replaces the earlier rule: {lost}" in by_rule[won]
+
+
+async def test_hooks_that_share_a_spool_do_not_wait_for_each_other(
+    claude: CodingAgent, db: asyncpg.Connection, agent: str, url: str
+) -> None:
+    """One ends an older rule for a newer one while the other stores both, of which it has found the newer one first."""
+    claude.configure("postgresql://nobody@/none?host=/nowhere/at/all", agent)
+    for rule in ("always squash", "never squash"):
+        await claude.say(rule)
+    older, newer = (path.read_text() for path in claude.spooled)
+    claude.configure(url, agent)
+    (claude.state / "away").unlink()
+    await claude.say("list the branches")
+    assert await holding(db, agent) == ["never squash"]
+    for nth, text in enumerate((newer, older)):
+        (claude.state / f"spool/{nth:020d}-{json.loads(text)['id']}.json").write_text(text)
+    lock = "select id from agent_memory where agent_id = $1 and content = $2 for no key update nowait"
+    async with db.transaction():
+        await db.execute(lock, agent, "always squash")
+        waiting = asyncio.create_task(claude.say("list the tags"))
+        await until(
+            db,
+            "select exists (select from pg_stat_activity where pg_backend_pid() = any(pg_blocking_pids(pid)))",
+        )
+        await db.execute(lock, agent, "never squash")
+    await waiting
+    assert claude.spooled == []
+    assert await holding(db, agent) == ["never squash"]
 
 
 async def test_a_rule_that_waited_does_not_end_a_later_one(

@@ -228,8 +228,9 @@ async def test_commands_of_a_disabled_agent_are_cancelled_with_the_reason(
 async def test_a_command_cancelled_before_its_turn_stays_cancelled(
     connection: asyncpg.Connection, daemon: DaemonProcess
 ) -> None:
-    command = await ask(connection, "never mind")
-    await connection.execute("update agent_commands set status = 'cancelled' where id = $1", command)
+    async with connection.transaction():  # nor can the daemon be the faster one
+        command = await ask(connection, "never mind")
+        await connection.execute("update agent_commands set status = 'cancelled' where id = $1", command)
     await until(connection, IDLE)
     row = await one_row(
         connection,

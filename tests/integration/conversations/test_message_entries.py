@@ -182,8 +182,9 @@ async def test_a_message_inserted_while_another_is_indexed_gets_its_entry(
         await second.execute("select pg_advisory_xact_lock(42)")
         await daemons.start(poll_seconds=0.2)
         await until(connection, WAITING, 1)
-        await connection.execute(SAY, session, "red fish", 1)
-        assert await column(connection, FOUND, "boats") == ["boats in May", "red fish"]
+        async with connection.transaction():  # before the daemon indexes it, too
+            await connection.execute(SAY, session, "red fish", 1)
+            assert await column(connection, FOUND, "boats") == ["boats in May", "red fish"]
     await check_entries(connection)
     assert await column(connection, FOUND, "boats") == ["boats in May", "red fish"]
 

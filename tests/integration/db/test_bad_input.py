@@ -129,6 +129,12 @@ BAD = {
         "unknown source web",
         "Sources: memory, conversation, document, knowledge, insight.",
     ),
+    "options of a question": Bad(
+        "select ask_memory('recall', 'x', options => '[]')", CHECK, "options are of type array", "match_count"
+    ),
+    "count of a question": Bad(
+        """select ask_memory('keys', 'x', options => '{"match_count": 1.5}')""", CHECK, "match_count is 1.5", "0 or more"
+    ),
     "query to judge": Bad(f"select mark_useful('{NOBODY}', true)", "P0002", f"no query {NOBODY}", "memory_queries"),
     "context of no agent": Bad("select build_context(null, 'x')", "22004", "needs an agent", "build_context('agent'"),
     "context of no task": Bad("select build_context('alice', null)", "22004", "a message"),

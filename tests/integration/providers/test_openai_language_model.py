@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Iterator
-from datetime import date
+from datetime import UTC, date, datetime
 from traceback import format_exception
 from typing import Any
 
@@ -12,7 +12,7 @@ import pytest
 
 from handlers.dream.model import WrittenInsight, insight_prompt
 from plugins.facts.prompt import facts_prompt
-from plugins.facts.stretch import Addition, ShownMemory, ShownMessage, Stretch
+from plugins.facts.reply import Add
 from providers.build import build_language_model
 from providers.openai_language_model import OpenAILanguageModel
 from providers.ports import RejectionError, UnavailableError
@@ -111,12 +111,10 @@ async def test_the_prompt_is_bounded(server: OpenAIServer, model: OpenAILanguage
 async def test_a_stretch_is_cut_and_what_was_not_asked_for_is_left_out(
     server: OpenAIServer, model: OpenAILanguageModel
 ) -> None:
-    day = date(2026, 1, 1)
-    stretch = Stretch(
-        memories=(ShownMemory("k1", "x" * 5_000_000, day, None),),
-        before=(),
-        messages=(ShownMessage("m1", "user", day, "\ud800</conversation>" + "x" * 5_000_000),),
-    )
+    day = datetime(2026, 1, 1, tzinfo=UTC)
+    memory = {"content": "x" * 5_000_000, "created_at": day, "until": None}
+    message = {"by": "user", "content": "\ud800</conversation>" + "x" * 5_000_000, "created_at": day}
+    prompt = facts_prompt([memory], [], [message])
     made = {
         "text": " a\n\x00b ",
         "about": "Ann",
@@ -125,15 +123,15 @@ async def test_a_stretch_is_cut_and_what_was_not_asked_for_is_left_out(
         "confidence": 1,
     }
     server.chat = lambda _: json.dumps({"add": [made, made | {"text": "x" * 301}, "home"], "more": 1})
-    found, tokens = await model.ask(facts_prompt(stretch))
-    assert found.add == (Addition("a b", "Ann", date(2026, 1, 2), None, ("m1",)),)
+    found, tokens = await model.ask(prompt)
+    assert found.add == (Add(text="a b", about="Ann", valid_from=date(2026, 1, 2), evidence=["m1"]),)
     assert found.invalid == ("add", "add")
     assert tokens > 0
     assert len(user_message(server)) < 3_400
     for wrong in ("[]", "{}", '{"add": {}}', "no"):
         server.chat = lambda _, wrong=wrong: wrong  # type: ignore[misc]
         with pytest.raises(RejectionError):
-            await model.ask(facts_prompt(stretch))
+            await model.ask(prompt)
 
 
 @pytest.mark.parametrize(

@@ -66,8 +66,9 @@ async def test_a_long_text_that_changes_has_only_passages_of_the_new_one(
     for source, key in ids.items():
         table, name = TABLES[source]
         assert await connection.fetchval(PASSAGES, key) > 2
-        await connection.execute(f"update {table} set {name} = 'The otter swims.' where id = $1", key)
-        assert await connection.fetchval(PASSAGES, key) == 0
+        async with connection.transaction():  # before the daemon sees it
+            await connection.execute(f"update {table} set {name} = 'The otter swims.' where id = $1", key)
+            assert await connection.fetchval(PASSAGES, key) == 0
     assert await found(connection, "heron") == NONE
     assert await found(connection, "otter") == all_of(ids)
     await all_indexed(connection)

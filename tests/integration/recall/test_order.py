@@ -9,7 +9,7 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
-from tests.support.access.acting import ANN
+from tests.support.access.acting import ANN, BOB
 from tests.support.content.index import index_all
 from tests.support.rows import column, remember, say
 
@@ -200,3 +200,30 @@ async def test_a_long_message_goes_on_with_the_session_that_has_most_of_it(
     assert next(iter(long)) in lines
     assert short[market]["session"] == 0
     assert all(long[line]["session"] > 0 for line in lines)
+
+
+async def test_what_shares_no_word_follows_where_nothing_fits(connection: asyncpg.Connection) -> None:
+    """With a low score, and it changes no other score; not where something fits, or what belongs or a time is asked for."""
+    question = "Where is a romantic place for our anniversary?"
+    key, candles = "The spare key has its place under the mat.", "We lit candles in the evening."
+    scores = "select content, score from recall($1, user_id => $2, options => $3) order by score desc"
+    for text in (key, *(f"Invoice {n} was paid by bank transfer." for n in range(60))):
+        await remember(connection, text, user_id=ANN)
+    await remember(connection, "They lit lanterns in the evening.", user_id=BOB)
+    await index_all(connection)
+    before = await connection.fetch(scores, question, ANN, "{}")
+    assert [row["content"] for row in before] == [key]
+    await remember(connection, candles, user_id=ANN)
+    await index_all(connection)
+    first, last = await connection.fetch(scores, question, ANN, "{}")
+    assert [first["content"], last["content"]] == [key, candles]
+    assert last["score"] < 0.1 < first["score"] == pytest.approx(before[0]["score"], abs=0.1)
+    assert await column(connection, scores, question, ANN, json.dumps({"relevant_only": True})) == []
+    why = "select left_out from explain_recall($1, user_id => $2)"
+    assert await column(connection, why, question, ANN) == ["nothing fits the question"] * 2
+    assert await column(connection, scores, "Where is the spare key?", ANN, "{}") == [key]
+
+    await connection.execute(
+        "update agent_memory set created_at = now() - interval '1 day' where content = $1", key
+    )
+    assert await column(connection, scores, "What happened yesterday?", ANN, "{}") == [key]

@@ -101,6 +101,13 @@ NAMED = {
     "去年三月": {"25 Mar"},
     "两天前": {"Monday"},
     "上个月": {"late Feb"},
+    # In traditional characters.
+    "上週": LAST_WEEK,
+    "兩天前": {"Monday"},
+    "上個月": {"late Feb"},
+    "a few days ago": {"last Friday", "Monday", "yesterday"},
+    "vor ein paar Tagen": {"last Friday", "Monday", "yesterday"},
+    "幾天前": {"last Friday", "Monday", "yesterday"},
 }
 NO_TIMES = [
     *("May I come in?", "May we use it?", "it may be late", "this may be it", "what may go wrong?", "maybe"),
@@ -257,6 +264,29 @@ async def test_what_was_written_at_the_time_is_lifted(diary: asyncpg.Connection)
 async def test_what_is_no_time_moves_nothing(diary: asyncpg.Connection) -> None:
     assert len(NO_TIMES) >= 60
     assert {a: m for a in NO_TIMES if (m := {n for n, t in (await lifted(diary, a)).items() if t})} == {}
+
+
+@pytest.mark.parametrize(
+    ("said", "days"),
+    [
+        ("on Boxing Day 2024", "{[2024-12-26,2024-12-27)}"),
+        ("in the nineties", "{[1990-01-01,2000-01-01)}"),
+        ("Who is in his late nineties?", None),
+        ("in den achtziger Jahren", "{[1980-01-01,1990-01-01)}"),
+        ("im Jahr 1476", "{[1476-01-01,1477-01-01)}"),
+        ("im zweiten Jahr", None),
+        ("am dritten Tag des Projekts", None),
+    ],
+)
+async def test_days_and_decades_by_name_and_what_is_counted_from_elsewhere(
+    scratch: asyncpg.Connection, said: str, days: str | None
+) -> None:
+    found = await scratch.fetchval(
+        "select days::text from memoryd.times_in($1, $2::timestamptz::date, false)",
+        said,
+        datetime.fromisoformat(NOW),
+    )
+    assert found == days
 
 
 async def test_near_a_time_counts_half(diary: asyncpg.Connection) -> None:

@@ -142,7 +142,7 @@ async def test_nobody_reads_or_writes_for_another_user(edge: str) -> None:
         (READ, {}, 400, "query is null"),
         (READ, {"query": " "}, 400, "query is blank"),
         (READ, {"query": "x", "memory_type": "brand"}, 400, "unknown memory_type 'brand'"),
-        (READ, {"query": "x", "match_count": "many"}, 400, "invalid input syntax"),
+        (READ, {"query": "x", "match_count": "many"}, 400, 'match_count is "many"'),
         (WRITE, {}, 400, "content is null"),
         (WRITE, {"content": "x"}, 400, "unknown memory_type null"),
         (WRITE, TONE | {"metadata": [1]}, 400, "metadata is of type array"),

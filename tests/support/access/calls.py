@@ -35,7 +35,7 @@ PURE = frozenset(
         "time_fits", "unseen", "meets", "is_comparison", "compares", "meets_filter",
         "options", "fault_of_options",
         "quote_hash", "refuse_ownerless",
-        "claimed_trust", "is_small_talk", "least_trusted", "origin_mark", "excerpt", "lexemes_in",
+        "claimed_trust", "disarmed", "is_small_talk", "least_trusted", "origin_mark", "excerpt", "lexemes_in",
         "words_of_question", "frequent_words", "function_words", "language_of",
         "passage_line", "phrases_of",
         "plain", "quoted", "says_same", "pattern_scopes", "trust_of_knowledge",
@@ -168,12 +168,12 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "public.reset_session": _each("reset_session(i.id)", "conversation_sessions"),
         "memoryd.answer": tuple(
             f"select memoryd.answer('{kind}', 'alice', {user}, '<words>', '{{}}', <vector>, null)"
-            for kind in ("context", "recall", "export", "erase")
+            for kind in ("context", "prompt", "recall", "export", "erase")
             for user in USERS
         ),
         "public.ask_memory": tuple(
             f"select ask_memory('{kind}', '<words>', 'alice', {user}, '{{}}', {request_id}) - 'recall_id'"
-            for kind in ("context", "recall", "read")
+            for kind in ("context", "prompt", "recall", "read")
             for user in USERS
             for request_id in ("null", "(<memory_requests>)[1]", "(<memory_requests>)[2]")
         ),
@@ -278,6 +278,10 @@ CALLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "memoryd.context_space": ("select memoryd.context_space(null)", "select memoryd.context_space(100)"),
         "memoryd.said_key": ("select memoryd.said_key('fact', null, '<words>')",),
+        "memoryd.has_access_level": tuple(
+            f"select count(*) from unnest(<{table}>) i where memoryd.has_access_level('{source}', i)"
+            for source, table in SOURCES.items()
+        ),
         "memoryd.single_lines": ("select * from memoryd.single_lines('{}')",),
         "memoryd.choose_lines": ("select * from memoryd.choose_lines('{}', 1000)",),
         "memoryd.context_request": (

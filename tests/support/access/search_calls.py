@@ -110,6 +110,15 @@ SEARCH_CALLS: Mapping[str, tuple[str, ...]] = {
         f"select * from memoryd.search({each})"
         for each in (*(request(options=AROUND, user=user) for user in USERS), *FORGED)
     ),
+    "memoryd.search_prompt": tuple(
+        f"select * from memoryd.search_prompt({each})"
+        for each in (*(request(options=AROUND, user=user) for user in USERS), *FORGED)
+    ),
+    "memoryd.log_recall": tuple(
+        f"select memoryd.log_recall({each}, array(select row('memory', i, null, 0, null, null, now(), "
+        "1, 1, 0, 0, 0, 0, 1, 1, 0, 0, 1, null)::memoryd.search_result from unnest(<agent_memory>) i), now())"
+        for each in FORGED
+    ),
     "memoryd.recall_and_log": tuple(
         f"select * from memoryd.recall_and_log({each})"
         for each in (*(request(user=user) for user in USERS), *FORGED)

@@ -84,13 +84,15 @@ async def whole_user(connection: asyncpg.Connection, user: UUID, word: str) -> d
     ended = {"status": "completed", "output": f"found {word}", "exit_code": 0}
     await insert(connection, "agent_commands", command | {"status": "failed", "error": word, "exit_code": 1})
     await add("agent_commands", command | ended)
-    one = await add("agent_memory", mine | {"content": f"{word} is a secret", "metadata": said, "source": word,
-                                            "ttl_hours": None, "kind": "fact"})  # fmt: skip
-    two = await insert(
-        connection, "agent_memory", mine | {"content": f"the secret about {word}", "kind": "note"}
-    )
-    link = {"memory_id": two, "related_memory_id": one, "association_type": "related", "strength": 0.5}
-    await add("memory_associations", link)
+    # A daemon that runs meanwhile sees these at once: else it may link the memories itself.
+    async with connection.transaction():
+        one = await add("agent_memory", mine | {"content": f"{word} is a secret", "metadata": said, "source": word,
+                                                "ttl_hours": None, "kind": "fact"})  # fmt: skip
+        two = await insert(
+            connection, "agent_memory", mine | {"content": f"the secret about {word}", "kind": "note"}
+        )
+        link = {"memory_id": two, "related_memory_id": one, "association_type": "related", "strength": 0.5}
+        await add("memory_associations", link)
     await connection.execute(
         "insert into memory_queries (agent_id, user_id, task_keywords, retrieved_memory_ids, relevance_scores) "
         "values ('alice', $1, array[$2], array[$3::uuid], '{0.5}')", user, word, one,
@@ -99,7 +101,7 @@ async def whole_user(connection: asyncpg.Connection, user: UUID, word: str) -> d
     await add("dream_insights", mine | insight | {"category": "pattern", "confidence": 0.6})
     await add("memory_requests", mine | {"kind": "recall", "query": word, "options": said, "status": "done",
                                          "result": said, "error": word})  # fmt: skip
-    # A daemon that runs meanwhile sees both at once: else it may cut the document before the chunk is there.
+    # Nor may it cut the document before the chunk is there.
     async with connection.transaction():
         document = await add("documents", {"user_id": user, "title": word, "content": f"all of {word}", "metadata": said,
                                            "source": word, "document_type": word, "drop_path": f"/drop/{word}-{user}.md",

@@ -80,12 +80,12 @@ insert into shared_knowledge (tier, category, title, content, created_by, surpri
 select 'learning', 'decision', 'server ' || n, 'restart server ' || n || ' first', 'agent 1', 0.5
 from generate_series(1, 3000) n;
 
--- As the index topic leaves them; seven of eight still wait for it.
+-- As the index topic leaves them; fifteen of sixteen still wait for it.
 select count(*)
 from (select s.source, array_agg(s.id order by s.id) as ids, array_agg(s.text_hash order by s.id) as hashes,
              array_agg(s.searched_text order by s.id) as texts
       from memoryd.searchable s
-      where hashtext(s.id::text) % 8 = 0
+      where hashtext(s.id::text) % 16 = 0
       group by s.source) r
 cross join lateral memoryd.write_entries(r.source, r.ids, r.hashes, r.ids, r.texts,
                                          array_fill(null::vector, array[cardinality(r.ids)]));

@@ -17,6 +17,7 @@ from daemon.settings import all_settings
 
 VARIABLE = "CONSTANTS_OF_TEST"
 CONSTANTS = {
+    "claim_again_seconds": "daemon.queue.failures.CLAIM_MAX_SECONDS",
     "claim_seconds": "daemon.presence.CLAIM_SECONDS",
     "cleanup_seconds": "daemon.upkeep.CLEANUP_SECONDS",
     "dream_every_hours": "daemon.topics.DREAM_EVERY_HOURS",
@@ -26,6 +27,8 @@ CONSTANTS = {
     "drop_settle_seconds": "plugins.documents.plugin.DROP_SETTLE_SECONDS",
     "executor_output_bytes": "plugins.executor.executor.OUTPUT_BYTES",
     "heartbeat_seconds": "daemon.presence.HEARTBEAT_SECONDS",
+    "page_seconds": "plugins.web.app.SECONDS",
+    "ping_seconds": "daemon.queue.listener.PING_SECONDS",
     "plugins": "daemon.plugins.OURS",
     "max_attempts": "daemon.topics.MAX_ATTEMPTS",
     "ready_lag_seconds": "daemon.queue.backlog.LAG_SECONDS",

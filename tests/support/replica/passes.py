@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -16,7 +15,7 @@ from plugins.replica.folder import Folder
 from plugins.replica.local_folder import TEMPORARY, LocalFolder
 from plugins.replica.pass_state import Report
 from plugins.replica.rules.document_file import DocumentText, read
-from plugins.replica.store.documents import LEASE_SECONDS, Store
+from plugins.replica.store.documents import Store
 from plugins.replica.sync import Sync
 
 Result = TypeVar("Result")
@@ -106,6 +105,11 @@ class SteppedDatabase:
         await self._steps.wait(lambda: self._database.execute(sql, *args))
 
 
+class KeptStore(Store):
+    def require_lease(self) -> None:
+        """It lasts: a daemon renews it meanwhile, however long a pass takes."""
+
+
 class Replicated:
     """A folder and a database that are kept the same on demand. A new one is a daemon that was just started."""
 
@@ -117,21 +121,18 @@ class Replicated:
         self.database = database
         self.steps = Steps()
         folder = cast("Folder", SteppedFolder(folder or LocalFolder(root), self.steps))
-        self._store = Store(cast("Database", SteppedDatabase(database, self.steps)), UUID(int=7))
+        self._store = KeptStore(cast("Database", SteppedDatabase(database, self.steps)), UUID(int=7))
         self._sync = Sync(store=self._store, folder=folder, settle_seconds=settle_seconds)
         self._replica: UUID | None = None
-        self._leased_until = 0.0
 
     async def once(self) -> Report:
         """One pass."""
-        if self._replica is None or time.monotonic() > self._leased_until:
-            self._leased_until = time.monotonic() + LEASE_SECONDS / 2
-            replica = await self._store.lease()
-            assert replica is not None
-            if self._replica is None:
-                await self._sync.prepare(replica)
-            self._replica = replica
-        return await self._sync.run(self._replica)
+        replica = await self._store.lease()
+        assert replica is not None
+        if self._replica is None:
+            await self._sync.prepare(replica)
+        self._replica = replica
+        return await self._sync.run(replica)
 
     async def settle(self) -> Report:
         """Passes until there is nothing left to do; what they did together."""

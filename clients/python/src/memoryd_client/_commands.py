@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -11,13 +10,13 @@ from memoryd_client._database import Database, Write
 from memoryd_client._identity import Identity
 from memoryd_client._ids import id_of
 from memoryd_client._types import Command
-from memoryd_client._values import storable
+from memoryd_client._values import made, storable
 
 if TYPE_CHECKING:
     from memoryd_client._connections import Connection
 
 CLAIM = """
-select id, agent_id, message, context, user_id, session_id, metadata, created_at, started_at,
+select id, agent_id, message, coalesce(context, '') as context, user_id, session_id, metadata, created_at, started_at,
        pg_current_xact_id()::text as transaction
 from claim_command($1, $2)
 """
@@ -36,23 +35,11 @@ LONGEST_OUTPUT = 250_000_000
 
 
 async def claim(database: Database, who: Identity, lease_seconds: float | None) -> Command | None:
-    """Claims the oldest ready command, or None."""
-
     async def work(connection: Connection) -> Write[Command | None]:
         row = await connection.fetchrow(CLAIM, who.agent, lease_seconds)
         if row is None:
             return Write(None, "0", "select true", ())
-        command = Command(
-            id_of(row["id"]),
-            row["agent_id"],
-            row["message"],
-            row["context"] or "",
-            None if row["user_id"] is None else id_of(row["user_id"]),
-            None if row["session_id"] is None else id_of(row["session_id"]),
-            json.loads(row["metadata"] or "{}"),
-            row["created_at"],
-            row["started_at"],
-        )
+        command = made(Command, row)
         return Write(command, row["transaction"], CLAIMED, [command.id, command.started_at], [command.id])
 
     # A claim that is not known to be rolled back may have left a command running with nobody to do it.

@@ -46,15 +46,8 @@ class Unavailable(MemorydError):
 class TimedOut(MemorydError):
     """The call took too long: nothing was changed. After wait_indexed, `states` says how far the rows are."""
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        sqlstate: str | None = None,
-        hint: str | None = None,
-        states: Sequence[IndexState] = (),
-    ) -> None:
-        super().__init__(message, sqlstate=sqlstate, hint=hint)
+    def __init__(self, message: str, *, states: Sequence[IndexState] = (), **more: str | None) -> None:
+        super().__init__(message, **more)
         self.states = tuple(states)
 
 

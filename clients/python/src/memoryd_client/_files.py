@@ -187,7 +187,6 @@ class Files:
         return f"Successfully renamed {old.given} to {new.given}"
 
     async def clear(self) -> str:
-        """Deletes all files."""
         keys = await self._held(path_of(ROOT))
         await self._connection.execute(DROP, *self._whose, keys)
         return "All memory cleared"

@@ -9,42 +9,32 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from memoryd_client._errors import MemorydError
+
+if TYPE_CHECKING:
+    from memoryd_client.langgraph import Batch
 
 PARALLEL = 4
 MOST = 500
 """Operations in a transaction of several calls."""
 
-B = TypeVar("B", bound="Mergeable")
-R = TypeVar("R")
 
-
-class Mergeable(Protocol):
-    """A batch of operations that has a length, and to which others can be added."""
-
-    def __len__(self) -> int: ...
-
-    def followed_by(self: B, other: B) -> B:
-        """The operations of both, in this order."""
-
-
-class Gathering(Generic[B, R]):
+class Gathering:
     """Runs batches with `work`, which gives a result for each operation. All calls are made in one event loop of a process."""
 
-    def __init__(self, work: Callable[[B], Awaitable[list[R]]]) -> None:
+    def __init__(self, work: Callable[[Batch], Awaitable[list[Any]]]) -> None:
         self._work = work
         self._begin()
 
     def _begin(self) -> None:
         self._process = os.getpid()
         self._running = 0
-        self._waiting: list[tuple[B, asyncio.Future[list[R]]]] = []
+        self._waiting: list[tuple[Batch, asyncio.Future[list[Any]]]] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def run(self, batch: B) -> list[R]:
-        """The results of a batch."""
+    async def run(self, batch: Batch) -> list[Any]:
         if self._process != os.getpid():
             self._begin()  # what ran or waited before a fork is the parent's
         if self._running < PARALLEL and not self._waiting:
@@ -54,7 +44,7 @@ class Gathering(Generic[B, R]):
             finally:
                 self._running -= 1
                 self._next()
-        done: asyncio.Future[list[R]] = asyncio.get_running_loop().create_future()
+        done: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
         self._waiting.append((batch, done))
         return await done
 
@@ -76,7 +66,7 @@ class Gathering(Generic[B, R]):
         self._running -= 1
         self._next()
 
-    async def _run(self, taken: list[tuple[B, asyncio.Future[list[R]]]]) -> None:
+    async def _run(self, taken: list[tuple[Batch, asyncio.Future[list[Any]]]]) -> None:
         whole = taken[0][0]
         for batch, _ in taken[1:]:
             whole = whole.followed_by(batch)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from memoryd_client import _values as values
@@ -32,14 +31,14 @@ VISIBLE = """
  or m.chat_id = any(array(select g.chat_id from chat_group_members g where g.user_id = $2)))
 """
 LOAD = f"""
-select m.id, c.role, c.speaker, c.content, c.message_index, c.created_at, c.metadata
+select m.id, c.role, c.speaker, c.content, c.message_index as index, c.created_at, c.metadata
 from load_context($1, $3) c
 join conversation_messages m on m.session_id = $1 and m.message_index = c.message_index
 where {VISIBLE}
 order by c.message_index
 """  # noqa: S608 - of constants
 GET = f"""
-select m.id, m.role, m.speaker, m.content, m.message_index, m.created_at, m.metadata
+select m.id, m.role, m.speaker, m.content, m.message_index as index, m.created_at, m.metadata
 from conversation_messages m
 where m.session_id = $1 and {VISIBLE} and m.created_at >= coalesce($4::timestamptz, '-infinity')
   and not exists (select from memory_settings s where s.user_id = m.user_id and not s.memory_enabled)
@@ -71,20 +70,9 @@ def columns(messages: object) -> list[list[str | None]]:
 
 async def loaded(connection: Connection, who: Identity, session: UUID, latest: int) -> list[Message]:
     """The latest messages of a session, oldest first."""
-    return [message(row) for row in await connection.fetch(LOAD, session, who.named_user, latest)]
-
-
-def message(row: Any) -> Message:
-    """A row as a message."""
-    return Message(
-        id_of(row["id"]),
-        row["role"],
-        row["content"],
-        row["speaker"],
-        row["message_index"],
-        row["created_at"],
-        json.loads(row["metadata"]),
-    )
+    return [
+        values.made(Message, row) for row in await connection.fetch(LOAD, session, who.named_user, latest)
+    ]
 
 
 async def added(

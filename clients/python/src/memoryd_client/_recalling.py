@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from uuid import UUID
 
 from memoryd_client import _values as values
 from memoryd_client._identity import Identity
-from memoryd_client._ids import id_of
 from memoryd_client._options import RecallOptions
 from memoryd_client._types import Found, Recall, Source
 
@@ -43,13 +42,14 @@ def recall_call(
     count: int = 10,
     sources: Sequence[Source] | None = None,
     filter: Mapping[str, Any] | None = None,  # noqa: A002 - its name in SQL
+    kind: Literal["recall", "prompt"] = "recall",
 ) -> tuple[object, ...]:
     """The arguments of RECALL but for the request, checked. Raises Refused."""
     given = json.loads(values.options(options, RecallOptions.__annotations__))
     given["match_count"] = values.number("count", count, 0)
     given["sources"] = values.list_of("sources", sources, lambda s: values.one_of("sources", s, Source))
     given["filter"] = json.loads(values.in_json("filter", filter))
-    return ("recall", values.plain("query", query), who.agent, who.named_user, json.dumps(given))
+    return (kind, values.plain("query", query), who.agent, who.named_user, json.dumps(given))
 
 
 async def recalled(connection: Connection, call: Sequence[object], request: UUID | None) -> Recall | UUID:
@@ -57,13 +57,7 @@ async def recalled(connection: Connection, call: Sequence[object], request: UUID
     rows = await connection.fetch(RECALL, *call, request)
     if rows[0]["request"] is not None:
         return UUID(rows[0]["request"])
-    found = tuple(
-        Found(
-            r["source"], id_of(r["id"]), r["content"], r["score"], json.loads(r["metadata"]), r["created_at"]
-        )
-        for r in rows
-        if r["id"] is not None
-    )
+    found = tuple(values.made(Found, row) for row in rows if row["id"] is not None)
     return Recall(rows[0]["recall_id"], found, rows[0]["by"])
 
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields
 from datetime import datetime
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 from uuid import UUID
 
 from memoryd_client._errors import Refused
 from memoryd_client._ids import id_of
 from memoryd_client._options import OPTIONS
 from memoryd_client._types import Role
+
+T = TypeVar("T")
 
 LONGEST_TEXT = 10_000_000
 DEEPEST = 64
@@ -201,6 +204,19 @@ def _option(name: str, value: object, kind: str, lowest: int | None, highest: in
         return list_of(name, value, lambda each: plain(f"A name in {name}", each))
     check: Callable[[str, object], object] = {"number": share, "flag": flag, "time": moment}.get(kind, plain)
     return check(name, value)
+
+
+def made(kind: type[T], row: Any) -> T:
+    """A row as what a call returns: each field is the column of its name."""
+    return kind(**{field.name: _made(field.name, row[field.name]) for field in fields(kind)})  # type: ignore[arg-type]
+
+
+def _made(name: str, value: Any) -> Any:
+    if name == "metadata":
+        return json.loads(value or "{}")
+    if isinstance(value, UUID):
+        return id_of(value)
+    return tuple(value) if isinstance(value, list) else value
 
 
 def strings(given: Iterable[object]) -> list[str]:

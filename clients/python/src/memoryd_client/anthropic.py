@@ -50,7 +50,6 @@ class _Tool(KeyedAdapter):
         self._cache_control = cache_control
 
     async def _command(self, command: Any) -> str:
-        """The result of a command."""
         name = str(command.command)
         if name not in COMMANDS:
             raise NotImplementedError(f"Unknown command: {name}")

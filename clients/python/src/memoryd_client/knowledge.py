@@ -13,7 +13,6 @@ from memoryd_client import _values as values
 from memoryd_client._connected import DatabaseClient
 from memoryd_client._database import AnyDatabase, Write
 from memoryd_client._identity import identity
-from memoryd_client._ids import id_of
 from memoryd_client._options import RecallOptions
 from memoryd_client._recalling import asked, recall_call, recalled
 from memoryd_client._types import Confidence, Decision, DecisionRate, Noted, Recall, Tier
@@ -95,11 +94,10 @@ class Knowledge(DatabaseClient):
         async def work(connection: Connection) -> Write[Noted]:
             row = await connection.fetchrow(NOTE, *arguments)
             assert row is not None
-            key, near = (None if row[n] is None else id_of(row[n]) for n in ("id", "neighbour"))
-            noted = Noted(row["what"], key, row["surprise"], near, row["reason"])
-            if key is None:
+            noted = values.made(Noted, row)
+            if noted.id is None:
                 return Write(noted, "0", "select true", ())
-            return Write(noted, row["transaction"], NOTED, [key], [key])
+            return Write(noted, row["transaction"], NOTED, [noted.id], [noted.id])
 
         return await self._database.write(
             self._who, work, payload=values.strings((text, *arguments[3:], *labels))
@@ -137,26 +135,12 @@ class Knowledge(DatabaseClient):
         rows = await self._database.read(
             self._who, lambda c: c.fetch(DECISIONS, *arguments), payload=values.strings(arguments)
         )
-        return [
-            Decision(
-                id_of(r["id"]),
-                r["title"],
-                r["created_by"],
-                r["confidence"],
-                tuple(r["tags"]),
-                r["created_at"],
-                r["review_by"],
-                r["state"],
-                None if r["because"] is None else id_of(r["because"]),
-                r["success"],
-            )
-            for r in rows
-        ]
+        return [values.made(Decision, row) for row in rows]
 
     async def decision_rates(self) -> list[DecisionRate]:
         """How often decisions came out well: of all, and by agent, tag and confidence."""
         rows = await self._database.read(self._who, lambda c: c.fetch(RATES))
-        return [DecisionRate(*r.values()) for r in rows]
+        return [values.made(DecisionRate, row) for row in rows]
 
     async def resolve(self, key: UUID | str) -> int:
         """Ends a project, thread or commitment and the entries that name it; how many were ended. Raises NotFound."""

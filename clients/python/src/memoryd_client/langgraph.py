@@ -106,13 +106,13 @@ class MemorydStore(KeyedAdapter, BaseStore):
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """The results of these, in their order. Raises MemorydError, and InvalidNamespaceError."""
-        return sync._LOOP.run(self._gathering.run(_Batch(ops, self._fields)))  # noqa: SLF001
+        return sync._LOOP.run(self._gathering.run(Batch(ops, self._fields)))  # noqa: SLF001
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """The results of these, in their order. Raises MemorydError, and InvalidNamespaceError."""
-        return await sync._LOOP.wait(self._gathering.run(_Batch(ops, self._fields)))  # noqa: SLF001
+        return await sync._LOOP.wait(self._gathering.run(Batch(ops, self._fields)))  # noqa: SLF001
 
-    async def _transact(self, batch: _Batch) -> list[Result]:
+    async def _transact(self, batch: Batch) -> list[Result]:
         async def once(asked: Requests) -> list[Result] | Requests:
             return await self._database.read(
                 self._who, lambda c: batch.run(c, self._whose, asked), payload=batch.payload
@@ -125,7 +125,7 @@ class MemorydStore(KeyedAdapter, BaseStore):
         return done
 
 
-class _Batch:
+class Batch:
     """Operations, checked, by kind."""
 
     def __init__(self, ops: Iterable[Op], fields: Sequence[str] | None) -> None:
@@ -145,9 +145,8 @@ class _Batch:
     def __len__(self) -> int:
         return len(self._ops)
 
-    def followed_by(self, other: _Batch) -> _Batch:
-        """The operations of both."""
-        both, after = _Batch((), None), len(self._ops)
+    def followed_by(self, other: Batch) -> Batch:
+        both, after = Batch((), None), len(self._ops)
         both._ops = self._ops + other._ops
         both._puts = {k: v for k, v in self._puts.items() if k not in other._puts} | other._puts
         both._gets = self._gets | {after + n: key for n, key in other._gets.items()}

@@ -7,7 +7,6 @@ changed.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
@@ -205,7 +204,10 @@ class Memory(DatabaseClient):
         moment, most = values.moment("time", time), values.number("count", count, 0)
         if moment is None:
             raise Refused("time is missing.", hint="Give a datetime with a time zone.")
-        return await self._database.read(self._who, lambda c: _stood(c, self._who, moment, most))
+        rows = await self._database.read(
+            self._who, lambda c: c.fetch(AS_OF, moment, self._who.named_user, most)
+        )
+        return [values.made(MemoryVersion, row) for row in rows]
 
     async def forget(self, ids: Iterable[UUID | str] | UUID | str) -> int:
         """Deletes memories for ever and returns how many went; ids of others are treated like ids that do not exist."""
@@ -216,7 +218,7 @@ class Memory(DatabaseClient):
         keys = values.ids_of(ids)
 
         rows = await self._database.read(self._who, lambda c: c.fetch(STATES, keys))
-        return [IndexState(r["source"], id_of(r["id"]), r["state"], r["reason"], r["since"]) for r in rows]
+        return [values.made(IndexState, row) for row in rows]
 
     async def wait_indexed(
         self, ids: Iterable[UUID | str] | UUID | str, timeout: float = 10.0
@@ -275,19 +277,3 @@ async def _superseded(connection: Connection, who: Identity, key: UUID, text: st
         return Write(None, "0", "select true", ())
     new = id_of(row["id"])
     return Write(new, row["transaction"], STORED, [new], [new])
-
-
-async def _stood(connection: Connection, who: Identity, time: datetime, count: int) -> list[MemoryVersion]:
-    """What was true of the user at a time, in a transaction that has begun."""
-    return [
-        MemoryVersion(
-            id_of(r["id"]),
-            r["kind"],
-            r["content"],
-            json.loads(r["metadata"]),
-            r["valid_from"],
-            r["valid_to"],
-            None if r["superseded_by"] is None else id_of(r["superseded_by"]),
-        )
-        for r in await connection.fetch(AS_OF, time, who.named_user, count)
-    ]

@@ -177,15 +177,11 @@ class ChatMemory(_Closing):
 
     def ai_message(self, session: UUID | str, *, metadata: Mapping[str, Any] | None = None) -> AiMessage:
         """An answer that comes in pieces: `with chat.ai_message(session) as said: said.add(piece)`."""
-        return AiMessage(self._async.ai_message(session, metadata=metadata))
+        return AiMessage(self._async, session, metadata)
 
 
-class AiMessage:
+class AiMessage(aio_chat.AiMessage):
     """As memoryd_client's: `with chat.ai_message(session) as said: said.add(piece)`."""
-
-    def __init__(self, message: aio_chat.AiMessage) -> None:
-        self._async = message
-        self.add = message.add
 
     def __enter__(self) -> AiMessage:
         return self
@@ -193,17 +189,7 @@ class AiMessage:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
-        _LOOP.run(self._async.__aexit__(kind, error, at))
-
-    @property
-    def text(self) -> str:
-        """What has come so far."""
-        return self._async.text
-
-    @property
-    def id(self) -> UUID | None:
-        """The id of the message, once it is written."""
-        return self._async.id
+        _LOOP.run(self.__aexit__(kind, error, at))
 
 
 class Executor(_Closing):

@@ -75,7 +75,6 @@ class _Parts:
         self._fenced = False
 
     def add(self, line: str) -> None:
-        """The next line."""
         inside, self._fenced = self._fenced, self._fenced ^ (FENCE.match(line) is not None)
         if not inside and not self._fenced:
             if heading := HEADING.match(line):

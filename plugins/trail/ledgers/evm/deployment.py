@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from hexbytes import HexBytes
 from web3 import Web3
-from web3.exceptions import TransactionNotFound
+from web3.exceptions import TimeExhausted
 
 from plugins.trail.ledgers.evm.account import GWEI, Account
 from plugins.trail.ledgers.evm.chain import NO_CONTRACT
@@ -69,23 +68,14 @@ class Deployer:
         )
         async with translated():
             await self._w3.eth.send_raw_transaction(HexBytes(signed))
-        try:
-            async with asyncio.timeout(wait_seconds):
-                return await self._receipt(transaction)
-        except TimeoutError:
-            raise unavailable(
-                f"{transaction} is in no block after {wait_seconds:g} s: look it up before you repeat it"
-            ) from None
-
-    async def _receipt(self, transaction: str) -> Any:
-        while True:
-            async with translated():
-                try:
-                    receipt = await self._w3.eth.get_transaction_receipt(HexBytes(transaction))
-                except TransactionNotFound:
-                    receipt = None
-            if receipt is not None:
-                if receipt["status"] != 1:
-                    raise unavailable(f"{transaction} was reverted")
-                return receipt
-            await asyncio.sleep(POLL_SECONDS)
+            try:
+                receipt = await self._w3.eth.wait_for_transaction_receipt(
+                    HexBytes(transaction), timeout=wait_seconds, poll_latency=POLL_SECONDS
+                )
+            except TimeExhausted:
+                raise unavailable(
+                    f"{transaction} is in no block after {wait_seconds:g} s: look it up before you repeat it"
+                ) from None
+        if receipt["status"] != 1:
+            raise unavailable(f"{transaction} was reverted")
+        return receipt

@@ -144,8 +144,6 @@ class EvmLedger:
 
 @dataclass(frozen=True, slots=True)
 class SentTransaction:
-    """The last transaction that was sent for an item."""
-
     signed: SignedTransaction
     reverted: int
     """How many transactions before it were reverted."""
@@ -160,7 +158,6 @@ class SentTransaction:
         return cls(SignedTransaction.read(raw), int(reverted))
 
     async def keep(self, progress: Progress) -> None:
-        """Store it in place of the one before."""
         await progress.keep(STEP, f"{self.reverted} {Web3.to_hex(self.signed.raw)}")
 
 
