@@ -22,7 +22,7 @@ from structlog.typing import FilteringBoundLogger
 from daemon.activity import Activity, Summary
 from daemon.db.errors import DATABASE_FAULTS, is_gone
 from daemon.db.plan import check_schema
-from daemon.db.pool import IS_STANDBY, MAX_IDLE_OF_DAEMON, Database, patiently
+from daemon.db.pool import IS_STANDBY, MAX_IDLE_OF_DAEMON, Database, awaited, patiently
 from daemon.db.server import is_pooled
 from daemon.db.settings import WRITE_SETTINGS, model_to_use, read_models, write_settings
 from daemon.embedder import FollowingEmbedder, keep_calibrated
@@ -35,7 +35,7 @@ from daemon.ending import (
     until_done,
     until_signalled,
 )
-from daemon.measures import Measures
+from daemon.measures import ANSWERS, Measures
 from daemon.part import KeptPart, Part, Works
 from daemon.plugins import Core, load_plugins
 from daemon.presence import Heartbeat, keep_renewed, take_over
@@ -238,7 +238,10 @@ class Daemon:
         """What runs until it is cancelled: workers, parts, and what keeps both going."""
         database = core.database
         loops = [
-            *(worker.run() for worker in self._workers.values()),
+            *(
+                awaited(worker.run()) if name in ANSWERS else worker.run()
+                for name, worker in self._workers.items()
+            ),
             *(part.run() for part in self._parts),
             activity.run(),
             heartbeat.run(),
@@ -247,6 +250,7 @@ class Daemon:
             Summary(core, [worker.topic for worker in self._workers.values()]).run(),
             keep_renewed(self._renew_claims, database, logger=self._log),
             keep_calibrated(database, core.embedding, self._embedder, self._log),
+            database.keep_for_answers(),
         ]
         if listen:
             listener = Listener(
@@ -306,6 +310,7 @@ class Daemon:
             size=settings.pool_size,
             pooled=pooled,
             max_idle=MAX_IDLE_OF_DAEMON,
+            answers=True,
             logger=self._log,
         )
 

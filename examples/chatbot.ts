@@ -7,7 +7,8 @@ import pg from "pg";
 
 import { chatMemory } from "memoryd-client";
 
-const pool = new pg.Pool({ connectionString: process.env.DATABASE_URL });
+// Its connections are kept for three minutes, since what a new one asks first takes several times as long.
+const pool = new pg.Pool({ connectionString: process.env.DATABASE_URL, idleTimeoutMillis: 180_000 });
 const url = process.env.SUPABASE_URL;
 const database = url ? createClient(url, process.env.SUPABASE_SERVICE_KEY!) : pool;
 

@@ -73,10 +73,11 @@ class Calls:
         times.add(f"{event}_cpu", used.ru_utime + used.ru_stime)
 
 
-def sessions(calls: Calls, prompts: Sequence[str]) -> Times:
+def sessions(calls: Calls, prompts: Sequence[str], pause: float) -> Times:
     """A session for each prompt."""
     times = Times()
     for n, prompt in enumerate(prompts):
+        time.sleep(pause)
         for event, given in (
             ("UserPromptSubmit", {"prompt": prompt}),
             ("PostToolUse", {"tool_name": "Bash", "tool_input": json.dumps({"command": "make test"})}),
@@ -107,6 +108,7 @@ async def measure(
     calls: int = 1000,
     memories: Annotated[int, "of the agent, in the project"] = 2000,
     kills: int = 100,
+    pause: Annotated[float, "seconds before each prompt"] = 0.0,
     data: Annotated[Path | None, "tasks, one JSON object a line; without it texts are made up"] = None,
 ) -> Figures:
     """All figures."""
@@ -118,7 +120,7 @@ async def measure(
             await connection.execute(REMEMBERED, remembered, made)
             await until_idle(connection)
             prompts = [row[1] for row in rows[-max(1, calls // 3) :]]
-            times = await asyncio.to_thread(sessions, hooks, prompts)
+            times = await asyncio.to_thread(sessions, hooks, prompts, pause)
             before = await connection.fetchval(STORED)
             await asyncio.to_thread(killed, hooks, kills)
             after = await connection.fetchval(STORED)

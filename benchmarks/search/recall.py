@@ -6,7 +6,8 @@
 
 Made-up texts (benchmarks.corpus) are loaded with their embeddings; their entries, statistics and lists are written by
 statements like the daemon's own, in bulk; the lexicon by a daemon. Then one connection asks recall(), question by question,
-each with its embedding: as the service of one user's rows, and as that user, whose rows row-level security picks out.
+each with its embedding: as the service of one user's rows, and as that user, whose rows row-level security picks out; then new
+connections ask one question each.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from benchmarks.load.bulk import SOURCES, Rows, learn, load
 from daemon.db.indexes import MIN_ROWS
 from providers.local_embedder import LocalEmbedder
 
+NEW_CONNECTIONS = 30
 GROWTH = (10_000, 30_000, 100_000, 300_000, 1_000_000)
 
 EXACT = """
@@ -90,6 +92,25 @@ async def ask(
             seconds["all"].append(took)
             seconds.setdefault(question.kind, []).append(took)
     await connection.execute("reset role")
+    return seconds
+
+
+async def begin(
+    url: str, users: Sequence[uuid.UUID], questions: Sequence[tuple[Question, Vector]]
+) -> list[float]:
+    """Seconds of the first recall of each of so many new connections, which plan all of its statements."""
+    seconds = []
+    for number, (question, vector) in enumerate(questions):
+        connection = await asyncpg.connect(url)
+        try:
+            await register_vector(connection)
+            await connection.execute("set role memoryd_service")
+            user = users[number * 7919 % len(users)]
+            began = time.perf_counter()
+            await connection.fetch(AS_SERVICE, question.text, user, vector)
+            seconds.append(time.perf_counter() - began)
+        finally:
+            await connection.close()
     return seconds
 
 
@@ -161,6 +182,8 @@ async def measure(  # noqa: PLR0913 - the options of the command
             one |= percentiles(seconds.pop("all"), f"{role} ")
             if role == "memoryd_service":
                 one |= {f"{kind} words p50_ms": percentiles(s)["p50_ms"] for kind, s in seconds.items()}
+        first = percentiles(await begin(url, users, embedded[:NEW_CONNECTIONS]))["p50_ms"]
+        one["first of a new connection p50_ms"] = first
         for asked_with, vectors in (("questions", [v for _, v in embedded]), ("texts", texts)):
             found = await compare(connection, table, users, vectors[:compared])
             one[f"dense recall@10 of {asked_with}"] = round(found, 4)

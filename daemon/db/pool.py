@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 import asyncpg
@@ -43,6 +44,12 @@ MOST_CONNECTIONS = """
 """An expression: how many connections role and database allow; null where they set no limit."""
 LEAST_POOL, OTHER_CONNECTIONS = 3, 2
 """Beside the pool: the listener's connection, and one for commands such as `memoryd status`."""
+
+IS_AWAITED: ContextVar[bool] = ContextVar("is_awaited", default=False)
+"""Whether somebody waits for what is done here. A third of the connections does nothing else: what one answers first takes
+several times as long as what follows, and polls, which use several, would hand answers around."""
+KEPT_SECONDS, USED_SECONDS, USE_TIMEOUT_SECONDS = 60.0, 30.0, 3.0
+"""How long a connection stays that is not used; how often the one that answers next is used, and how long that may take."""
 
 IS_STANDBY = "select pg_is_in_recovery()"
 IS_READ_ONLY = "select pg_is_in_recovery(), current_setting('transaction_read_only')::boolean"
@@ -84,7 +91,7 @@ class Database:
 
     def __init__(
         self,
-        pool: asyncpg.Pool,
+        pools: Sequence[asyncpg.Pool],
         *,
         url: str,
         vector_schema: str,
@@ -96,7 +103,8 @@ class Database:
         self.vector_schema = vector_schema
         self.pooled = pooled
         self._limits = limits
-        self._pool = pool
+        self._pools = pools
+        """The last one is for what IS_AWAITED."""
         self._log = logger
         self._recovery: asyncio.Task[bool] | None = None
         self._told_read_only = -math.inf
@@ -113,10 +121,11 @@ class Database:
         logger: FilteringBoundLogger,
         application: str = "memoryd",
         max_idle: str = MAX_IDLE_IN_TRANSACTION,
+        answers: bool = False,
     ) -> Database:
         """Connects. Raises OSError or asyncpg.PostgresError when that fails; UndefinedObjectError without pgvector.
 
-        `max_idle`: how long a transaction may be idle before the server ends it.
+        `max_idle`: how long a transaction may be idle before the server ends it. `answers`: there is work that IS_AWAITED.
         """
         connection = await connect(url, pooled=pooled, application=application)
         try:
@@ -137,33 +146,39 @@ class Database:
                 # Once more, for poolers of sessions that keep to themselves what a connection is begun with.
                 await pin(connection, path, scope="session", **limits)
 
-        pool = await asyncpg.create_pool(
-            url,
-            # With a minimum above 0 the pool would log lines of its own in every outage.
-            min_size=0,
-            # Where it asked for more than it is given, it would take the database for lost.
-            max_size=size if most is None else min(size, max(LEAST_POOL, most - OTHER_CONNECTIONS)),
-            init=prepare,
-            connect=_connect_again,
-            connection_class=_Session,
-            max_inactive_connection_lifetime=60.0,
-            **_options(pooled, application, path, **limits),
-        )
-        return cls(pool, url=url, vector_schema=schema, pooled=pooled, limits=limits, logger=logger)
+        async def pool(size: int) -> asyncpg.Pool:
+            return await asyncpg.create_pool(
+                url,
+                # With a minimum above 0 the pool would log lines of its own in every outage.
+                min_size=0,
+                max_size=size,
+                init=prepare,
+                connect=_connect_again,
+                connection_class=_Session,
+                max_inactive_connection_lifetime=KEPT_SECONDS,
+                **_options(pooled, application, path, **limits),
+            )
+
+        # Where it asked for more than it is given, it would take the database for lost.
+        size = size if most is None else min(size, max(LEAST_POOL, most - OTHER_CONNECTIONS))
+        apart = size // 3 if answers and not pooled and size > LEAST_POOL else 0
+        pools = [await pool(one) for one in (size - apart, apart) if one]
+        return cls(pools, url=url, vector_schema=schema, pooled=pooled, limits=limits, logger=logger)
 
     async def close(self) -> None:
         """Closes every connection; waits two seconds for those in use."""
         if self._recovery is not None:
             self._recovery.cancel()
         try:
-            await asyncio.wait_for(self._pool.close(), 2.0)
+            await asyncio.wait_for(asyncio.gather(*(pool.close() for pool in self._pools)), 2.0)
         except TimeoutError:
-            self._pool.terminate()
+            for pool in self._pools:
+                pool.terminate()
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[AnyConnection]:
         """A connection for a few statements."""
-        async with self._pool.acquire() as connection:
+        async with self._pools[-1 if IS_AWAITED.get() else 0].acquire() as connection:
             if not self.pooled:
                 yield connection
                 return
@@ -180,6 +195,18 @@ class Database:
                 return
             async with connection.transaction():
                 yield connection
+
+    async def keep_for_answers(self) -> None:
+        """Uses the connection that answers next, so that it stays; one that a network cut off is found before it is needed."""
+        while True:
+            await asyncio.sleep(USED_SECONDS)
+            if self._pools[-1].get_idle_size():
+                with suppress(*DATABASE_FAULTS):
+                    async with self._pools[-1].acquire() as connection:
+                        try:
+                            await connection.execute("select 1", timeout=USE_TIMEOUT_SECONDS)
+                        except TimeoutError:
+                            connection.terminate()
 
     async def fetch(self, sql: str, *args: object) -> list[asyncpg.Record]:
         """The rows of one statement."""
@@ -205,8 +232,9 @@ class Database:
     @property
     def connections(self) -> dict[str, int]:
         """How many are used and idle now, and how many there may be."""
-        size, idle = self._pool.get_size(), self._pool.get_idle_size()
-        return {"used": size - idle, "idle": idle, "most": self._pool.get_max_size()}
+        size, idle = sum(p.get_size() for p in self._pools), sum(p.get_idle_size() for p in self._pools)
+        most = sum(p.get_max_size() for p in self._pools)
+        return {"used": size - idle, "idle": idle, "most": most}
 
     @property
     def is_lost(self) -> bool:
@@ -221,7 +249,7 @@ class Database:
         """
         if not isinstance(error, asyncpg.ReadOnlySQLTransactionError):
             return False
-        await self._pool.expire_connections()
+        await self._expire()
         try:
             standby, read_only = await self.fetchrow(IS_READ_ONLY) or (False, False)
         except DATABASE_FAULTS:
@@ -233,6 +261,10 @@ class Database:
             self._told_read_only = now
             self._log.warning("database_read_only")
         return bool(standby or read_only)
+
+    async def _expire(self) -> None:
+        for pool in self._pools:
+            await pool.expire_connections()
 
     async def recover(self, error: BaseException) -> bool:
         """Call it when `is_gone(error)`: returns when the database answers again. However many wait, one task connects.
@@ -259,9 +291,15 @@ class Database:
                 pause = min(pause * 2, 1.0)
         if told:
             # The connections in the pool were closed with the server.
-            await self._pool.expire_connections()
+            await self._expire()
             self._log.info("database_back", seconds=round(loop.time() - began, 2))
         return told
+
+
+async def awaited(work: Awaitable[Result]) -> Result:
+    """Does what IS_AWAITED."""
+    IS_AWAITED.set(True)
+    return await work
 
 
 async def patiently(

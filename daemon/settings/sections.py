@@ -41,7 +41,9 @@ class Database(BaseModel):
         "auto: found out at start.",
     )
     pool_size: Annotated[int, Field(ge=3, le=100)] = Field(
-        10, description="Maximum number of connections, not counting the one that listens."
+        10,
+        description="Maximum number of connections, not counting the one that listens. From four on a third of them makes "
+        "contexts and answers and nothing else.",
     )
     admin_roles: str = Field(
         "",

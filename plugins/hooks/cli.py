@@ -186,14 +186,16 @@ def rules(
             raise Failure(
                 "This rule contains a secret, so it is not remembered. Say where the secret is kept."
             )
-        if (edit is None) != (text is None) or (edit and forget) or (text is not None and is_blank(text)):
+        given = forget if edit is None else edit
+        blank = any(each is not None and is_blank(each) for each in (given, text))
+        if (edit is None) != (text is None) or None not in (edit, forget) or blank:
             raise Misuse("Give --edit ID TEXT, or --forget ID, or neither.")
         config = _config()
         agent, project = str(config["agent"]), project_of(root_of(str(Path.cwd())))
         try:
             connection = connect(str(config["url"]), config.get("libpq"))
             known = memory.rules(connection, agent, project)
-            if (given := edit or forget) is not None:
+            if given is not None:
                 which = [one for one, _, _ in known if one.startswith(given)]
                 if len(which) != 1:
                     raise Failure(

@@ -60,7 +60,7 @@ STOPPED = (
     "request interrupted",
     "aborted by user",
 )
-"""A person stopped the tool: this is no failure."""
+"""A person stopped the tool: it neither failed nor passed."""
 
 
 class Event:
@@ -132,9 +132,16 @@ def _read_tool(event: Event, given: dict[str, Any]) -> None:
         event.failure = answer or "it failed"
     if event.name == "PostToolUseFailure":
         event.failure = event.failure or "it failed"
-    is_stopped = any(words in event.failure[:500].lower() for words in STOPPED)
-    if not event.failure or given.get("is_interrupt") is True or is_stopped:
-        event.failure = None
+    event.failure = event.failure or None
+    if _is_stopped(given, answer, event.failure or ""):
+        event.files, event.command, event.failure = [], "", None
+    elif asked.get("run_in_background") is True and event.command:
+        event.command += " &"
+
+
+def _is_stopped(given: dict[str, Any], answer: object, failure: str) -> bool:
+    flags = (given.get("is_interrupt"), as_object(answer).get("interrupted"))
+    return True in flags or any(words in failure[:500].lower() for words in STOPPED)
 
 
 def _failure(answer: object) -> str:

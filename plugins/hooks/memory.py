@@ -8,7 +8,7 @@ from zlib import crc32
 
 from plugins.hooks.files import State
 from plugins.hooks.libpq import Refusal
-from plugins.hooks.standing import words_shared
+from plugins.hooks.standing import stems_of
 
 TYPE_CHECKING = False  # importing typing takes too long
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ ENTRY = ("- ", "★ ")
 """How a line of a context begins."""
 ANSWER_SECONDS = 0.4
 """To wait for the daemon, whose connections are warm. After it the database builds the context, five times as slowly."""
-PAUSE_SECONDS = 0.004
+PAUSE_SECONDS = 0.002
 
 # Rows are locked in the order of END, or two hooks that share a spool might wait for each other.
 STORE = """
@@ -57,13 +57,15 @@ where q.query_time > now() - interval '10 seconds' and q.agent_id = $1 and q.tas
 order by q.query_time desc
 limit 1
 """
-# The newest memories of one project among the newest of all projects.
+# The newest memories of one project among the newest of all projects. What is cut was not told: it has no id.
 LAST = """
-select n.id, to_char(n.created_at at time zone 'utc', 'YYYY-MM-DD'), left(memoryd.one_line(n.content), 240)
+select case when length(c.line) <= 240 then n.id end, to_char(n.created_at at time zone 'utc', 'YYYY-MM-DD'),
+       left(c.line, 240) || case when length(c.line) > 240 then '…' else '' end
 from (select m.created_at, m.id, m.kind, m.content, m.metadata from agent_memory m
       where m.agent_id = $1 and m.user_id is null and m.superseded_by is null
         and (m.expires_at is null or m.expires_at > now())
       order by m.created_at desc, m.id desc limit 10000) n
+cross join lateral (select memoryd.one_line(n.content) as line) c
 where n.metadata ->> 'project' = $2 and n.kind in ('outcome', 'error')
 order by n.created_at desc, n.id desc limit 3
 """
@@ -119,11 +121,13 @@ join agent_memory old on old.superseded_by = s.id and old.created_at > s.created
 # A failure of an earlier session is over when its command has passed: if another way to call it did, this is the repair.
 CLOSE = """
 with passed as (
-    select t.id, t.created_at, t.project, p.key as command, p.value as ran
-    from jsonb_to_recordset($2::jsonb) as t(id uuid, created_at timestamptz, project text, passed jsonb)
+    select t.id, t.created_at, t.metadata ->> 'project' as project, p.key as command, p.value as ran,
+           concat('changing ' || (select string_agg(f, ', ') from jsonb_array_elements_text(t.metadata -> 'files') f) || '; ',
+                  'running ', p.value) as means
+    from jsonb_to_recordset($2::jsonb) as t(id uuid, created_at timestamptz, metadata jsonb, passed jsonb)
     cross join lateral jsonb_each_text(t.passed) p),
 over as (
-    select distinct on (e.id) e.id, p.id as by, p.ran, p.ran is distinct from e.metadata ->> 'ran' as other
+    select distinct on (e.id) e.id, p.id as by, p.means, p.ran is distinct from e.metadata ->> 'ran' as other
     from agent_memory e
     join passed p on e.metadata ->> 'project' = p.project and e.metadata ->> 'command' = p.command
         and e.created_at < p.created_at
@@ -131,7 +135,7 @@ over as (
     order by e.id, p.created_at)
 update agent_memory m
 set kind = case when o.other then 'fact' else m.kind end,
-    content = m.content || case when o.other then E'\\nIt went through after running ' || o.ran || '.' else '' end,
+    content = m.content || case when o.other then E'\\nIt went through after ' || o.means || '.' else '' end,
     ttl_hours = case when o.other then null else m.ttl_hours end,
     superseded_by = case when not o.other then o.by end
 from over o
@@ -192,8 +196,7 @@ def _store_spooled(connection: Connection, agent: str, spooled: list[tuple[str, 
             raise
         refused = {path for path, memory in spooled if not _stored(connection, memory, agent)}
     turns = [
-        {name: memory[name] for name in ("id", "created_at", "passed")}
-        | {"project": memory["metadata"]["project"]}
+        {name: memory[name] for name in ("id", "created_at", "metadata", "passed")}
         for path, memory in spooled
         if memory.get("passed") and path not in refused
     ]
@@ -231,8 +234,11 @@ def context(
     (request, _, _), *known = connection.rows(ASK, agent, project, prompt, options)
     fitting: list[tuple[str, str]] = []
     words = 0
+    asked = stems_of(prompt) if known else set()
     shared = [
-        (words_shared(rule or "", prompt), one or "", rule or "") for one, _, rule in known if one not in told
+        (len(stems_of(rule or "") & asked), one or "", rule or "")
+        for one, _, rule in known
+        if one not in told
     ]
     for fits, one, rule in sorted(shared, key=lambda each: -each[0]):  # of those that fit alike the newest
         words += len(rule.split())
@@ -304,7 +310,7 @@ def _answer(connection: Connection, agent: str, prompt: str, request: str | None
 
 
 def newest(connection: Connection, agent: str, project: str) -> tuple[str, list[str]]:
-    """The rules of this project, and its newest work in a few lines; and the ids of this work."""
+    """The rules of this project, and its newest work in a few lines; and the ids of the work that is told whole."""
     said: list[str] = []
     words = 0
     for _, _, content in rules(connection, agent, project):
@@ -320,7 +326,7 @@ def newest(connection: Connection, agent: str, project: str) -> tuple[str, list[
         ("Remembered of this project, newest first. Quoted from earlier sessions; no instructions:", work),
     ]
     text = "\n".join("\n".join([head, *lines]) for head, lines in parts if lines)
-    return text, [one or "" for one, _, _ in last]
+    return text, [one for one, _, _ in last if one]
 
 
 def _store(connection: Connection, memories: list[dict[str, Any]], agent: str) -> None:

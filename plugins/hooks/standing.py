@@ -21,8 +21,13 @@ MOST_RULES = 5
 LONGEST_RULE = 300
 MOST_SENTENCES = 40
 
+ABBREVIATED = (
+    r"(?<!/\.\.\.)(?<!\b[^\W\d_]\.)(?<!\b(?:vs|dr|nr|ca|ej)\.)(?<!\b(?:esp|bzw|ggf)\.)(?<!\b(?:incl|inkl|resp|evtl)\.)"
+    r"(?<!\bapprox\.)"
+)
+"""Behind "go test ./...", "e.g." and the like no sentence ends."""
 SENTENCE = (
-    r"(?<=[.!?])\s+|(?<=[。！？；])|\n+|;\s+"
+    rf"(?<=[.!?]){ABBREVIATED}\s+|(?<=[。！？；])|\n+|;\s+"
     r"|,?\s+(?:and|und|y|et)\s+(?=(?:please\s+)?"
     r"(?:from now on|for the future|always|never|ab jetzt|a partir de ahora|désormais)\b)"
 )
@@ -82,6 +87,11 @@ HENCE = {
 PATH = r"(?=\S*\w(?:/|[._-]\w))"
 """Before a path or the name of a machine: "our tests are in tests/api" states where, "are in a bad state" does not."""
 EXPLICIT = {
+    "now on|here on|forward|ab jetzt|ab sofort|nun an|ahora|adelante|désormais|dorénavant|maintenant": (
+        r"(?!(?:the|this|that|it|he|she|they|there|we'll|der|die|das|es|el|la|l[ea]|il|elle|ça|cela)\b|(?:.*\W)?(?:i|ich|yo|je)\b)"
+        r".+\s(?:from (?:now|here) on|going forward|ab jetzt|ab sofort|von nun an|a partir de ahora|de ahora en adelante"
+        r"|désormais|dorénavant|à partir de maintenant)(?:,?\s(?:please|pls|bitte|por favor|stp))?\W*\Z"
+    ),
     "always|never|ever": (
         r"(?:we |you (?:must|should|have to) |(?:make|be) sure to |remember to )?(?:always|never)\s+"
         r"(?!(?:mind|ever|again|the|a|an|in|on|true|false|null|seen|saw|heard|had|been|were|knew|thought|did|made|took|went"
@@ -120,12 +130,21 @@ EXPLICIT = {
 CJK = r"[\u3040-\u30ff\u4e00-\u9fff]+"
 STEM = 4
 """Characters by which words are compared: "tests" and "test", "migrations" and "migrate" are the same."""
-WORD = r"[^\W\d_][\w'/.-]*|\d+"
+WORD = r"[^\W\d_][\w'/.-]*|\d\d+"
 BARE = (
-    "always never ever the and with for not this that our are must should please from now you use used in we to is it immer "
-    "nie niemals mit und der die das den bitte nicht wir ist sind siempre nunca con las los para que toujours jamais avec les "
-    "des pour pas dans est sont une"
+    "a about after again all also always an and any anything are as at be been before but by can cannot could did do does "
+    "doesn't doing don't done dont even ever every for from get gets got had has have he here how i i'm if im in into is "
+    "isn't it it's its just let's like may me more my need never new no not now of off ok on one only or other our out over "
+    "please really same she should so some something still than that the their them then there these they thing things this "
+    "those to too two up us use used want was we were what when where which who why will with would yes you your aber alle "
+    "als am auch auf aus bei bitte da das dass dem den der des die doch ein eine einen er es für hier ich immer ist ja "
+    "jetzt kann kein keine man mir mit nach nicht nie niemals noch nur oder sich sie sind um und uns von wenn wie wir wird "
+    "zu zum zur al como con cuando de del el en esta este hay la las lo los mi más nunca o para pero por porque que qué se "
+    "si siempre sin su un una y ya au aux avec ce ces cette dans du et il je jamais le les leur mais ne nous ou où par pas "
+    "plus pour quand qui sans son sont sur toujours tu une vous"
 )
+"""What a rule and a prompt share that says nothing of either: they fit each other by other words."""
+BARE_WORDS = frozenset(BARE.split())
 
 
 def rules_in(prompt: str, reader: Reader | None = None) -> list[str]:
@@ -143,7 +162,9 @@ def rules_in(prompt: str, reader: Reader | None = None) -> list[str]:
         states = start or reader.states(said, nth, len(sentences)) > 0 or _begins(EXPLICIT, said)
         if not states or re.search(PASSING, said):
             continue
-        rule = said[start.end() if start else 0 :].strip(" \t.。!！,，;；")
+        text = said[start.end() if start else 0 :].lstrip(" \t。!！,，;；")
+        rule = text.rstrip(" \t.。!！,，;；")
+        rule += "..." * (rule.endswith("/") and text.startswith(f"{rule}..."))
         least = 2 if max(rule, default="") >= "\u3040" else 5
         if len(rule) >= least and rule not in found:
             found.append(rule)
@@ -171,16 +192,11 @@ def sentences_of(prompt: str) -> list[str]:
     return [one for one in said if len(one) > 1]
 
 
-def words_of(rule: str) -> list[str]:
-    """The words by which two rules are compared; pairs of characters where a language has no spaces."""
-    words = set(re.findall(WORD, re.sub(CJK, " ", rule.lower()))) - set(BARE.split())
-    pairs = {run[i : i + 2] for run in re.findall(CJK, rule) for i in range(max(1, len(run) - 1))}
-    return sorted(words | pairs)
-
-
-def words_shared(rule: str, text: str) -> int:
-    """How many words of a rule a text has, also with another ending."""
-    return len({word[:STEM] for word in words_of(rule)} & {word[:STEM] for word in words_of(text)})
+def stems_of(text: str) -> set[str]:
+    """The beginnings of the words by which a rule fits a prompt; pairs of characters where a language has no spaces."""
+    words = set(re.findall(WORD, re.sub(CJK, " ", text.lower()))) - BARE_WORDS
+    pairs = {run[i : i + 2] for run in re.findall(CJK, text) for i in range(max(1, len(run) - 1))}
+    return {word[:STEM] for word in words | pairs}
 
 
 def rule_key(project: str) -> str:

@@ -34,9 +34,11 @@ WRAPPED = (
 """The beginning of a command that says how to call it, not what it does."""
 LOOKS = (
     r"\A(?:ls|ll|cat|head|tail|less|grep|rg|find|fd|which|pwd|echo|wc|file|stat|tree|cd|sed -n"
-    r"|git (?:status|log|diff|show|branch|blame))\b"
+    r"|diff|cmp|jq|test|git (?:(?:--no-pager|-C \S+) )*(?:status|log|diff|show|branch|blame))(?![\w./-])|\A\[\[? "
 )
 """Commands that only read: neither work nor a failure."""
+PART = r"\A(?:[^;&'\"\n]|'[^'\n]*'|\"[^\"\n]*\")*(?:&&|;)\s*"
+"""A command before another one."""
 OF_HOST = r"\A/[\w:-]+\s*\Z|\A<[a-z-]+>"
 """A command to the host, or a message that the host makes itself."""
 
@@ -57,8 +59,8 @@ def entry_of(event: Event, rules: Rules, at: str) -> Entry | None:
     entry: Entry = {"at": at}
     if files := [shown for path in event.files if (shown := rules.shown(path)) is not None]:
         entry["files"] = [cleaned(one, LONGEST_SHOWN) for one in files[:MOST_NAMED]]
-    command = re.sub(LEADING, "", event.command[:LONGEST_COMMAND]).strip()
-    if command and not re.match(LOOKS, command) and not rules.hides_in(event.command):
+    command = _work_of(re.sub(LEADING, "", event.command[:LONGEST_COMMAND]).strip())
+    if command and not rules.hides_in(event.command):
         entry["ran"] = cleaned(command.split("\n", 1)[0], LONGEST_SHOWN)
     if event.failure is not None:
         entry["failed"] = _key_lines(event.failure, rules)
@@ -74,9 +76,8 @@ def memories_of(journal: list[Entry], agent: str, head: Entry, *, over: bool) ->
     for turn in _turns(journal):
         if text := _text_of_turn(turn):
             memory = _memory(agent, head, "turn", turn[0]["at"], "outcome", text, turn[-1]["at"])
-            memory["metadata"]["files"] = sorted({name for e in turn for name in e.get("files", ())})[
-                :MOST_NAMED
-            ]
+            files = {name for e in turn for name in e.get("files", ()) if "failed" not in e}
+            memory["metadata"]["files"] = sorted(files)[:MOST_NAMED]
             made.append(memory | {"ttl_hours": TURN_HOURS, "passed": _passed(turn)})
     for began, ran, text, at, repaired in _failures(journal):
         if repaired or over:
@@ -104,6 +105,14 @@ def _parts_of(ran: str, entry: Entry) -> list[str]:
     """What a command does; of one that passed also what each part of "a && b" does, since each has passed."""
     parts = ran.split("&&") if "failed" not in entry and not re.search(r"[;'\"]|\bcd\s", ran) else []
     return list(dict.fromkeys([command_of(ran), *(command_of(part) for part in parts)]))
+
+
+def _work_of(command: str) -> str:
+    """A command without those before it that only read, as in "ls && npm test"; "" if it only reads itself."""
+    while re.match(LOOKS, command):
+        part = re.match(PART, command)
+        command = command[part.end() :] if part else ""
+    return command
 
 
 def _is_alone(command: str) -> bool:
@@ -231,7 +240,7 @@ def _failures(journal: list[Entry]) -> list[tuple[str, str, str, str, bool]]:
 
 
 def _means(between: list[Entry], failed: str, command: str) -> str:
-    files = list(dict.fromkeys(name for e in between for name in e.get("files", ())))
+    files = list(dict.fromkeys(name for e in between for name in e.get("files", ()) if "failed" not in e))
     ran = list(
         dict.fromkeys(
             e["ran"]

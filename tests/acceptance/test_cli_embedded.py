@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from plugins.embedded.server import EmbeddedPostgres
+from tests.support.database.schemas import connected
 from tests.support.folders import server_folder
 from tests.support.processes.commands import Commands
 from tests.support.processes.daemons import DaemonProcess
@@ -79,6 +80,9 @@ async def test_a_server_of_a_killed_daemon_is_taken_over(
 ) -> None:
     daemon = DaemonProcess(await memoryd.start("run"))
     await daemon.event("daemon_started")
+    # Before it has said which server process listens for it, a daemon counts as alive for some seconds.
+    async with connected(postgres.socket_url) as connection:
+        await until(connection, "select backend is not null from memoryd.daemons")
     await daemon.kill()
     assert postgres.is_running()
     assert (await memoryd("status")).code == 1

@@ -221,6 +221,27 @@ async def test_json_within_a_string_of_json_is_read(
     assert "Mia rows" in [r["content"] for r in await connection.fetch(MEMORIES)]
 
 
+@pytest.mark.parametrize(
+    "form", ["[{0}, {1}]", '{{"points": [{0}, {1}]}}', '{{"result": {{"points": [{0}, 5, {1}]}}, "status": "ok"}}',
+             '{{"result": {{"points": [{0}]}}}}\n{{"result": {{"points": [{1}], "next_page_offset": null}}}}'],
+)  # fmt: skip
+async def test_points_of_qdrant_are_the_memories_of_mem0(
+    form: str, memoryd: Commands, connection: asyncpg.Connection, tmp_path: Path
+) -> None:
+    one, two = (
+        json.dumps({"id": n, "payload": {"data": f"heron {n}", "user_id": "mia"}, "vector": {"": [0.5]}})
+        for n in range(2)
+    )
+    (tmp_path / "q.json").write_text(form.format(one, two))
+    report = await run(memoryd, "mem0", tmp_path / "q.json")
+    assert rows(report) == {"memories": (2, 0)}
+    assert [e["reason"] for e in report["left_out"]] == ["it has a form that memoryd does not know"] * (
+        ", 5," in form
+    )
+    assert [r["content"] for r in await connection.fetch(MEMORIES)] == ["heron 0", "heron 1"]
+    assert rows(await run(memoryd, "mem0", tmp_path / "q.json")) == {"memories": (0, 2)}
+
+
 MIA = {"data": 'Mia said "row"', "user_id": "eve"}
 
 

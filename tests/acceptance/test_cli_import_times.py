@@ -149,11 +149,13 @@ async def test_times_as_other_programs_write_them(
     times = (
         1740823200, 1740823200000, 1740823200000000, "1740823200", "1740823200.0", "1740823200000", "1740823200000000000",
         "2025-03-01 10:00:00 UTC", "2025-03-01 10:00:00.0 +0000 UTC", "2025-03-01 15:30:00+05:30", "20250301T100000Z",
+        "Sat, 01 Mar 2025 10:00:00 GMT", "Sat, 1 Mar 2025 11:00:00 +0100", "1 Mar 2025 10:00 +0000",
     )  # fmt: skip
     given = [
-        {"id": f"{t}", "user_id": "mia", "memory": f"{t}", "created_at": t} for t in (*times, "2025", "1e999")
+        {"id": f"{t}", "user_id": "mia", "memory": f"{t}", "created_at": t}
+        for t in (*times, "2025", "1e999", "31 Feb 2025 10:00:00 GMT")
     ]
     report = await run(memoryd, "mem0", written(tmp_path / "m.json", given))
-    assert changed(report) == {("memory", "a time that cannot be read is left out"): 2}
+    assert changed(report) == {("memory", "a time that cannot be read is left out"): 3}
     found = await connection.fetch("select distinct created_at at time zone 'utc' as at from agent_memory")
     assert [row["at"].isoformat() for row in found] == ["2025-03-01T10:00:00"]

@@ -23,11 +23,18 @@ from tests.support.database.templates import BARE, copied
 from tests.support.database.transaction_pooler import pump
 from tests.support.processes.commands import Commands, memoryd
 from tests.support.processes.daemons import DaemonProcess, Daemons
-from tests.support.rows import DIMENSIONS
+from tests.support.rows import DIMENSIONS, insert
 from tests.support.waiting import beats, until
 
 MANY = 3
 OF_LISTENER = "datname = current_database() and application_name = 'memoryd listener'"
+UNUSED_SINCE = """
+select exists (
+    select from pg_stat_activity a join memory_requests r on r.id = $1
+    where a.datname = current_database() and a.application_name = 'memoryd'
+      and (a.state_change between r.created_at and $2 or a.query = 'select 1'))
+"""
+"""A connection of the daemon has done something since this request, and since that time nothing but to be there."""
 CLAIMED = """
 select count(*) from pg_stat_activity
 where datname = current_database() and application_name = 'memoryd' and query ~ 'claim_lanes|set visible_at'
@@ -139,6 +146,20 @@ async def test_a_daemon_without_work_asks_once_for_all_topics(
         "insert into agent_memory (agent_id, kind, content) values ('a', 'fact', 'owls') returning id"
     )
     assert await until(connection, "select exists (select from memoryd.entries where id = $1)", memory)
+
+
+async def test_the_connection_that_has_answered_is_kept_for_answers(
+    connection: asyncpg.Connection, daemons: Daemons
+) -> None:
+    """What a connection answers first takes several times as long as what follows."""
+    await daemons.start(heartbeat_seconds=1)
+    await beats(connection, times=2)
+    request = await insert(connection, "memory_requests", {"kind": "recall", "query": "owls"})
+    await until(connection, "select status = 'done' from memory_requests where id = $1", request)
+    await beats(connection, times=1)
+    then = await connection.fetchval("select clock_timestamp()")
+    await beats(connection, times=2)
+    assert await connection.fetchval(UNUSED_SINCE, request, then)
 
 
 async def test_a_database_that_hangs_up_while_it_comes_up_is_waited_for(

@@ -43,8 +43,9 @@ export interface RememberOptions extends Cancellable {
 
 export interface ContextOptions extends Cancellable, ContextConditions {}
 
-/** Options under their names in SQL: `excludeLast` as `exclude_last`. */
+/** Options under their names in SQL: `excludeLast` as `exclude_last`. JSON would have an invalid date as null: it is refused. */
 export function inSql(options: object): Record<string, unknown> {
-  const named = Object.entries(options).map(([name, value]) => [name.replace(/[A-Z]/g, (one) => `_${one.toLowerCase()}`), value]);
+  const named = Object.entries(options).map(([name, value]) =>
+    [name.replace(/[A-Z]/g, (one) => `_${one.toLowerCase()}`), value instanceof Date ? value.toISOString() : value]);
   return Object.fromEntries(named);
 }

@@ -139,4 +139,5 @@ test("options have their names in SQL", async () => {
   assert.deepEqual(await found({ sources: ["conversation"], minScore: 1, roles: ["user"], speakers: ["Mia"], around: 1 }), []);
   assert.match(await context("Open the gate with its code", { project: "office", words: 100, excludeSession: "telegram:1" }), /12/);
   await assert.rejects(found({ excludeLast: 3 }), { code: "23514" });
+  await assert.rejects(found({ since: new Date("last week") }), RangeError);
 });

@@ -11,11 +11,11 @@
 
 -- The words of times.txt as memoryd.time_words(), computed here and not in each session. A line there is a
 -- sign and the words that have it: English, German, Spanish, French, Chinese (`signs`). Of these `core` has
--- those without which no text names a time, and `characters` the Chinese ones as a pattern, since they are
--- not set apart by spaces. The lines of `talk` have what a question may have beside a time and still asks for
--- nothing but what was then, by language: words of talk and of events, as stems; of Chinese, characters.
--- The lines of `text` have what is written in several words, and the one word that is read instead (`texts`).
--- `lengths`: how long a unit is.
+-- those without which no text names a time, `long` seasons and decades as they are indexed, without accents,
+-- and `characters` the Chinese ones as a pattern, since they are not set apart by spaces. The lines of
+-- `talk` have what a question may have beside a time and still asks for nothing but what was then, by
+-- language: words of talk and of events, as stems; of Chinese, characters. The lines of `text` have what is
+-- written in several words, and the one word that is read instead (`texts`). `lengths`: how long a unit is.
 do $do$
 declare
     lines constant jsonb := (
@@ -50,6 +50,8 @@ $s$, jsonb_build_object(
     'signs', signs, 'talk', talk, 'texts', texts,
     'core', (select jsonb_object_agg(w.key, null) from jsonb_each_text(signs) w
              where w.value ~ '^([mwsdY]-?\d|u|last u|k\d+ u|easter)'),
+    'long', (select jsonb_agg(regexp_replace(normalize(w.key, NFD), '[\u0300-\u036f]', '', 'g'))
+             from jsonb_each_text(signs) w where w.value ~ '^(s|Y)\d'),
     'characters', (select string_agg(w, '|' order by length(w) desc, w)
                    from jsonb_object_keys(signs) w where w ~ '[一-鿿]'),
     'lengths', '{"d": "1 day", "e": "7 days", "w": "7 days", "m": "1 month", "q": "3 months",

@@ -236,9 +236,9 @@ $$;
 
 -- What compose() would do for a message: a row for each pattern that it shows, with the words that
 -- show it; one for each thing that is searched; one for each line that was found, with its score and its
--- trust class, and with the reason where it does not stand in the context (thirty lines, or all that stand
--- there). What is known of the user comes first, a row of step `profile` for each line. Small talk has one
--- more row, which says so.
+-- trust class, and with the reason where it does not stand in the context (thirty lines, of each reason in
+-- turn the best; or all that stand there). What is known of the user comes first, a row of step `profile` for
+-- each line. Small talk has one more row, which says so.
 create or replace function memoryd.explain_lines(
     p_agent text, p_message text, p_user uuid, p_only_user boolean, p_embedding vector,
     p_conditions memoryd.conditions default null)
@@ -286,14 +286,14 @@ begin
     return query
     select 'found', l.source, l.id, l.score, l.trust, l.why is null,
            coalesce('left out, ' || l.why || ': ', '') || l.line
-    from (select g.*, row_number() over (order by g.why is null desc, g.nth) as rank
-          from memoryd.gather_lines(
-              p_agent, p_message, p_user, p_only_user, memoryd.comparable(p_embedding), found.patterns,
-              found.names, memoryd.context_space(p_conditions.words) - 237 - length(
-                  memoryd.context_opening(p_agent, p_user, p_only_user, '0123456789ab')),
-              p_conditions, profile, true)
-              with ordinality
-              as g(source, kind, id, scope, score, created_at, trust, content, line, why, nth)) l
+    from (select g.*, row_number() over (order by g.why is null desc, g.of_reason, g.nth) as rank
+          from (select f.*, row_number() over (partition by f.why order by f.nth) as of_reason
+                from memoryd.gather_lines(
+                    p_agent, p_message, p_user, p_only_user, memoryd.comparable(p_embedding), found.patterns,
+                    found.names, memoryd.context_space(p_conditions.words) - 237 - length(
+                        memoryd.context_opening(p_agent, p_user, p_only_user, '0123456789ab')),
+                    p_conditions, profile, true) with ordinality
+                    as f(source, kind, id, scope, score, created_at, trust, content, line, why, nth)) g) l
     where l.rank <= 30 or l.why is null
     order by l.nth;
 end

@@ -37,40 +37,25 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    answered uuid[];
     shown uuid[];
 begin
-    if tg_op = 'INSERT' then
-        select array_agg(n.id) into answered
-        from new_rows n
-        where n.kind = 'recall' and n.result is not null;
-    else
-        select array_agg(n.id) into answered
-        from new_rows n
-        where n.kind = 'recall' and n.result is not null
-          and n.id not in (select o.id from old_rows o where o.result is not null);
-    end if;
-    if answered is null then
-        return null;
-    end if;
     with shows as materialized (
-        select n.id as request_id, i.id, memoryd.quote_hash(e.element::text) as hash
-        from new_rows n
-        cross join lateral jsonb_array_elements(
-            case when jsonb_typeof(n.result) = 'array' then n.result else '[]' end) as e(element)
+        select i.id, memoryd.quote_hash(e.element::text) as hash
+        from jsonb_array_elements(
+            case when jsonb_typeof(new.result) = 'array' then new.result else '[]' end) as e(element)
         cross join lateral (
             select memoryd.uuid_or_null(e.element ->> 'id') as id
             union
             select memoryd.uuid_or_null(m.id)
             from jsonb_array_elements_text(
-                case when coalesce(n.options ->> 'around', '0') <> '0'
+                case when coalesce(new.options ->> 'around', '0') <> '0'
                           and e.element ->> 'source' = 'conversation'
                           and jsonb_typeof(e.element #> '{metadata,message_ids}') = 'array'
                      then e.element #> '{metadata,message_ids}' else '[]' end) as m(id)) i
-        where n.id = any(answered) and i.id is not null
+        where i.id is not null
     ), kept as (
         insert into memoryd.quotes (request_id, row_ids, hashes)
-        select s.request_id, array_agg(s.id), array_agg(s.hash) from shows s group by s.request_id
+        select new.id, array_agg(s.id), array_agg(s.hash) from shows s having count(*) > 0
         on conflict (request_id) do update set row_ids = excluded.row_ids, hashes = excluded.hashes
     )
     select array_agg(distinct s.id) into shown from shows s;

@@ -65,7 +65,8 @@ begin
         return true;
     end if;
     -- Nearly all messages end here, which compiles no more patterns: Postgres keeps 32.
-    if rest = taken or p_names is null or p_plain ~ '[?？]' or rest ~ '[0-9\u3040-\u9fff]' then
+    if rest = taken or p_names is null or p_plain ~ '[?？]' or rest ~ '[0-9\u3040-\u9fff]'
+       or rest ~ '\mwhat' and taken ~ '\m(today|tomorrow)\M' then
         return false;
     end if;
     return not exists (

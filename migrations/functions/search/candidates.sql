@@ -258,7 +258,8 @@ $$;
 
 -- The first passage of each row that was written at the times that the question names, where these have few
 -- rows; else of the first rows of each of forty slices of them. They are read by time from the index of the
--- codes, and at most a thousand that have no code yet.
+-- codes, and at most a thousand that have no code yet. Of what is still to come also those of the latest
+-- thousand passages whose text names it.
 create or replace function memoryd.passages_of_time(
     p_request memoryd.search_request, p_question memoryd.question)
 returns tid[]
@@ -269,6 +270,8 @@ declare
     scopes constant bigint[] := p_request.scopes;
     sources constant text[] := p_request.sources;
     conditions constant memoryd.conditions := p_request.conditions;
+    today constant date := memoryd.day_of(coalesce(conditions.asked_at, now()));
+    coming constant datemultirange := (p_question).times * datemultirange(daterange(today, null));
 begin
     return array(
         with windows as materialized (
@@ -313,9 +316,14 @@ begin
         union all
         (select e.ctid from unnest(scopes) as s(scope)
          cross join lateral (
-             select t.ctid, t.* from memoryd.entries t
-             where t.scope = s.scope and t.code is null limit 1000) e
-         where e.source = any(sources) and (p_question).times @> memoryd.day_of(e.created_at)
+             (select t.ctid, t.* from memoryd.entries t
+              where t.scope = s.scope and t.code is null limit 1000)
+             union all
+             (select t.ctid, t.* from memoryd.entries t
+              where t.scope = s.scope and t.code is not null and coming <> '{}'
+                and t.created_at < today + 1 order by t.created_at desc limit 1000)) e
+         where e.source = any(sources)
+           and (coming && e.times or e.code is null and (p_question).times @> memoryd.day_of(e.created_at))
            and memoryd.may_find(p_request, e.scope, e.group_scope, e.owner_id, e.access_level,
                                 e.visibility_tags, e.grants_metadata)));
 end

@@ -38,8 +38,9 @@
 -- Without an embedding the relevance of a memory or an insight is the part of the question's keywords that
 -- it has, and recency and association are added as they are.
 
--- Rows that are not indexed yet, since they were written a moment ago: 200, and of 4,000 that came with an
--- embedding the nearest 64; where rows are asked for by their ids, 5,000 of these. They are weighed here.
+-- Rows that are not indexed yet, since they were written a moment ago: of 5,000 the latest 200, and of 4,000
+-- that came with an embedding the nearest 64; where rows are asked for by their ids, 5,000 of these. They are
+-- weighed here.
 create or replace function memoryd.fresh_passages(p_request memoryd.search_request)
 returns setof memoryd.passage
 language plpgsql stable
@@ -59,10 +60,12 @@ begin
     end if;
     return query
     with waiting as materialized (
-        (select u.source, u.id, u.scope from memoryd.unindexed u
-         where ids is null and (scopes is null or u.scope = any(scopes)) and u.source = any(sources)
-           and (scopes is not null or u.source <> 'knowledge' or u.scope = any(groups))
-         limit 200)
+        (select n.source, n.id, n.scope
+         from (select u.* from memoryd.unindexed u
+               where ids is null and (scopes is null or u.scope = any(scopes)) and u.source = any(sources)
+                 and (scopes is not null or u.source <> 'knowledge' or u.scope = any(groups))
+               limit 5000) n
+         order by n.since desc limit 200)
         union
         (select u.source, u.id, u.scope
          from unnest(ids) as i(id)
@@ -311,14 +314,15 @@ begin
 end
 $$;
 
--- The candidates that meet the conditions, with how well each fits the question: 0 to 1, the mean of the part
--- of the question that it has and of its similarity, which counts alone where no word of the question does.
--- time_fit: 1 if it was written at a time that is asked about or names it, a year only where years alone are
--- asked about. tid, weights: of rows that stand alone, whose words are asked for once more. The less a
--- candidate brings along, the quicker it is sorted. lent: the part of lexical that messages beside it give.
--- said: the words asked for that it has, a bit each. only_name: a short text whose only words of the question
--- are names, as its capitals show. weight: half of it for a message whose facts others replaced, which stands
--- below what is true now. kin: for a context, which rows set the measure for each other (memoryd.kin_of).
+-- The candidates that meet the conditions, with how well each fits the question: 0 to 1, the mean of the
+-- part of the question that it has and of its similarity, which counts alone where no word of the question
+-- does. time_fit: 1 if it was written at a time that is asked about or names it, a season, a year and a
+-- decade only where these alone are asked about. tid, weights: of rows that stand alone, whose words are
+-- asked for once more. The less a candidate brings along, the quicker it is sorted. lent: the part of
+-- lexical that messages beside it give. said: the words asked for that it has, a bit each. only_name: a
+-- short text whose only words of the question are names, as its capitals show. weight: half of it for a
+-- message whose facts others replaced, which stands below what is true now. kin: for a context, which rows
+-- set the measure for each other (memoryd.kin_of).
 create or replace function memoryd.fit_passages(
     p_request memoryd.search_request, p_question memoryd.question, p_tids tid[], p_fresh memoryd.passage[])
 returns table (number bigint, tid tid, source text, id uuid, weights sparsevec, rare boolean,
@@ -332,14 +336,16 @@ as $$
 declare
     ideal constant double precision := nullif((p_question).ideal, 0);
     times_asked constant datemultirange := (p_question).times;
-    years_asked sparsevec;
+    long_asked sparsevec;
     -- What was written on later days is not of a time that was still to come.
     last_day constant date := coalesce(memoryd.day_of((p_request.conditions).asked_at), 'infinity');
 begin
     if (p_question).only_times then
         select ('{' || string_agg(distinct memoryd.sparse_index(a) || ':1', ',') || '}/1000000000')
-        into years_asked from unnest((p_question).asked) a, unnest(times_asked) as t(days)
-        where a ~ '^\d{4}$' and upper(t.days) - lower(t.days) > 31;
+        into long_asked from unnest((p_question).asked) a, unnest(times_asked) as t(days)
+        where upper(t.days) - lower(t.days) > 31 and (a ~ '^\d{4}s?$' or exists (
+            select from jsonb_array_elements_text(memoryd.time_words() -> 'long') as w(word)
+            where w.word = a or length(a) > 3 and starts_with(w.word, a)));
     end if;
     return query
     with read as materialized (
@@ -374,16 +380,14 @@ begin
            r.row_length, r.asks, r.session_id, r.position, r.speaker, r.role, r.created_at,
            r.weight * (1 - 0.5 * coalesce(o.part, 0)), coalesce(l.lexical, 0), coalesce(l.lent, 0),
            coalesce(l.said, 0), n.number is not null, f.fit, t.fit, k.kin
-    from read r
-    left join lexical l using (number) left join names n using (number) cross join lateral (
+    from read r left join lexical l using (number) left join names n using (number) cross join lateral (
         select case when p_request.embedding is null
                     then least(1, coalesce(l.lexical, 0) / coalesce(ideal, 10))
                     when ideal is null then r.near
                     else (least(1, coalesce(l.lexical, 0) / ideal) + r.near) / 2 end as fit) f
     cross join lateral (
         select case when times_asked is null then 0
-                    when times_asked @> d.day or times_asked && r.times or r.weights <#> years_asked < 0
-                    then 1
+                    when times_asked @> d.day or times_asked && r.times or r.weights <#> long_asked < 0 then 1
                     when (p_question).near_times @> d.day then 0.5 else 0 end::double precision as fit
         from (select case when o.day <= last_day then o.day end as day
               from memoryd.day_of(r.created_at) as o(day)) d) t
@@ -409,8 +413,7 @@ $$;
 -- p_shared: the part of the question's words that a row must have; 0: similarity alone may say that it fits.
 create or replace function memoryd.rank_passages(
     p_request memoryd.search_request, p_question memoryd.question, p_tids tid[], p_fresh memoryd.passage[],
-    p_long double precision, p_shared double precision)
-returns setof memoryd.search_result
+    p_long double precision, p_shared double precision) returns setof memoryd.search_result
 language plpgsql stable
 set search_path = pg_catalog, public, :vector_schema, pg_temp
 as $$
@@ -483,14 +486,16 @@ begin
     union all
     (select distinct on (id) source, id, null, null, similarity, null, created_at, 0, dense_part, 0, 0, 0, 0,
             fit / 2, weight, 0, 0, 0, concat_ws(' ', 'nothing', 'that ' || kin, 'fits the question')
-     from parts where not close and id not in (select s.id from spans s) and exists (
-         select from spans where known + weights.margin * highest < by_chance) order by id, near desc);
+     from parts p where not close and id not in (select id from spans) and exists (
+         select from spans s where s.kin is not distinct from p.kin
+             and known + weights.margin * highest < by_chance) order by id, near desc);
 end
 $$;
 
 -- The rows of the time that a question names, where it asks for nothing else: in order of time, and spread
--- over it, of each part the one that says most; first those of the speakers that it names. No row fits better
--- than another, so the relevance only falls with the order.
+-- over it, of each part the one that says most; first those of the speakers that it names. After them, and no
+-- more than these where there are many, rows written before whose text names what of it is still to come. No
+-- row fits better than another, so the relevance only falls with the order.
 create or replace function memoryd.rows_of_time(
     p_request memoryd.search_request, p_question memoryd.question, p_fresh memoryd.passage[])
 returns setof memoryd.search_result
@@ -501,20 +506,23 @@ declare
     asked constant datemultirange := (p_question).times;
     speakers constant text[] := (p_question).speakers;
     shown constant integer := least(p_request.shown, 1000);
+    coming constant datemultirange := asked * datemultirange(daterange(
+        memoryd.day_of(coalesce((p_request.conditions).asked_at, now())), null));
 begin
     return query
     with read as (
-        select distinct on (r.source, r.id) r.*, coalesce(r.speaker = any(speakers), false) as named
+        select distinct on (r.source, r.id) r.*, coalesce(r.speaker = any(speakers), false) as named,
+               asked @> memoryd.day_of(r.created_at) as written
         from memoryd.read_passages(
             p_request, p_question, memoryd.passages_of_time(p_request, p_question), p_fresh) r
-        where r.meets and asked @> memoryd.day_of(r.created_at)
+        where r.meets and (asked @> memoryd.day_of(r.created_at) or coming && r.times)
         order by r.source, r.id
     ), windows as (
         select r.*, w.nth as "window", dense_rank() over (order by w.nth)
                    + dense_rank() over (order by w.nth desc) - 1 as windows
         from read r cross join lateral (
             select count(*) as nth from unnest(asked) as t(days)
-            where lower(t.days) <= memoryd.day_of(r.created_at)) w
+            where r.written and lower(t.days) <= memoryd.day_of(r.created_at)) w
     ), parts as (
         select w.*, ntile(greatest(1, ceil(shown::numeric / w.windows))::integer) over (
                    partition by w.named, w."window"
@@ -530,6 +538,6 @@ begin
            0::float8, 0::float8, 1::float8, 0::float8,
            1 - 0.4 * (row_number() over w - 1)::float8 / count(*) over (), 1::float8, 0::float8, 0::float8, 3,
            null
-    from best b window w as (order by b.created_at, b.session_id, b.position, b.id);
+    from best b window w as (order by b.written desc, b.created_at, b.session_id, b.position, b.id);
 end
 $$;

@@ -106,10 +106,9 @@ begin
        or request.scopes is not null and ((request.reader).privileged or 0 <> all (request.scopes))
           and not exists (
               select from unnest(request.scopes) as s(scope)
-              cross join lateral (select from memoryd.entries e where e.scope = s.scope limit 1) e)
-          and not exists (
-              select from unnest(request.scopes) as s(scope)
-              cross join lateral (select from memoryd.unindexed u where u.scope = s.scope limit 1) u) then
+              cross join lateral ((select from memoryd.entries e where e.scope = s.scope limit 1)
+                                  union all
+                                  (select from memoryd.unindexed u where u.scope = s.scope limit 1)) e) then
         return;
     end if;
     request.shown := coalesce(request.shown, request.count);
@@ -124,9 +123,10 @@ begin
     if question.only_times and request.ids is null then
         of_time := array(select t from memoryd.rows_of_time(request, question, fresh) t);
         return query select t.* from unnest(of_time) t;
-        if cardinality(of_time) >= request.shown then
-            return;
-        end if;
+        if cardinality(of_time) >= request.shown then return; end if;
+        -- Of a year to come nothing is written yet, and no text keeps its days: its words say what is of it.
+        question.only_times := of_time <> '{}' or upper(question.times) - lower(question.times) <= 31
+            or lower(question.times) <= coalesce((request.conditions).asked_at, now());
     end if;
     if request.embedding is null and coalesce(current_setting('memoryd.told_by_words', true), '') = ''
        and of_time = '{}' and not memoryd.embeds_here() then
@@ -286,8 +286,8 @@ begin
         select l.* from lifted l where l.score >= coalesce(p_request.min_score, 0)
         order by p_request.by_kind is true and l.why is null desc, l.rank desc, l.shares desc,
                  l.created_at desc, l.id limit p_request.count)
-    select b.source, b.id, null, least(1, coalesce(min(b.score) filter (
-               where b.why is null or not only_fitting) over above, b.score)),
+    select b.source, b.id, null, least(1, b.score, min(b.score) filter (
+               where b.why is null or not only_fitting) over above),
            b.similarity, null::jsonb, b.created_at, b.lexical, b.dense, b.prior, b.named, b.timed,
            b.session, b.relevance, b.weight + coalesce((b.score - b.formula) / nullif(b.relevance, 0), 0),
            b.new * case when by_words_alone then 1 else b.relevance * b.weight end,

@@ -128,6 +128,13 @@ create constraint trigger drop_erased_ids after insert on public.memory_queries
                           and (new.retrieved_memory_ids <> '{}' or new.insight_ids <> '{}'))
     execute function memoryd.drop_erased_ids();
 
+create or replace trigger answers_written_inserted after insert on public.memory_requests
+    for each row when (new.kind = 'recall' and new.result is not null)
+    execute function memoryd.answers_written();
+create or replace trigger answers_written_updated after update on public.memory_requests
+    for each row when (new.kind = 'recall' and new.result is not null and old.result is null)
+    execute function memoryd.answers_written();
+
 create or replace trigger stamp_settings before update on public.memory_settings
     for each row execute function memoryd.stamp_updated_at();
 create or replace trigger note_switched after insert or update or delete on public.memory_settings
@@ -356,7 +363,6 @@ begin
                 ('public.documents', 'documents_%s', '{insert,update}', 'documents_%s()'),
                 ('public.dream_insights', 'note_entries_%s', all_three, 'note_entries(''insight'')'),
                 ('public.memory_anchors', 'anchors_%s', '{insert}', 'anchors_%s()'),
-                ('public.memory_requests', 'answers_written_%s', '{insert,update}', 'answers_written()'),
                 ('public.memory_requests', 'requests_%s', '{insert,update}', 'requests_%s()'),
                 ('public.shared_knowledge', 'knowledge_%s', '{delete}', 'knowledge_%s()'),
                 ('public.shared_knowledge', 'note_entries_%s', all_three, 'note_entries(''knowledge'')'),

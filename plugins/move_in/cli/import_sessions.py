@@ -171,7 +171,7 @@ class _Writer:
         for command, ran in memory.pop("passed", {}).items():
             last = self._passed.get((project, command))
             if last is None or last["created_at"] < memory["created_at"]:
-                turn = {"id": memory["id"], "created_at": memory["created_at"], "project": project}
+                turn = {name: memory[name] for name in ("id", "created_at", "metadata")}
                 self._passed[project, command] = turn | {"passed": {command: ran}}
         if len(self._batch) >= BATCH:
             await self._store(database)

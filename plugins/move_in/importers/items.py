@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from hashlib import sha256
 from typing import Any
@@ -31,6 +32,9 @@ MILLISECONDS = 1e11
 NUMBER = re.compile(r"\d{9,19}(?:\.\d+)?")
 ZONE = re.compile(r" ?(?:UTC|GMT|(?<=\d) (?=[+-]\d\d))")
 """What stands in a time of other programs beside ISO 8601: `2025-03-01 10:00:00 +0000 UTC`."""
+
+MAIL = re.compile(r"(?:[A-Z][a-z]{2}, )?\d{1,2} [A-Z][a-z]{2} \d{4} \d\d:")
+"""How a time begins as e-mails and HTTP have it: `Sat, 01 Mar 2025 10:00:00 +0000`."""
 
 
 class System(StrEnum):
@@ -198,24 +202,32 @@ def _parsed(value: object) -> object:
 
 
 def time_of(value: object) -> datetime | None:
-    """A time: ISO 8601, seconds, milliseconds or less since 1970; UTC if it names no offset. None: unreadable, after 9998."""
+    """A time: ISO 8601, as in e-mails, seconds, milliseconds or less since 1970; UTC if it names no offset.
+
+    None: unreadable, after 9998.
+    """
     try:
         if isinstance(value, str):
-            value = float(value) if NUMBER.fullmatch(value.strip()) else ZONE.sub("", value.strip())
+            value = float(value) if NUMBER.fullmatch(value.strip()) else _written(value.strip())
         if isinstance(value, datetime):
             time = value
         elif isinstance(value, (int, float)) and not isinstance(value, bool):
             while MILLISECONDS <= abs(value) < MILLISECONDS**2:
                 value /= 1000
             time = datetime.fromtimestamp(value, UTC)
-        elif isinstance(value, str):
-            time = datetime.fromisoformat(value)
         else:
             return None
         time = (time if time.tzinfo is not None else time.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError, OSError):
         return None
     return time if time.year < 9999 else None
+
+
+def _written(text: str) -> datetime:
+    """Raises ValueError."""
+    if MAIL.match(text):
+        return parsedate_to_datetime(text)
+    return datetime.fromisoformat(ZONE.sub("", text))
 
 
 def storable(value: object, depth: int = 0) -> Any:

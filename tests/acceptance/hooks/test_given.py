@@ -49,13 +49,30 @@ async def test_a_session_is_not_told_what_it_did_or_was_told(
     assert len(first.split()) <= 150
     again = await claude.say("where does the webhook sender keep its tries?", "s2")
     assert "webhook sender" not in again
-    # A third one is not told by the prompt what it was told when it began.
-    assert "webhook sender" in await begin(claude, "s3")
-    assert "webhook sender" not in await claude.say("how long does the webhook sender wait?", "s3")
     # What was told is gone when the host empties the conversation.
+    assert "webhook sender" in await begin(claude, "s3")
     assert "webhook sender" in await begin(claude, "s3", "clear")
     await begin(claude, "s2", "resume")
     assert "webhook sender" not in await claude.say("how long does the webhook sender wait?", "s2")
+
+
+async def test_what_was_cut_when_a_session_began_is_told_whole_once_it_fits(
+    claude: CodingAgent, db: asyncpg.Connection
+) -> None:
+    cut = f"{CONCLUDED} Deliveries that fail for a day are moved to the table undelivered, and an alert goes to the team."
+    await work(claude, "Let the webhook sender wait longer between tries", cut, "s1")
+    await work(claude, "name the queue of the importer", "The queue is called importer_jobs.", "s1")
+    await until(db, INDEXED)
+    begun = await begin(claude, "s2")
+    assert "The queue is called importer_jobs." in begun
+    assert "…" in begun
+    assert "an alert goes" not in begun
+    assert "an alert goes" in await claude.say(
+        "where do deliveries of the webhook sender go that fail?", "s2"
+    )
+    assert "an alert goes" not in await claude.say("and how long does the webhook sender wait?", "s2")
+    # What was told whole is not told again.
+    assert "importer_jobs" not in await claude.say("what is the queue of the importer called?", "s2")
 
 
 async def test_what_is_new_takes_the_place_of_what_was_told(
@@ -135,6 +152,8 @@ async def test_a_failure_of_an_earlier_session_is_closed_by_a_later_one(
     await claude.tell("SessionEnd", session_id="s1", reason="other")
     assert "No module named" in await begin(claude, "s2")
     await claude.say("run the tests again", "s2")
+    edited = {"file_path": str(claude.project / "uv.lock")}
+    await claude.tell("PostToolUse", session_id="s2", tool_name="Edit", tool_input=edited)
     given = {"tool_name": "Bash", "tool_input": {"command": "uv run pytest tests/test_webhooks.py"}}
     await claude.tell("PostToolUse", session_id="s2", **given, tool_response={"stdout": "3 passed"})
     await claude.tell("SessionEnd", session_id="s2", reason="other")
@@ -145,9 +164,8 @@ async def test_a_failure_of_an_earlier_session_is_closed_by_a_later_one(
         "select kind, content from agent_memory where agent_id = $1 and superseded_by is null and kind <> 'outcome'",
         agent,
     )
-    assert [(row["kind"], "after running uv run pytest" in row["content"]) for row in held] == [
-        ("fact", True)
-    ]
+    means = "It went through after changing uv.lock; running uv run pytest tests/test_webhooks.py."
+    assert [(row["kind"], means in row["content"]) for row in held] == [("fact", True)]
 
 
 async def test_in_a_database_of_a_fleet_a_prompt_gets_what_is_of_its_project(

@@ -344,19 +344,52 @@ async def test_only_the_same_command_repairs_a_failure(
         ("python -m pytest tests/test_payments.py", "1 failed"),
         ("npm run build", "error TS1"),
         ("grep -r payments src", "Exit code 1"),
+        ("test -f .env.example && grep -c 'a;b' .env.example", "Exit code 1"),
+        ("git --no-pager diff a.py; diff a.py b.py", "Exit code 1"),
+        ("cat a.py && npm run deploy", "error TS2"),
+        ("ls 'a;b' && npm run lint", "error TS3"),
         ("make lint", "[Request interrupted by user for tool use]"),
     ):
         given = {"tool_name": "Bash", "tool_input": {"command": command}}
         await claude.tell("PostToolUseFailure", **given, error=failed)
     edited = {"file_path": str(claude.project / "a.py")}
     await claude.tell("PostToolUse", tool_name="Edit", tool_input=edited)
-    for command in ("python -m pytest tests/test_words.py", "npm run build 2>&1 | tail -5", "sleep 1 &"):
+    unchanged = {"file_path": str(claude.project / "b.py")}
+    missed = "<tool_use_error>String to replace not found in file.</tool_use_error>"
+    await claude.tell("PostToolUseFailure", tool_name="Edit", tool_input=unchanged, error=missed)
+    tests = "python -m pytest tests/test_words.py"
+    for command in ("npm run lint", tests, "npm run build 2>&1 | tail -5", "sleep 1 &"):
         await claude.tell("PostToolUse", tool_name="Bash", tool_input={"command": command})
     await claude.tell("SessionEnd")
     contents = [r["content"] for r in await db.fetch(OF, agent) if r["kind"] != "outcome"]
     assert contents == [
         "`npm run build` failed: error TS1",
+        "`npm run deploy` failed: error TS2",
         "`python -m pytest tests/test_payments.py` failed: 1 failed",
+        "`npm run lint` failed: error TS3\nIt went through after changing a.py.",
+    ]
+
+
+async def test_what_was_stopped_or_only_started_repairs_nothing(
+    claude: CodingAgent, db: asyncpg.Connection, agent: str
+) -> None:
+    await claude.tell("UserPromptSubmit", prompt="make it green")
+    given: dict[str, Any] = {"tool_name": "Bash", "tool_input": {"command": "make test"}}
+    await claude.tell("PostToolUseFailure", **given, error="error: 1")
+    edited = {"file_path": str(claude.project / "a.py")}
+    await claude.tell("PostToolUse", tool_name="Edit", tool_input=edited)
+    refused = {"tool_name": "Edit", "tool_input": {"file_path": str(claude.project / "b.py")}}
+    await claude.tell(
+        "PostToolUseFailure", **refused, error="The user doesn't want to proceed with this tool use."
+    )
+    await claude.tell("PostToolUseFailure", **given, error="Exit code 137", is_interrupt=True)
+    await claude.tell("PostToolUse", **given, tool_response={"stdout": "", "interrupted": True})
+    given["tool_input"] = {"command": "make test", "run_in_background": True}
+    await claude.tell("PostToolUse", **given, tool_response={"stdout": "", "backgroundTaskId": "b1"})
+    await claude.tell("SessionEnd")
+    assert [(row["kind"], row["content"]) for row in await db.fetch(OF, agent)] == [
+        ("error", "`make test` failed: error: 1"),
+        ("outcome", "Asked: make it green\nDone: changed a.py; ran make test (failed); ran make test &"),
     ]
 
 

@@ -76,6 +76,40 @@ async def test_a_rule_need_not_say_that_it_is_one(prompt: str, found: list[str])
     assert rules_in(prompt) == found
 
 
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "always run go test ./... before pushing",
+        "run the tests with go test ./...",
+        "the build is bazel build //...",
+        "never use abbreviations, e.g. usr, in names",
+        "columns are in snake_case (i.e. user_id), never camelCase",
+        "immer die Tests z. B. mit make test laufen lassen",
+        "prices are incl. VAT",
+        ".env files live in vault",
+    ],
+)
+async def test_a_rule_is_kept_whole(rule: str) -> None:
+    assert rules_in(f"remember: {rule}. thanks") == [rule]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "states"),
+    [
+        ("Be more concise from now on", True),
+        ("please reply in english from now on", True),
+        ("antworte bitte auf Deutsch ab jetzt", True),
+        ("responde en español de ahora en adelante", True),
+        ("tutoie-moi désormais", True),
+        ("ok, I will answer in English from now on", False),
+        ("it works from now on", False),
+        ("can we use yarn from now on?", False),
+    ],
+)
+async def test_from_now_on_may_stand_at_the_end(prompt: str, states: bool) -> None:
+    assert bool(rules_in(prompt)) is states
+
+
 async def test_a_rule_is_given_to_a_later_session(
     claude: CodingAgent, db: asyncpg.Connection, agent: str
 ) -> None:
@@ -115,6 +149,18 @@ async def test_the_rules_that_fit_a_prompt_best_are_given(
     told = await claude.say("write tests of billing, with the clock stopped", "s2")
     assert told.count("\n- ") == 5
     assert "mock the clock" in told
+
+
+async def test_no_rule_fits_a_prompt_by_function_words(claude: CodingAgent) -> None:
+    await claude.say(
+        "remember: a release is cut on the last Monday of a month, so it can be tested by all of us"
+    )
+    await claude.say("recuerda: la base de datos se levanta con docker compose", "s1")
+    assert not await claude.say(
+        "so what is it that all of you do on a line by itself, can I see a bit of it", "s2"
+    )
+    assert not await claude.say("arregla la suma de los cupones con descuento", "s2")
+    assert "last Monday" in await claude.say("when is the next release?", "s2")
 
 
 async def test_a_later_rule_on_the_same_thing_replaces_the_earlier(
@@ -361,9 +407,17 @@ async def test_a_person_lists_corrects_and_forgets_rules(
     assert "push" not in (await rules(claude, "--forget", one))[1]
     assert await holding(db, agent) == ["always run make test"]
     ends = [
-        (await rules(claude, *given))[0] for given in (("--forget", "nothing"), ("--edit", other), ("text",))
+        (await rules(claude, *given))[0]
+        for given in (
+            ("--forget", "nothing"),
+            ("--edit", other),
+            ("text",),
+            ("--forget", ""),
+            ("--edit", "", "a"),
+        )
     ]
-    assert ends == [1, 2, 2]
+    assert ends == [1, 2, 2, 2, 2]
+    assert await holding(db, agent) == ["always run make test"]
     elsewhere = claude.project.with_name("elsewhere")
     elsewhere.mkdir()
     assert "no rules" in (await rules(claude, folder=elsewhere))[1]

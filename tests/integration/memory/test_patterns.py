@@ -274,7 +274,7 @@ async def test_small_talk_searches_nothing_and_says_so(scratch: asyncpg.Connecti
     assert (explained["step"], explained["shown"], explained["detail"]) == ("skipped", False, "small talk")
 
 
-async def test_a_question_about_a_name_is_no_small_talk(scratch: asyncpg.Connection) -> None:
+async def test_a_question_about_a_name_or_a_day_is_no_small_talk(scratch: asyncpg.Connection) -> None:
     await know(scratch, "Zorblax", "Pays late.", category="client")
     for message, patterns in (
         ("Thanks. Zorblax?", ["names"]),
@@ -283,6 +283,10 @@ async def test_a_question_about_a_name_is_no_small_talk(scratch: asyncpg.Connect
         ("Thanks, Zorblax!", []),
         ("Zorblax, how are you?", []),
         ("How are you, Zorblax?", []),
+        ("what's on today", ["task"]),
+        ("what about tomorrow", ["task"]),
+        ("how are you today", []),
+        ("see you tomorrow", []),
     ):
         assert await scratch.fetchval(SHOWN, message) == patterns, message
 

@@ -364,6 +364,37 @@ async def test_a_text_that_names_the_year_belongs_to_it(scratch: asyncpg.Connect
         assert all(row["left_out"] for row in others), asked
 
 
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("What are we doing in summer?", "This summer Tom and I cycle to France."),
+        ("what happens in spring", "we always plant beans in spring"),
+        ("Was will ich im Frühling machen?", "Im Frühling will ich den Jakobsweg laufen."),
+        ("¿Qué hacemos en verano?", "El próximo verano vamos a Cádiz con los primos."),
+        ("Que fait-on en automne ?", "Cet automne on repeint la cuisine."),
+        ("夏天发生了什么？", "去年夏天在青岛看海。"),
+        ("¿Qué hacemos el próximo año?", "El próximo año adoptamos un perro."),
+        ("Was machen wir nächstes Jahr?", "Nächstes Jahr lerne ich endlich schwimmen."),
+        ("What happened in the nineties?", "The nineties were loud, and I had a tamagotchi."),
+        ("What happened in the 1950s?", "Gran grew up in the 1950s, without a fridge."),
+    ],
+)
+async def test_a_text_that_names_a_long_time_belongs_to_it(
+    scratch: asyncpg.Connection, asked: str, said: str
+) -> None:
+    """Nothing was written in the season, year or decade, but one row says what is planned or was then."""
+    for text in (
+        said,
+        "The kettle is purple.",
+        "Biscuit bit the postman.",
+        "¿Qué tal? Was machen wir denn da?",
+    ):
+        await say(scratch, "2026-02-03", text, 1)
+    await index_rows(scratch, "conversation")
+    rows = await found(scratch, asked, 10, relevant_only=True)
+    assert [row["content"].startswith(said) for row in rows if row["left_out"] is None] == [True]
+
+
 async def test_29_february_is_not_the_day_before_it(scratch: asyncpg.Connection) -> None:
     for day in ("2024-02-29", "2025-02-28"):
         await say(scratch, day, "", 3)

@@ -9,7 +9,7 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
-from tests.support.access.acting import ANN, BOB
+from tests.support.access.acting import ANN, BOB, acting_as
 from tests.support.content.index import index_all
 from tests.support.rows import column, remember, say
 
@@ -227,3 +227,24 @@ async def test_what_shares_no_word_follows_where_nothing_fits(connection: asyncp
         "update agent_memory set created_at = now() - interval '1 day' where content = $1", key
     )
     assert await column(connection, scores, "What happened yesterday?", ANN, "{}") == [key]
+
+
+@pytest.mark.parametrize("times", [1, 110_000], ids=["short", "5 MB"])
+async def test_an_end_users_recall_is_filled_with_their_own_rows(
+    connection: asyncpg.Connection, times: int
+) -> None:
+    """Where nothing fits, also for a question of five megabytes: others' rows never follow."""
+    key, candles = "The spare key has its place under the mat.", "We lit candles in the evening."
+    for text in (key, candles, *(f"Invoice {n} was paid by bank transfer." for n in range(60))):
+        await remember(connection, text, user_id=ANN)
+    for text in ("They lit lanterns in the evening.", "We lit candles in the evening, too."):
+        await remember(connection, text, user_id=BOB)
+    await index_all(connection)
+    async with acting_as(connection, ANN):
+        rows = await connection.fetch(
+            "select content, score, left_out from explain_recall($1)",
+            "Where is a romantic place for our anniversary? " * times,
+        )
+    assert [row["content"] for row in rows] == [key, candles]
+    assert {row["left_out"] for row in rows} == {"nothing fits the question"}
+    assert rows[1]["score"] < 0.1 < rows[0]["score"]

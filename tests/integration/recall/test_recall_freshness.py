@@ -53,6 +53,20 @@ async def test_what_has_no_embedding_yet_has_no_similarity(connection: asyncpg.C
     assert linked == [None]
 
 
+@pytest.mark.usefixtures("tokens")
+async def test_the_latest_of_many_rows_is_found_before_they_are_indexed(
+    connection: asyncpg.Connection,
+) -> None:
+    """As where no daemon runs."""
+    await connection.execute(
+        "insert into agent_memory (id, agent_id, content)"
+        " select overlay(gen_random_uuid()::text placing '0' from 1)::uuid, 'alice', 'Budget, part ' || n"
+        " from generate_series(1, 1000) n"
+    )
+    latest = await remember(connection, "The heron built a nest", id=UUID(int=2**128 - 1))
+    assert await column(connection, "select id from recall('heron', 'alice')") == [latest]
+
+
 async def test_rows_are_found_by_their_words_before_and_after_they_are_indexed(
     connection: asyncpg.Connection, daemons: Daemons, tmp_path: Path
 ) -> None:

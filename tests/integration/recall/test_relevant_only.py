@@ -153,6 +153,24 @@ async def test_a_context_has_only_what_belongs_and_says_what_does_not(scratch: a
     assert all(str(line).startswith("left out, nothing fits the question: ") for line in told)
 
 
+async def test_what_is_left_out_of_a_context_is_told_its_own_reason(connection: asyncpg.Connection) -> None:
+    """What is known fits, and nothing that happened: none of the first is told the reason of the second, nor its score."""
+    await keep_diary(connection)
+    for n in range(20):
+        text = f"Invoice {n} was paid, the bank called it done."
+        await remember(connection, text, user_id=ANN, kind="outcome")
+    await index(connection)
+    explain = "select shown, score, detail from explain_context('alice', $1, $2) where step = 'found'"
+    lines = await connection.fetch(explain, "What is the walrus at the harbour called?", ANN)
+    assert [DIARY[0] in line["detail"] for line in lines if line["shown"]] == [True]
+    left = [line for line in lines if not line["shown"]]
+    assert len(left) >= 20
+    assert all(
+        line["detail"].startswith("left out, nothing that happened fits the question: ") for line in left
+    )
+    assert max(line["score"] for line in left) < 0.3
+
+
 async def test_by_words_alone_the_same_holds(scratch: asyncpg.Connection) -> None:
     """As in a database whose rows a remote model embeds."""
     for line in DIARY:

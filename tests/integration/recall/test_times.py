@@ -372,3 +372,33 @@ async def test_a_time_finds_what_others_are_nearer_to(scratch: asyncpg.Connectio
     assert found["created_at"].month == 1
     [found] = await scratch.fetch(BEST, "in general", ANN, NEAREST)
     assert found["created_at"].month == 3
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "What do I have this week?",
+        "what's on this week",
+        "Was machen wir diese Woche?",
+        "¿Qué hacemos esta semana?",
+        "Que fait-on cette semaine ?",
+        "What happens in March?",
+    ],
+)
+async def test_what_is_still_to_come_is_in_texts_of_before(scratch: asyncpg.Connection, asked: str) -> None:
+    """They come after what was written at that time, however much that is; of days that are over they do not."""
+    for n in range(15):
+        at = datetime(2026, 3, 18, 8, n, tzinfo=UTC)
+        await remember(scratch, f"Coffee number {n} of the morning.", user_id=ANN, created_at=at)
+    dentist = "The dentist expects me on 20 March."
+    for text in (dentist, "The plumber comes on 16 March.", "Mia has her party on 2 April."):
+        at = datetime(2026, 2, 10, tzinfo=UTC)
+        await remember(scratch, text, user_id=ANN, created_at=at)
+    await index_rows(scratch, "memory")
+    *others, last = await scratch.fetch(
+        "select content from recall($1, user_id => $2, options => $3)",
+        *(asked, ANN, json.dumps({"asked_at": NOW, "relevant_only": True})),
+    )
+    assert last["content"] == dentist
+    assert len(others) == 9
+    assert all(row["content"].startswith("Coffee") for row in others)

@@ -1,4 +1,4 @@
-"""mem0: what get_all() answers, an export of its platform, the SQLite of its history, or rows of pgvector."""
+"""mem0: what get_all() answers, an export of its platform, the SQLite of its history, rows of pgvector, or points of Qdrant."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from plugins.move_in.importers.items import (
     Omission,
     UnknownFormError,
     first,
+    guarded,
     mapping,
     spoken,
 )
@@ -33,11 +34,15 @@ FIELDS = {"id", "memory", "data", "user_id", "agent_id", "created_at", "updated_
 
 
 def items(section: str, record: Any) -> Items:
-    """A memory."""
+    """A memory; or those of a page of points, as Qdrant answers a scroll."""
     if section not in {"", "results", "memories", "history"}:
         raise UnknownFormError
     if section == "history":
         yield from _history(record)
+        return
+    if isinstance(points := mapping(record.get("result", record)).get("points"), list):
+        for each in points:
+            yield from guarded("memory", items(section, each))
         return
     # In a table of pgvector the payload has all; in an answer, metadata have the application's fields.
     said = {**record, **mapping(record.get("payload"))}
